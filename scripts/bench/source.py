@@ -269,6 +269,153 @@ def logged(x):
         ("--check", "graph-breaks>1"),
         needs=r"graph_break|item|print",
     ),
+    "descriptor": Buried(
+        """
+class Doubled:
+    def __get__(self, owner, cls=None):
+        return owner.__dict__.get("_level", 1)
+
+    def __set__(self, owner, value):
+        owner.__dict__["_level"] = value * 2
+
+
+class Schedule:
+    level = Doubled()
+
+    def advance(self):
+        self.level = self.level + 1
+        return self.level
+
+
+class Scheduled(torch.nn.Module):
+    def __init__(self, schedule):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.schedule = schedule
+
+    def forward(self, x):
+        return self.linear(x) * self.schedule.advance()
+""",
+        """
+    plain = Scheduled(Schedule())
+    other = Scheduled(Schedule())
+    other.load_state_dict(plain.state_dict())
+    fast = torch.compile(other, backend="eager")
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), plain(x))
+""",
+        needs=r"__set__",
+    ),
+    "bounded_deque": Buried(
+        """
+import collections
+
+
+class Smoothed(torch.nn.Module):
+    def __init__(self, window):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.recent = collections.deque(maxlen=window)
+
+    def forward(self, x):
+        y = self.linear(x)
+        self.recent.append(y.detach().mean(0))
+        return y / len(self.recent)
+""",
+        """
+    smoothed = Smoothed(2)
+    fast = torch.compile(smoothed, backend="eager")
+    for _ in range(4):
+        actual = fast(x)
+    expected = smoothed.linear(x) / 2
+    if not torch.allclose(actual, expected, atol=1e-4):
+        raise AssertionError("the window is longer than two")
+""",
+        needs=r"maxlen|deque\(",
+    ),
+    "ordered_dict": Buried(
+        """
+from collections import OrderedDict
+
+
+class Cache:
+    def __init__(self, names):
+        self.entries = OrderedDict((name, float(at + 1)) for at, name in enumerate(names))
+
+    def use(self, name):
+        self.entries.move_to_end(name)
+        return self.entries[name]
+
+    def oldest(self):
+        return next(iter(self.entries))
+
+
+def weighted(x, cache, name):
+    return x.relu() * cache.use(name)
+""",
+        """
+    cache = Cache(["first", "second", "third"])
+    torch.compile(weighted, backend="eager")(x, cache, "first")
+    assert cache.oldest() == "second", cache.oldest()
+""",
+        needs=r"move_to_end",
+    ),
+    "fallback_attribute": Buried(
+        """
+class Tuned(torch.nn.Module):
+    defaults = {"scale": 3.0, "shift": 0.5}
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def __getattr__(self, name):
+        if name in Tuned.defaults:
+            return Tuned.defaults[name]
+        return super().__getattr__(name)
+
+    def forward(self, x):
+        return self.linear(x) * self.scale + self.shift
+""",
+        """
+    tuned = Tuned()
+    fast = torch.compile(tuned, backend="eager")
+    fast(x)
+    tuned.scale = 5.0
+    difference = (fast(x) - tuned(x)).abs().max()
+    if difference > 0.01:
+        raise RuntimeError("the new scale is not used")
+""",
+        needs=r"__getattr__",
+    ),
+    "late_hook": Buried(
+        """
+class Probe:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, module, inputs, output):
+        return output * self.factor
+
+
+class Wrapped(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.linear(x).tanh()
+""",
+        """
+    wrapped = Wrapped()
+    fast = torch.compile(wrapped, backend="eager")
+    fast(x)
+    handle = wrapped.linear.register_forward_hook(Probe(3.0))
+    torch.testing.assert_close(fast(x), wrapped(x))
+    handle.remove()
+""",
+        needs=r"register_forward_hook",
+    ),
 }
 
 

@@ -6,7 +6,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse, render
 from repro_kit.program.from_graph import Variant, build_program, tensor_expression
-from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
+from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord, ViewRecord
 
 
 def tensor(name: str, shape: tuple[int, ...] = (2, 3), **more: Any) -> InputRecord:
@@ -141,6 +141,21 @@ def test_several_calls_share_what_is_the_same_tensor() -> None:
     text = canonical(graph(code, calls[0]), Variant(calls=calls))
     assert "return [(x, w), (x_1, w)]" in text
     assert text.count('load("w.pt")') == 1
+
+
+def test_views_are_made_from_their_base_and_results_from_a_leaf() -> None:
+    code = (
+        "def forward(self, L_x_, L_y_):\n    l_x_ = L_x_\n    l_y_ = L_y_\n"
+        "    data = torch._C._autograd._get_data_attr(l_x_)\n    add_ = data.add_(l_y_)\n    return (add_,)\n"
+    )
+    base = tensor("base", (4, 3), file="b.pt", own="1", requires_grad=True, leaf=False)
+    view = ViewRecord(base, "multi_output_node", 3)
+    x = tensor("x", (3,), own="2", requires_grad=True, leaf=False, view=view)
+    text = canonical(graph(code, (x, tensor("y", (3,)))), Variant(related=True))
+    assert 'x_base_start = load("b.pt").as_strided((4, 3), (3, 1)).requires_grad_()' in text
+    assert "x_base = x_base_start.clone()" in text
+    assert "x = x_base.as_strided((1, 3), (1, 1), 3).unbind(0)[0]" in text
+    assert "data = x.data" in text
 
 
 def test_what_cannot_be_carried_is_named() -> None:

@@ -51,8 +51,8 @@ _HELPERS = {
 
 
 def desugar(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`statements` with raw higher-order operators in public form. Other statements stay unchanged."""
-    rewrite = _HigherOrder()
+    """`statements` with what Dynamo cannot trace again in public form. Other statements stay unchanged."""
+    rewrite = _PublicForms()
     return [ast.fix_missing_locations(rewrite.visit(statement)) for statement in statements]
 
 
@@ -67,10 +67,12 @@ def regions(statements: Iterable[ast.stmt]) -> set[str]:
     return {ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func) == _PREFIX + "invoke_subgraph"}
 
 
-class _HigherOrder(ast.NodeTransformer):
+class _PublicForms(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = ast.unparse(node.func)
+        if name == "torch._C._autograd._get_data_attr":  # torch/_dynamo/variables/tensor.py: of `x.data`
+            return ast.Attribute(node.args[0], "data", ast.Load())
         rule = _RULES.get(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
         return rule(node) if rule is not None else node
 

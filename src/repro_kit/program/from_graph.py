@@ -14,6 +14,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
 from repro_kit.program.desugar import desugar, helpers, regions
 from repro_kit.program.graph_record import GraphRecord, InputRecord, NameRecord
+from repro_kit.program.input_lines import has_relations, related_lines, source_expression, tensor_expression
 from repro_kit.program.program import REGION
 from repro_kit.program.renames import Attributes, Rename, body_lines, is_rename_of_body, without_renames
 
@@ -27,6 +28,7 @@ class Variant:
 
     sizes: Literal["carried", "arguments"] = "carried"  # symbolic sizes: read from a tensor's shape, or passed as ints
     preamble: str = ""
+    related: bool = False  # tensors as what they are to each other: views of their bases, results of operators
     calls: tuple[tuple[InputRecord, ...], ...] = ()  # calls of the same frame; empty: only the graph's own first call
 
 
@@ -145,28 +147,35 @@ class _Builder:
         written: dict[tuple[Any, ...], str],
     ) -> list[str]:
         suffix = f"_{at}" if at else ""
-        shared = [record.storage for _, record in named if record.kind == "tensor"]
-        arguments = []
+        tensors = [record for placeholder, record in named if _is_tensor(placeholder, record)]
+        shared = [record.storage for record in tensors]
+        related = {id(record) for record in tensors if self.variant.related and _is_related(record, shared)}
+        arguments: list[str] = []
+        together: list[tuple[str, InputRecord]] = []
         bases: dict[str, str] = {}
         for placeholder, record in named:
             if placeholder.name in self.drop:
                 continue
             name = self.renames[placeholder.name]
-            if record.kind == "tensor" and not placeholder.as_tensor:
+            if id(record) in related:
+                arguments.append(self._fresh(name + suffix) if suffix else name)
+                together.append((arguments[-1], record))
+            elif _is_tensor(placeholder, record):
                 base = None
                 if shared.count(record.storage) > 1:
                     if record.storage not in bases:
                         bases[record.storage] = self._fresh(f"{name}_base{suffix}")
-                        lines.append(f"{bases[record.storage]} = {_source(record, flat=True)}")
+                        lines.append(f"{bases[record.storage]} = {source_expression(record, flat=True)}")
                     base = bases[record.storage]
                 arguments.append(self._tensor(name, suffix, record, base, lines, written))
-                if self.variant.sizes == "carried" and self.graph.backend.dynamic is None:
-                    lines += [
-                        f"torch._dynamo.mark_dynamic({arguments[-1]}, {dim})" for dim in _dynamic_dims(placeholder)
-                    ]
             else:
                 arguments.append(self._fresh(name + suffix) if suffix else name)
                 lines.append(f"{arguments[-1]} = {_scalar(record)}")
+        lines += related_lines(together, self._fresh)
+        if self.variant.sizes == "carried" and self.graph.backend.dynamic is None:
+            kept = [placeholder for placeholder, _ in named if placeholder.name not in self.drop]
+            for argument, placeholder in zip(arguments, kept, strict=True):
+                lines += [f"torch._dynamo.mark_dynamic({argument}, {dim})" for dim in _dynamic_dims(placeholder)]
         return arguments
 
     def _tensor(
@@ -209,32 +218,13 @@ def _import_line(name: str, record: NameRecord) -> str:
     return f"from {record.module} import {record.name} as {name}"
 
 
-def tensor_expression(record: InputRecord, base: str | None = None) -> str:
-    """One tensor as an expression in the input grammar of the program format."""
-    strided = base is not None or record.span is not None
-    text = base if base is not None else _source(record, flat=record.span is not None)
-    if strided:
-        offset = f", {record.offset}" if record.offset else ""
-        text += f".as_strided({record.shape!r}, {record.stride!r}{offset})"
-    if record.parameter and record.requires_grad:
-        return f"torch.nn.Parameter({text})"
-    return text + (".requires_grad_()" if record.requires_grad else "")
+def _is_tensor(placeholder: InputRecord, record: InputRecord) -> bool:
+    """Whether the argument is a tensor in the program, too: not a float that became dynamic."""
+    return record.kind == "tensor" and not placeholder.as_tensor
 
 
-def _source(record: InputRecord, *, flat: bool) -> str:
-    if record.file is not None:
-        return f'load("{record.file}")'
-    shape = (record.span or 0,) if flat else record.shape
-    extra = "" if record.dtype == "torch.float32" else f", dtype={record.dtype}"
-    extra += "" if record.device == "cpu" else f", device={record.device!r}"
-    if (
-        record.dtype in ("torch.float64", "torch.float32", "torch.float16", "torch.bfloat16")
-        or "complex" in record.dtype
-    ):
-        return f"torch.randn({shape!r}{extra})"
-    if record.low is not None and record.high is not None and record.dtype != "torch.bool":
-        return f"torch.randint({record.low}, {record.high + 1}, {shape!r}{extra})"
-    return f"torch.ones({shape!r}{extra})"
+def _is_related(record: InputRecord, shared: Sequence[str]) -> bool:
+    return has_relations(record) or shared.count(record.storage) > 1
 
 
 def _scalar(record: InputRecord) -> str:

@@ -7,6 +7,18 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class ViewRecord:
+    """The tensor that an input is a view of, and how autograd says that the view was made (`ViewData`).
+
+    `offset`: of the view within the base, in elements.
+    """
+
+    base: InputRecord
+    made: str = "default"
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class InputRecord:
     """One argument of a call, as the probe saw it (probe/repro_probe/record/graph.py, `describe_arguments`)."""
 
@@ -30,6 +42,11 @@ class InputRecord:
     file: str | None = None
     low: int | None = None
     high: int | None = None
+    scalar: float | None = None  # the value of a float that became dynamic
+    leaf: bool = True
+    own: str = ""  # equal for records of the same tensor of one call
+    inference: bool = False
+    view: ViewRecord | None = None
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,17 @@ Replacement: TypeAlias = Sequence[ast.AST] | ast.AST | None
 Edits: TypeAlias = Mapping[int, Replacement]  # by the number of the node
 
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
-_OPTIONAL = ("orelse", "returns", "annotation", "value", "cause", "msg", "type", "optional_vars")
-_HOLDS_VALUE = (ast.Expr, ast.Assign, ast.AugAssign)
+_HOLDS_VALUE = (ast.Expr, ast.Assign, ast.AugAssign, ast.keyword)  # what goes with its value
+#: Fields that a node may lack, and the nodes.
+_OPTIONAL: dict[str, tuple[type[ast.AST], ...]] = {
+    "returns": (ast.FunctionDef, ast.AsyncFunctionDef),
+    "annotation": (ast.arg,),
+    "cause": (ast.Raise,),
+    "msg": (ast.Assert,),
+    "type": (ast.ExceptHandler,),
+    "optional_vars": (ast.withitem,),
+    "value": (ast.Return, ast.Yield, ast.AnnAssign),
+}
 _NEVER_EMPTY: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Import: ("names",),
     ast.ImportFrom: ("names",),
@@ -137,7 +146,8 @@ def _tidied(node: ast.AST, fields: dict[str, Any]) -> Any:
     if isinstance(node, _HOLDS_VALUE) and fields["value"] is None:
         return None
     for name in node._fields:
-        if name not in _OPTIONAL and fields.get(name) is None and getattr(node, name, None) is not None:
+        optional = isinstance(node, _OPTIONAL.get(name, ()))
+        if not optional and fields.get(name) is None and getattr(node, name, None) is not None:
             raise Impossible
     if fields.get("body") == [] and not isinstance(node, ast.Module):
         fields["body"] = [ast.Pass()]

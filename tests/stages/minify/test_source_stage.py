@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import SOURCE_REDUCTION
+from repro_kit.case.handles import ABLATION, SOURCE_REDUCTION
+from repro_kit.case.starts import starts
+from repro_kit.model.failure.failure import Layer
 from repro_kit.source import SourceProgram
 from repro_kit.source.decisive import decisive, keeps
 
@@ -46,7 +48,11 @@ class Picker(nn.Module):
 
 
 def minify(directory: Path, *words: str) -> tuple[int, dict[str, object]]:
-    command = [sys.executable, "-m", "repro_kit", "minify", "--json", "--timeout", "300", *words]
+    return repro_kit(directory, "minify", "--timeout", "300", *words)
+
+
+def repro_kit(directory: Path, name: str, *words: str) -> tuple[int, dict[str, object]]:
+    command = [sys.executable, "-m", "repro_kit", name, "--json", *words]
     ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     return ended.returncode, json.loads(ended.stdout)
 
@@ -64,6 +70,12 @@ def test_a_script_without_a_graph_is_reduced_to_one_file(tmp_path: Path) -> None
     assert reduction.verified and reduction.self_contained
     assert data["statements"] == reduction.statements_after < reduction.statements_before
     assert ".pop(" in text and "nets" not in text
+    before = len(starts(case))
+    status, data = repro_kit(tmp_path, "ablate", "--preset", "quick", "train.repro")
+    assert status == 0, data
+    assert case.load(ABLATION).layer is Layer.DYNAMO
+    cells = [start.why for start in starts(case)[before:] if "workaround" not in start.why]
+    assert cells == []  # every cell ran on the reduced script
 
 
 @pytest.mark.slow

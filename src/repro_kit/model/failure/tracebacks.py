@@ -124,18 +124,33 @@ def _hides(newer: _Block, older: _Block) -> bool:
 
 
 def _python_blocks(lines: Sequence[str]) -> Iterator[_Block]:
-    index, link = 0, ""
+    index, link, end = 0, "", 0
     while index < len(lines):
-        if _MARKS.get(lines[index].strip()):
-            link = _MARKS[lines[index].strip()]
+        mark = _MARKS.get(lines[index].strip())
+        if mark:
+            bare = _without_traceback(lines[end:index])
+            if bare is not None:
+                bare.link = link
+                yield bare
+            link, end = mark, index + 1
         elif lines[index].strip() == _HEAD:
             indent = len(lines[index]) - len(lines[index].lstrip())
             index, block = _python_block(lines, index + 1, indent)
             block.link, link = link, ""
             if block.type:
                 yield block
+            end = index
             continue
         index += 1
+
+
+def _without_traceback(lines: Sequence[str]) -> _Block | None:
+    """The exception at the end of `lines`. Python prints no head for an exception that has no frames."""
+    for index in reversed(range(len(lines))):
+        head = _EXCEPTION.match(lines[index])
+        if head and _NAMED.search(head["type"]):
+            return _Block("", (), head["type"], "\n".join([head["message"] or "", *lines[index + 1 :]]).strip())
+    return None
 
 
 def _python_block(lines: Sequence[str], index: int, indent: int) -> tuple[int, _Block]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from repro_kit.program import Data, TensorInput
-from repro_kit.program.inputs import DataKind
+from repro_kit.program.inputs import DataKind, names_of
 from repro_kit.program.program_edits import Edit, SetData, SetInput
-from repro_kit.program.value_records import TensorRecord, generated, span
+from repro_kit.program.value_records import TensorRecord, generated, is_contiguous, span
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
 
@@ -42,25 +42,38 @@ def _stored(search: Search) -> Iterator[tuple[TensorInput, TensorRecord]]:
     for line in lines:
         if line.data.kind not in ("load", "tensor"):
             continue
-        record = _record(search, line)
+        record = _record(search, line.name)
         if record is None:
-            views = [(view, _record(search, view)) for view in lines if view.base == line.name and view.strided]
+            views = [(view, _record(search, view.name)) for view in lines if view.base == line.name and view.strided]
             ends = [view.offset + span(view.shape or (), view.stride or ()) for view, _ in views]
             view_record = next((candidate for _, candidate in views if candidate is not None), None)
             record = replace(view_record, shape=(max(ends),), stride=(1,)) if view_record is not None else None
-        elif line.strided is not None:
-            size = line.offset + span(line.strided.shape, line.strided.stride)
-            record = replace(record, shape=(size,), stride=(1,))
-        if record is not None:
-            yield line, record
+        if record is None and line.strided is not None:
+            record = _of_results(search, line.name)
+        if record is None:
+            continue
+        if line.strided is not None:
+            shape, stride = line.strided.shape, line.strided.stride
+            plain = not line.offset and is_contiguous(shape, stride)
+            record = replace(record, shape=shape if plain else (line.offset + span(shape, stride),), stride=(1,))
+        yield line, record
 
 
-def _record(search: Search, line: TensorInput) -> TensorRecord | None:
-    """The metadata of the parameter that `line` is passed to; None when it is not known to be a tensor."""
+def _of_results(search: Search, name: str) -> TensorRecord | None:
+    """The metadata of the first argument that is made of the input `name`, through other inputs; None without one."""
+    made = [name]
+    for line in search.program.inputs:
+        if set(line.reads) & set(made):
+            made += names_of(line)
+    return next((record for argument in made if (record := _record(search, argument)) is not None), None)
+
+
+def _record(search: Search, argument: str) -> TensorRecord | None:
+    """The metadata of the parameter that `argument` is passed to; None when it is not known to be a tensor."""
     for call in search.program.calls:
         for param, name in zip(search.program.graph.params, call, strict=True):
             record = search.metadata.get(param)
-            if name == line.name and isinstance(record, TensorRecord):
+            if name == argument and isinstance(record, TensorRecord):
                 return record
     return None
 
@@ -114,7 +127,10 @@ def _tensors(search: Search) -> list[TensorInput]:
 
 
 def _contiguous(search: Search, line: TensorInput) -> Edit | None:
-    record = _record(search, line)
+    record = _record(search, line.name)
+    strided, whole = line.strided, line.data.sizes
+    if strided is not None and strided.shape == whole and is_contiguous(whole, strided.stride):
+        return SetInput(line.name, {"strided": None})
     if (line.strided is None and line.base is None) or line.data.kind == "load" or record is None:
         return None
     data = _set(line.name, record, generated(record, record.shape))

@@ -35,7 +35,8 @@ def run_subject(
     on_interrupt: Callable[[float], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Run:
-    """Run the subject, or `argv` in its place. The case records the start, and `why` it was made.
+    """Run the subject, or `argv` in its place. The case records the start, and `why` it was made; not
+    with an empty `why`, for what is not the user's command.
 
     `directory`: for the output. `probe`: options for the probe's `mode`. `findings`: the directory that the probe
     writes to, `directory`/probe by default. `without`: variables of the user's to remove.
@@ -43,7 +44,8 @@ def run_subject(
     with private_caches(case.path, case.file.subject.python, copy_of) as caches:
         users = {name: value for name, value in os.environ.items() if name not in without}
         full = {**users, **caches, **(env or {})}
-        note_start(case, why)
+        if why:
+            note_start(case, why)
         ended = launch(
             argv or command(case.file.subject),
             cwd=Path(case.file.subject.cwd),

@@ -23,6 +23,7 @@ from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
+from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.cells.witness_pair import witness
 from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
@@ -37,6 +38,9 @@ from repro_kit.ui import Ui
 _NOT_ON_SCRIPT = (
     "The cells were run on the graph, not on the script; `repro-kit ablate --on both CASE` repeats the deciding cells "
     "on the script."
+)
+_ON_REDUCED = (
+    "The cells were run on the reduced script; `repro-kit ablate --on script CASE` runs them on the whole one."
 )
 
 
@@ -128,6 +132,7 @@ def _ablation(case: Case, judged: Judged, confirmations: Sequence[Confirmation])
         cell.subject == "script" for confirmation in confirmations for cell in confirmation.cells
     )
     notes = [rate_sentence(judged.tally), *(note for confirmation in confirmations for note in confirmation.notes)]
+    notes += [_ON_REDUCED] if isinstance(cells, OnReducedScript) else []
     notes += [_NOT_ON_SCRIPT] if alone and not is_program_alone(case) else []
     return Ablation(
         cells.subject,
@@ -167,7 +172,7 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
     if on_program:
         cells = OnProgram(case, options, ui, capture.signature, captured=captured)
     else:
-        cells = OnScript(case, options, ui, infer=options.preset != "full")
+        cells = _script_cells(case, options, ui)
     slow = cells.target is not None and cells.target.kind in SLOW
     matrix = Matrix(
         preset="quick" if slow and options.preset == "standard" else options.preset,
@@ -182,3 +187,12 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
     check_names(case, [*matrix.backends, *named], [axis.name for axis in matrix.axes if axis.is_setting])
     recipe = cells.recipe()
     return Work(matrix, recipe, matrix.cells(recipe), cells)
+
+
+def _script_cells(case: Case, options: AblateOptions, ui: Ui) -> OnScript:
+    """Cells on the reduced script, if there is one; else, and with ``--on script``, on the user's."""
+    infer = options.preset != "full"
+    script = reduced_script(case) if options.on == "auto" else None
+    if script is None:
+        return OnScript(case, options, ui, infer=infer)
+    return OnReducedScript(case, options, ui, script, infer=infer)

@@ -22,11 +22,15 @@ from repro_kit.program import parse, render
 from repro_kit.program.collectives import group_of, with_names
 from repro_kit.program.from_graph import Variant, build_program
 from repro_kit.program.graph_record import GraphRecord, InputRecord
+from repro_kit.program.input_lines import has_relations
 from repro_kit.program.slice import customisations, definitions
 from repro_kit.runner.recorded import Recorded
+from repro_kit.stages.capture.call_arguments import arguments_for
 
 #: Settings that torch.compile changes itself while it compiles with `dynamic=`.
 _SET_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")
+
+_RELATED = "with the bases and the history of its inputs"
 
 #: Namespaces of torch's own operators; every other namespace of torch.ops is the user's.
 _TORCHS_OPS = {
@@ -113,8 +117,11 @@ class Variants:
 
     def _shapes(self, graph: GraphRecord) -> Iterator[tuple[Recipe, Variant, str]]:
         recipe = self.recipe(graph)
-        symbolic = any(record.symbolic for record in graph.inputs)
+        symbolic = any(record.symbolic or record.as_tensor for record in graph.inputs)
         yield recipe, Variant(), ""
+        related = any(has_relations(record) for record in _tensors(graph.inputs))
+        if related:
+            yield recipe, Variant(related=True), _RELATED
         if symbolic:
             yield recipe.with_(dynamic=True), Variant(sizes="arguments"), "dynamic=True"
         calls = self._calls(graph)
@@ -129,17 +136,21 @@ class Variants:
             graph
         ):  # fullgraph also decides which scalars are captured
             yield recipe.with_(fullgraph=False), Variant(), "fullgraph=False"
+            if related:
+                yield recipe.with_(fullgraph=False), Variant(related=True), f"fullgraph=False, {_RELATED}"
+
+        if related and len(calls) > 1:
+            yield recipe, Variant(related=True, calls=calls), f"{len(calls)} calls, {_RELATED}"
 
     def _calls(self, graph: GraphRecord) -> tuple[tuple[InputRecord, ...], ...]:
         """The recorded calls of all graphs of the same frame whose inputs fit `graph`, in order."""
         frame = graph.compile_id.split("/")[0]
-        family = [member for member in self.recorded.graphs if member.compile_id.split("/")[0] == frame]
-        calls = self.recorded.calls_of([member.number for member in family])
-        own_ranks = [len(record.shape) for record in _tensors(graph.inputs)]
-        tensors = [_tensors(inputs) for _, inputs in calls]
-        return tuple(
-            _fill(graph.inputs, tensor) for tensor in tensors if [len(record.shape) for record in tensor] == own_ranks
-        )
+        family = {member.number: member for member in self.recorded.graphs if member.compile_id.split("/")[0] == frame}
+        calls = [
+            arguments_for(graph.inputs, family[number].inputs, inputs)
+            for number, inputs in self.recorded.calls_of(family)
+        ]
+        return tuple(inputs for inputs in calls if inputs is not None)
 
     def recipe(self, graph: GraphRecord) -> Recipe:
         """The recipe: how the graph was compiled and run."""
@@ -286,25 +297,3 @@ def _carried(record: InputRecord, graph: GraphRecord) -> bool:
 
 def _tensors(inputs: tuple[InputRecord, ...]) -> list[InputRecord]:
     return [record for record in inputs if record.kind == "tensor"]
-
-
-def _fill(placeholders: tuple[InputRecord, ...], tensors: list[InputRecord]) -> tuple[InputRecord, ...]:
-    """The arguments of one call in the order of `placeholders`, with the sizes of the call's own tensors."""
-    remaining = iter(tensors)
-    filled: list[InputRecord] = []
-    for placeholder in placeholders:
-        filled.append(next(remaining) if placeholder.kind == "tensor" else placeholder)
-    sizes = {
-        symbol: size
-        for placeholder, record in zip(placeholders, filled, strict=True)
-        if placeholder.kind == "tensor"
-        for symbol, size in zip(placeholder.symbols, record.shape, strict=False)
-    }
-    return tuple(
-        record if record.kind == "tensor" or record.symbol not in sizes else _with_value(record, sizes[record.symbol])
-        for record in filled
-    )
-
-
-def _with_value(record: InputRecord, value: int) -> InputRecord:
-    return replace(record, value=value)

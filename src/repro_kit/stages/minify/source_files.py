@@ -12,6 +12,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.model.torchrun import launch_of
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
+from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
 
 _MAIN = "__main__"
 
@@ -33,7 +34,9 @@ def folded(case: Case) -> SourceProgram:
         is_package = path.parent in packages and path.name == "__init__.py"
         return ModuleText(name, source_text(path), name if is_package else name.rpartition(".")[0])
 
-    return fold(ModuleText(_MAIN, source_text(main), _package(subject, main)), find, arguments)
+    test = ChosenTest.of(subject)
+    text = source_text(main) if test is None else script_of(source_text(main), test)
+    return fold(ModuleText(_MAIN, text, _package(subject, main, files)), find, arguments)
 
 
 def main_file(case: Case) -> Path:
@@ -51,6 +54,12 @@ def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, 
     """The file that is run as a script, and the words after it."""
     cwd = Path(subject.cwd)
     words = list(subject.argv)
+    test = ChosenTest.of(subject)
+    if test is not None:
+        main = cwd / test.file
+        if not main.is_file():
+            raise CannotFold(f"the file of {test.file} is not known")
+        return main, ()
     launch = launch_of(words) if subject.form == "command" else None
     if launch is not None:  # the file that was run first is the launcher's
         files, words = {}, ["python", launch.script, *launch.arguments]
@@ -65,7 +74,10 @@ def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, 
     return main, tuple(words[1:])
 
 
-def _package(subject: Subject, main: Path) -> str:
+def _package(subject: Subject, main: Path, files: Mapping[str, str]) -> str:
+    imported_as = next((name for name, path in files.items() if name != _MAIN and Path(path) == main), None)
+    if imported_as is not None:  # a test, which pytest imports
+        return imported_as.rpartition(".")[0]
     if subject.form != "module":
         return ""
     return subject.argv[0] if main.name == "__main__.py" else subject.argv[0].rpartition(".")[0]

@@ -28,13 +28,24 @@ def describe_exception(error: BaseException | None) -> list[LinkData]:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """Return the explicit cause of `error`, else its unsuppressed context, else torch's `inner_exception`."""
+    """Return the explicit cause of `error`, else the error of the compiler that it hides, else `inner_exception`.
+
+    An exception that was only being handled is no cause. The same rule reads tracebacks in text
+    (`model/failure/tracebacks.py`, `chains`), so that both give one signature.
+    """
     if error.__cause__ is not None:
         return error.__cause__
-    if error.__context__ is not None and not error.__suppress_context__:
-        return error.__context__
+    context = error.__context__
+    if context is not None and not error.__suppress_context__ and _hides(error, context):
+        return context
     inner = getattr(error, "inner_exception", None)
     return inner if isinstance(inner, BaseException) else None
+
+
+def _hides(newer: BaseException, older: BaseException) -> bool:
+    """Whether the user's code raised `newer` in the place of an error of the compiler."""
+    compilers = ("torch._dynamo.", "torch._inductor.")
+    return _type_name(older).startswith(compilers) and not _type_name(newer).startswith("torch.")
 
 
 def _type_name(error: BaseException) -> str:

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
+import dataclasses
 import json
 import math
 import os
 import site
 import sys
+import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -143,7 +146,33 @@ def _literal(value: Any, parts: list[int]) -> str:
         return "{" + ", ".join(f"{_literal(key, parts)}: {_literal(item, parts)}" for key, item in value.items()) + "}"
     if kind in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return _tensor(value)
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        return _array(value)
+    maker = _maker(value)
+    if maker is not None:
+        return f"{maker}({', '.join(f'{name}={_literal(item, parts)}' for name, item in vars(value).items())})"
     raise _NoText
+
+
+def _maker(value: Any) -> str | None:
+    """What makes an object of its attributes: a namespace, or a dataclass of the script; None for any other object."""
+    kind = type(value)
+    if kind in (types.SimpleNamespace, argparse.Namespace):
+        return f"__import__({kind.__module__!r}).{kind.__name__}" if all(map(str.isidentifier, vars(value))) else None
+    if kind.__module__ != "__main__" or not dataclasses.is_dataclass(value) or not hasattr(value, "__dict__"):
+        return None
+    made_of = {field.name for field in dataclasses.fields(value) if field.init}
+    return kind.__qualname__ if kind.__qualname__.isidentifier() and made_of == set(vars(value)) else None
+
+
+def _array(value: Any) -> str:
+    """Python for a numpy array of the same shape and dtype."""
+    import torch
+
+    try:
+        return f"{_tensor(torch.from_numpy(value).contiguous())}.numpy()"
+    except (TypeError, ValueError, RuntimeError):  # texts, dates, objects, negative strides
+        raise _NoText from None
 
 
 def _tensor(value: Any) -> str:

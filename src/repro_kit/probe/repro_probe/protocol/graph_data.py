@@ -33,7 +33,23 @@ class CompileSettings(TypedDict):
     options: dict[str, Any] | None
 
 
-class TensorData(TypedDict):
+class ViewData(TypedDict):
+    """The tensor that a tensor is a view of."""
+
+    made: str  # the name of autograd's `CreationMeta`, in small letters
+    offset: int  # of the view within the base, in elements
+    base: TensorData
+
+
+class RelationData(TypedDict, total=False):
+    """What a tensor is beside its own data."""
+
+    own: str  # equal for records of the same tensor of one call
+    view: ViewData
+    inference: bool  # made in inference mode
+
+
+class TensorData(RelationData):
     """One tensor as metadata."""
 
     shape: list[int]
@@ -81,6 +97,9 @@ class InputData(InputBase, total=False):
     file: str | None
     low: int | None
     high: int | None
+    own: str
+    view: ViewData
+    inference: bool
 
 
 class EventBase(TypedDict):

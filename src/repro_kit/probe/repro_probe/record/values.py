@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
-from repro_probe.protocol.graph_data import TensorData
+from repro_probe.protocol.graph_data import RelationData, TensorData
+
+_LARGEST_BASE = 16 << 20  # bytes
 
 
 class ValueStore:
@@ -31,7 +33,7 @@ class ValueStore:
         """Return the name of the file with the values of `tensor` (or its flat span), or None beyond the limit."""
         key = (
             tensor.data_ptr(),
-            tensor._version,
+            version_of(tensor),
             tuple(tensor.shape),
             tuple(tensor.stride()),
             str(tensor.dtype),
@@ -58,14 +60,48 @@ def describe_tensors(named: Sequence[tuple[str, torch.Tensor]], store: ValueStor
     Raises TypeError for tensors without a plain strided storage.
     """
     groups: dict[Any, list[tuple[str, torch.Tensor]]] = {}
+    bases: dict[int, TensorData] = {}
     for name, tensor in named:
         _refuse_unusual(name, tensor)
         pointer = tensor.untyped_storage().data_ptr()
         groups.setdefault(pointer if pointer else "empty " + name, []).append((name, tensor))
-    records = {}
+    records: dict[str, TensorData] = {}
     for members in groups.values():
-        records.update(_describe_group(members, store))
+        described = _describe_group(members, store)
+        for name, tensor in members:
+            records[name] = {**described[name], **relations_of(tensor, store, bases)}
     return {name: records[name] for name, _ in named}
+
+
+def relations_of(tensor: torch.Tensor, store: ValueStore, bases: dict[int, TensorData]) -> RelationData:
+    """Describe what the tensor is a view of, and how it was made. `bases`: the bases that are described already.
+
+    The values of a base are only stored up to `_LARGEST_BASE` bytes.
+    """
+    relations: RelationData = {"own": str(id(tensor)), "inference": tensor.is_inference()}
+    base = tensor._base
+    if base is None or base.layout != torch.strided or base.dtype != tensor.dtype:
+        return relations
+    if id(base) not in bases:
+        values = store if base.numel() * base.element_size() <= _LARGEST_BASE else None
+        (record,) = _describe_group([("base", base)], values).values()
+        bases[id(base)] = {**record, "own": str(id(base)), "inference": base.is_inference()}
+    offset = tensor.storage_offset() - base.storage_offset()
+    relations["view"] = {"made": _made(tensor), "offset": offset, "base": bases[id(base)]}
+    return relations
+
+
+def _made(view: torch.Tensor) -> str:
+    """Return how autograd says that a view was made (torch/csrc/autograd/variable.h, `CreationMeta`)."""
+    creation = getattr(torch._C._autograd, "_get_creation_meta", None)
+    if creation is None or view.is_inference():
+        return "default"
+    return str(creation(view)).rpartition(".")[2].lower()
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """Return the number of changes of the tensor; 0 for one made in inference mode, which has no such number."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _refuse_unusual(name: str, tensor: torch.Tensor) -> None:
@@ -75,18 +111,21 @@ def _refuse_unusual(name: str, tensor: torch.Tensor) -> None:
         raise TypeError(f"input {name} is a tensor subclass, {type(tensor).__name__}")
 
 
-def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore) -> dict[str, TensorData]:
+def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore | None) -> dict[str, TensorData]:
+    """Describe the tensors of one storage; without `store` no values are saved."""
     alone = len(members) == 1
     first_name, first = members[0]
     if alone and first.is_contiguous():
-        return {first_name: _record(first, first_name, 0, None, store.save(first, flat=False))}
+        return {
+            first_name: _record(first, first_name, 0, None, None if store is None else store.save(first, flat=False))
+        }
     if any(tensor.dtype != first.dtype for _, tensor in members):
         raise TypeError("inputs {} share a storage under several dtypes".format(", ".join(name for name, _ in members)))
     start = min(tensor.storage_offset() for _, tensor in members)
     end = max(tensor.storage_offset() + span_of(tensor) for _, tensor in members)
     flat = torch.empty(0, dtype=first.dtype, device=first.device)
     flat.set_(first.untyped_storage(), start, (end - start,), (1,))
-    file = store.save(flat, flat=True)
+    file = None if store is None else store.save(flat, flat=True)
     return {
         name: _record(tensor, first_name, tensor.storage_offset() - start, end - start, file)
         for name, tensor in members

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 
 from repro_kit.case.case import Case
@@ -20,6 +21,7 @@ from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
+from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import probe_failure
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
@@ -214,17 +216,23 @@ class OnScript(Cells):
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             verdict = user_oracle.ask(self.case, self.symptom, directory, changed, timeout, env, without)
         else:
-            ended = run_overridden(
-                self.case,
-                directory,
-                changed,
-                why=f"a cell on the script: {name}",
-                timeout=timeout,
-                env=env,
-                without=without,
-                on_tick=self._tick,
-            )
+            ended = self._ended(directory, changed, timeout, env or {}, without)
             passes_in_eager = self.observation.eager in (Status.PASS, None)
             verdict = verdict_of(directory, ended, self.symptom, self.target, passes_in_eager=passes_in_eager)
         failed = probe_failure(directory / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
+
+    def _ended(
+        self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str], without: Sequence[str]
+    ) -> Run:
+        """Run the subject once; its findings, trace and output go to `directory`."""
+        return run_overridden(
+            self.case,
+            directory,
+            changed,
+            why=f"a cell on the script: {directory.name}",
+            timeout=timeout,
+            env=env,
+            without=without,
+            on_tick=self._tick,
+        )

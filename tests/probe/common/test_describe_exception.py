@@ -1,0 +1,63 @@
+"""The chain of an exception is the same, whether the probe describes it or its traceback is read as text."""
+
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+from repro_kit.model.failure.tracebacks import chains
+from repro_probe.common.describe_exception import describe_exception
+
+
+class Unsupported(Exception):
+    __module__ = "torch._dynamo.exc"
+
+
+class ObservedKeyError(Exception):
+    __module__ = "torch._dynamo.exc"
+
+
+def a_cause_without_frames() -> None:
+    raise Unsupported("no handler\n\nfrom user code") from ObservedKeyError("raised exception KeyError('z')")
+
+
+def handled_before() -> None:
+    try:
+        raise ObservedKeyError("missing")
+    except ObservedKeyError:
+        raise Unsupported("another thing")  # noqa: B904 - the implicit context is the subject
+
+
+def hidden_by_the_user() -> None:
+    try:
+        raise Unsupported("the compiler's error")
+    except Unsupported:
+        raise RuntimeError("the model does not compile")  # noqa: B904 - as above
+
+
+def of_the_user_alone() -> None:
+    try:
+        raise KeyError("first")
+    except KeyError:
+        raise ValueError("second")  # noqa: B904 - as above
+
+
+@pytest.mark.parametrize(
+    ("raises", "types"),
+    [
+        (a_cause_without_frames, ["torch._dynamo.exc.Unsupported", "torch._dynamo.exc.ObservedKeyError"]),
+        (handled_before, ["torch._dynamo.exc.Unsupported"]),
+        (hidden_by_the_user, ["RuntimeError", "torch._dynamo.exc.Unsupported"]),
+        (of_the_user_alone, ["ValueError"]),
+    ],
+)
+def test_both_readings_give_one_chain(raises: Callable[[], None], types: list[str]) -> None:
+    try:
+        raises()
+    except Exception as error:
+        described = describe_exception(error)
+        text = traceback.format_exc()
+    (chain,) = chains("printed before: 1\n" + text)
+    assert [link["type"] for link in described] == types
+    assert [link.type for link in chain] == types
+    assert [link.message for link in chain] == [link["message"].strip() for link in described]

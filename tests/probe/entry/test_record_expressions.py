@@ -1,0 +1,66 @@
+"""Values of a script are written as Python that makes them again."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import repro_kit.probe
+
+SCRIPT = """
+import argparse, dataclasses, sys, types
+from repro_probe.entry.record_expressions import ExpressionRecorder
+
+@dataclasses.dataclass
+class Settings:
+    width: int
+    layers: list
+
+@dataclasses.dataclass
+class Derived:
+    width: int
+
+    def __post_init__(self):
+        self.double = 2 * self.width
+
+def local():
+    @dataclasses.dataclass
+    class Inner:
+        width: int
+    return Inner(1)
+
+recorder = ExpressionRecorder()
+recorder.install()
+values = [
+    {"a": [1, 2.5, None], "b": (True,)},
+    Settings(8, [Settings(2, [])]),
+    argparse.Namespace(rate=0.5, name="run"),
+    types.SimpleNamespace(width=3),
+    Derived(1),
+    local(),
+    object(),
+]
+for number, value in enumerate(values):
+    __value__(number, value)
+recorder.write(sys.argv[1])
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_plain_data_and_dataclasses_are_written(tmp_path: Path) -> None:
+    file = tmp_path / "recorded.json"
+    env = {**os.environ, "PYTHONPATH": str(next(iter(repro_kit.probe.__path__)))}
+    subprocess.run([sys.executable, "-c", SCRIPT, str(file)], env=env, check=True)
+    assert list(json.loads(file.read_text())["values"].values()) == [
+        "{'a': [1, 2.5, None], 'b': (True,)}",
+        "Settings(width=8, layers=[Settings(width=2, layers=[])])",
+        "__import__('argparse').Namespace(rate=0.5, name='run')",
+        "__import__('types').SimpleNamespace(width=3)",
+        None,  # its constructor does not take all attributes
+        None,  # the script has no name for its class
+        None,
+    ]
