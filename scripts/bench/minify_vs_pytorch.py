@@ -32,7 +32,7 @@ from repro_kit.model.failure.classify import failure_from_signal, failure_from_t
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.program import size
-from repro_kit.program.from_runnable import from_runnable
+from repro_kit.program.reading.from_runnable import from_runnable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = Path(__file__).parent / "cases"

@@ -9,9 +9,9 @@ import pytest
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse
-from repro_kit.program.from_graph import Variant, build_program
-from repro_kit.program.graph_record import GraphRecord, InputRecord
 from repro_kit.program.hops import all_inlined
+from repro_kit.program.reading.from_graph import Variant, build_program
+from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
 from repro_kit.program.render import render
 from repro_kit.runner.program_oracle import ProgramOracle
 

@@ -23,7 +23,7 @@ from repro_kit.probe.repro_probe.protocol import (
     recipe_data,
     watched_data,
 )
-from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
+from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.read_findings import TorchProcess
 from repro_kit.runner.recorded import RecordedEvent

@@ -1,4 +1,4 @@
-from repro_kit.program.graph_record import GraphRecord, InputRecord
+from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
 from repro_kit.runner.recorded import Recorded, RecordedEvent
 
 

@@ -10,7 +10,7 @@ from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.findings import EVENTS, finding
 from repro_kit.probe.repro_probe.protocol.graph_data import GRAPH, CompileSettings, EventName
-from repro_kit.program.graph_record import GraphRecord, InputRecord
+from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
 from repro_kit.runner.probe_files import process_of, read_files, read_lines
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from repro_kit.program.graph_record import InputRecord
+from repro_kit.program.reading.graph_record import InputRecord
 from repro_kit.stages.capture.call_arguments import arguments_for
 
 X = InputRecord("tensor", "L_x_", "L['x']", shape=(4,), symbols=("s0",))

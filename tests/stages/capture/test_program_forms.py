@@ -6,7 +6,7 @@ import pytest
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
-from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord
+from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord
 from repro_kit.runner.recorded import Recorded, RecordedEvent
 from repro_kit.stages.capture.program_forms import Variants
 

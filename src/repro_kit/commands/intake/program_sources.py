@@ -11,7 +11,7 @@ from repro_kit.errors import UsageError
 from repro_kit.files import read_text
 from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
-from repro_kit.program.from_runnable import from_runnable
+from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.trace import TraceSummary, summarise
 
 _HEAD = 20_000  # characters that show the format of a file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repro_kit.program.graph_record import InputRecord
+from repro_kit.program.reading.graph_record import InputRecord
 
 Inputs = Sequence[InputRecord]
 

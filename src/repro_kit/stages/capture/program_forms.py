@@ -20,9 +20,9 @@ from repro_kit.probe.repro_probe.protocol.graph_data import Region
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
 from repro_kit.program import parse, render
 from repro_kit.program.collectives import group_of, with_names
-from repro_kit.program.from_graph import Variant, build_program
-from repro_kit.program.graph_record import GraphRecord, InputRecord
-from repro_kit.program.input_lines import has_relations
+from repro_kit.program.reading.from_graph import Variant, build_program
+from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
+from repro_kit.program.reading.input_lines import has_relations
 from repro_kit.program.slice import customisations, definitions
 from repro_kit.runner.recorded import Recorded
 from repro_kit.stages.capture.call_arguments import arguments_for

@@ -10,7 +10,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation
 from repro_kit.probe.repro_probe.protocol.findings import INPUTS
-from repro_kit.program.graph_record import InputRecord
+from repro_kit.program.reading.graph_record import InputRecord
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.session.script import watched_recording

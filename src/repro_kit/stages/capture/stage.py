@@ -17,8 +17,8 @@ from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.program import parse, render, size
-from repro_kit.program.from_runnable import from_runnable
-from repro_kit.program.graph_record import GraphRecord
+from repro_kit.program.reading.from_runnable import from_runnable
+from repro_kit.program.reading.graph_record import GraphRecord
 from repro_kit.runner.recorded import Recorded
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions

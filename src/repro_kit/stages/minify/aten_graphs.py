@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.program import Program, render
-from repro_kit.program.from_runnable import from_runnable
+from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import launch
 from repro_kit.runner.scratch import scratch

@@ -12,6 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import SLOW
+from repro_kit.model.torchrun import launch_of
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import Run
@@ -27,7 +28,14 @@ _IN_A_FORK = {"backend", "mode", "dynamic", "fullgraph", "config", "defaults", "
 
 
 def reduced_script(case: Case) -> Path | None:
-    """The reduced script of the case, if it was seen to fail alike in a fresh interpreter and needs torch only."""
+    """The reduced script of the case, if it was seen to fail alike in a fresh interpreter and needs torch only.
+
+    A script of several ranks is left to its launcher.
+    """
+    subject = case.file.subject
+    launch = launch_of(subject.argv) if subject.form == "command" else None
+    if launch is not None and launch.ranks > 1:
+        return None
     reduction = case.current(SOURCE_REDUCTION)
     signature = case.file.signature
     if reduction is None or not (reduction.verified and reduction.self_contained) or not case.holds(SOURCE_FAILURE):
@@ -83,6 +91,7 @@ class OnReducedScript(OnScript):
                 "options": cast(ProbeOptions, changed),
                 "env": dict(env),
                 "recording": None,
+                "ranks": 1,
             }
             (end,) = oracle.run_scripts([order], timeout=timeout)
         return end.run

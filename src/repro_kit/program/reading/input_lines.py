@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.program.graph_record import InputRecord, ViewRecord
+from repro_kit.program.reading.graph_record import InputRecord, ViewRecord
 from repro_kit.program.value_records import span
 
 _FLOATS = ("torch.float64", "torch.float32", "torch.float16", "torch.bfloat16")

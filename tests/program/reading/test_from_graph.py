@@ -5,8 +5,8 @@ import pytest
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse, render
-from repro_kit.program.from_graph import Variant, build_program, tensor_expression
-from repro_kit.program.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord, ViewRecord
+from repro_kit.program.reading.from_graph import Variant, build_program, tensor_expression
+from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord, ViewRecord
 
 
 def tensor(name: str, shape: tuple[int, ...] = (2, 3), **more: Any) -> InputRecord:

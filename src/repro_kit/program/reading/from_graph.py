@@ -12,10 +12,10 @@ from typing import Any, Literal
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
-from repro_kit.program.desugar import desugar, helpers, regions
-from repro_kit.program.graph_record import GraphRecord, InputRecord, NameRecord
-from repro_kit.program.input_lines import has_relations, related_lines, source_expression, tensor_expression
 from repro_kit.program.program import REGION
+from repro_kit.program.reading.desugar import desugar, helpers, regions
+from repro_kit.program.reading.graph_record import GraphRecord, InputRecord, NameRecord
+from repro_kit.program.reading.input_lines import has_relations, related_lines, source_expression, tensor_expression
 from repro_kit.program.renames import Attributes, Rename, body_lines, is_rename_of_body, without_renames
 
 _FIXED = {"torch", "device", "inf", "nan", "graph", "calls", "load", "RECIPE", "NoneType", "getattr"}

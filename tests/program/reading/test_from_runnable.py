@@ -11,7 +11,7 @@ import pytest
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import parse, render, size
-from repro_kit.program.from_runnable import from_runnable
+from repro_kit.program.reading.from_runnable import from_runnable
 
 #: As torch 2.13 writes it, less what is between.
 ARTIFACT = """

@@ -16,13 +16,13 @@ from typing import Any
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
-from repro_kit.program.arithmetic import evaluate
 from repro_kit.program.collectives import group_of, with_names
 from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
-from repro_kit.program.submodules import bodies, inlined, modules
+from repro_kit.program.reading.arithmetic import evaluate
+from repro_kit.program.reading.submodules import bodies, inlined, modules
 from repro_kit.program.value_records import contiguous, span
 
 
