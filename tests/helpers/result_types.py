@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import repro_kit
 from repro_kit.bundle.archive.schemas import SCHEMAS
+from root import OF_EXTRAS
 
 #: Calls that read a class from a file: their name, and which argument is the class.
 _READERS = {"from_data": 1, "read": 1, "ResultFile": 2}
@@ -24,7 +25,8 @@ def result_types() -> dict[str, type]:
     """The classes by their name with the module's."""
     found = {cls for _, cls in SCHEMAS.values()}
     for module in pkgutil.walk_packages(repro_kit.__path__, "repro_kit."):
-        if ".probe" not in module.name and not module.name.endswith("__main__"):
+        own = ".probe" not in module.name and not module.name.endswith("__main__")
+        if own and module.name not in OF_EXTRAS:
             found.update(_read_in(module.name))
     return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in sorted(found, key=lambda cls: cls.__qualname__)}
 
