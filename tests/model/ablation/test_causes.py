@@ -87,6 +87,13 @@ def test_the_partitioner_is_told_from_a_decomposition() -> None:
         ([*ladder("eager"), contrast(causes.AFRESH, passes=True)], "guards"),
         ([*ladder("eager"), contrast(causes.AFRESH, passes=False)], ""),
         ([*ladder("eager"), contrast(causes.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
+        (
+            [
+                *ladder("eager", raised(type="torch._dynamo.exc.FailOnRecompileLimitHit")),
+                contrast(causes.GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
+            ],
+            "recompile-limit",
+        ),
     ],
 )
 def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:

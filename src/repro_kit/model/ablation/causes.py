@@ -161,15 +161,15 @@ def _of_decomposition(plain: Diagnosis, contrasts: dict[str, Cell], failure: Fai
 
 
 def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
+    names = {short(link.type) for link in failure.exceptions} if failure is not None else set()
+    if names & {"FailOnRecompileLimitHit", "RecompileError"}:
+        return "recompile-limit"
     if _passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"
     if _passes(contrasts, AFRESH):
         return "guards"
     if failure is None:
         return ""
-    names = {short(link.type) for link in failure.exceptions}
-    if names & {"FailOnRecompileLimitHit", "RecompileError"}:
-        return "recompile-limit"
     if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", "ConstraintViolationError"}:
         return "symbolic-shapes"
     if failure.kind is Kind.DYNAMO_ERROR or failure.phase is Phase.COMPILE:
