@@ -123,10 +123,16 @@ _CASE = Argument("--output", _STRING, "Path of the case, which keeps what was fo
 _FRESH = Argument("--fresh", _FLAG, "Forget what an earlier run has found, and start again.")
 _PYTHON = Argument("--python", _STRING, "The Python interpreter that has torch, or that builds are installed for.")
 _TIMEOUT = Argument("--timeout", _SECONDS, "Time limit of one run, in seconds.")
-_NIGHTLY = Argument("--nightly", _STRING, "Take the builds from the nightlies of torch for cpu, cu126, rocm6.4, xpu.")
-_WHEELS = Argument("--wheels", _STRING, "Take the builds from the wheels in this directory.")
-_INDEX = Argument("--index-url", _STRING, "Take the builds from this index.")
-_PACKAGE = Argument("--package", _STRING, "The package whose builds are run; default: torch.")
+_BUILDS = {
+    "timeout": _TIMEOUT,
+    "python": _PYTHON,
+    "nightly": Argument(
+        "--nightly", _STRING, "Take the builds from the nightlies of torch for cpu, cu126, rocm6.4, xpu."
+    ),
+    "wheels": Argument("--wheels", _STRING, "Take the builds from the wheels in this directory."),
+    "index_url": Argument("--index-url", _STRING, "Take the builds from this index."),
+    "package": Argument("--package", _STRING, "The package whose builds are run; default: torch."),
+}
 _BUNDLE = "Path of a bundle, a case or a repro.py."
 
 TOOLS: Mapping[str, CommandTool] = {
@@ -165,12 +171,7 @@ TOOLS: Mapping[str, CommandTool] = {
             {
                 "on": Argument("--on", _STRING, "Builds, with commas: versions, days, or paths of environments."),
                 "releases": Argument("--releases", _STRING, "All releases of a range: 2.10: or 2.10:2.13."),
-                "timeout": _TIMEOUT,
-                "python": _PYTHON,
-                "nightly": _NIGHTLY,
-                "wheels": _WHEELS,
-                "index_url": _INDEX,
-                "package": _PACKAGE,
+                **_BUILDS,
             },
             result="table",
         ),
@@ -188,12 +189,7 @@ TOOLS: Mapping[str, CommandTool] = {
                 "output": Argument("--output", _STRING, "Directory for the state of the search."),
                 "fresh": _FRESH,
                 "find_fix": Argument("--find-fix", _FLAG, "Look for the first build that no longer fails."),
-                "timeout": _TIMEOUT,
-                "python": _PYTHON,
-                "nightly": _NIGHTLY,
-                "wheels": _WHEELS,
-                "index_url": _INDEX,
-                "package": _PACKAGE,
+                **_BUILDS,
             },
         ),
         CommandTool(
