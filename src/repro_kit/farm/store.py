@@ -44,11 +44,6 @@ CREATE TABLE IF NOT EXISTS transitions (
 CREATE INDEX IF NOT EXISTS transitions_of ON transitions (case_number);
 CREATE TABLE IF NOT EXISTS lines (name TEXT PRIMARY KEY, words TEXT NOT NULL, tracked INTEGER NOT NULL);
 """
-#: Columns that schema 1 lacks.
-_ADDED = """
-ALTER TABLE units ADD COLUMN failure TEXT NOT NULL DEFAULT '';
-ALTER TABLE cases ADD COLUMN issue TEXT NOT NULL DEFAULT '';
-"""
 
 
 @dataclass(frozen=True)
@@ -91,12 +86,12 @@ class FarmStore:
             self._db = sqlite3.connect(path, timeout=60)
             self._db.row_factory = sqlite3.Row
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA:
-                raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
-            if version < SCHEMA:
+            if version not in (0, SCHEMA):
+                schemas = f"schema {version}, this one knows {SCHEMA}"
+                raise UsageError(f"{path} was written by another repro-kit ({schemas}); use that one, or a new farm.")
+            if not version:
                 self._db.execute("PRAGMA journal_mode = WAL")
-                added = _ADDED if version == 1 else ""
-                self._db.executescript(f"BEGIN; {_TABLES} {added} PRAGMA user_version = {SCHEMA}; COMMIT;")
+                self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:
             raise UsageError(f"{path} cannot be used as the history of a farm: {error}.") from error
 

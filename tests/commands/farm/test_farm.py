@@ -8,10 +8,12 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -119,6 +121,15 @@ def test_a_damaged_history_and_a_missing_case_are_named(farm: Callable[..., Resu
     (project / "farm" / HISTORY).write_bytes(b"no database at all" * 100)
     result = farm("status")
     assert (result.exit_code, "cannot be used as the history" in result.output.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.parametrize("schema", [1, 9])
+def test_a_history_of_another_schema_is_refused(farm: Callable[..., Result], project: Path, schema: int) -> None:
+    farm("add", script("a", FAILS))
+    with closing(sqlite3.connect(project / "farm" / HISTORY)) as history:
+        history.execute(f"PRAGMA user_version = {schema}")
+    result = farm("status")
+    assert (result.exit_code, f"another repro-kit (schema {schema}, " in " ".join(result.output.split())) == (2, True)
 
 
 def test_a_killed_run_repeats_no_unit_that_has_ended(farm: Callable[..., Result], project: Path) -> None:
