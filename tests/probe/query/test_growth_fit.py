@@ -17,16 +17,42 @@ from repro_probe.query import growth
 def noisy(seconds):
     return {count: taken * (1.1 if at % 3 == 1 else 1.0) for at, (count, taken) in enumerate(seconds.items())}
 
+def rate(seconds):
+    return growth.growing_part(seconds)[:2]
+
+def pass_of(seconds):
+    # a compile within one function; the cubic pass is within that one
+    part = {n: 2e-6 * n**3 for n in seconds}
+    return {n: {whole.__code__: t, cubic.__code__: part[n], linear.__code__: t - part[n]} for n, t in seconds.items()}
+
+def whole(): pass
+def cubic(): pass
+def linear(): pass
 counts = [1, 2, 4, 8, 16, 32, 48]
 few = [1, 2, 3, 4, 5, 6, 7]
+flat = noisy({n: 0.1 + 0.02 * n for n in counts})
+tiny = {n: 0.01 + 0.00003 * n**2 for n in counts}
+mixed = noisy({n: 0.1 + 0.02 * n + 2e-6 * n**3 for n in (1, 2, 4, 8, 16, 32, 48, 72, 108)})
+early = noisy({n: 0.1 + 0.02 * n + 2e-6 * n**3 for n in (1, 2, 4, 8, 16, 32, 48)})
 print(json.dumps({
-    "cubic": growth.fit(noisy({n: 0.05 + 0.004 * n + 2e-5 * n**3 for n in counts})),
-    "square": growth.fit(noisy({n: 0.05 + 0.004 * n + 1e-3 * n**2 for n in counts})),
-    "linear": growth.fit(noisy({n: 0.1 + 0.02 * n for n in counts})),
-    "exponential": growth.fit(noisy({n: 0.1 + 0.02 * n + 0.002 * 3**n for n in few})),
-    "bound": growth.judge({1: 0.4}, 2, 2.0),
-    "near": growth.judge({1: 4.0}, 2, 2.0),
-    "none": growth.judge({}, 1, 2.0),
+    "cubic": rate(noisy({n: 0.05 + 0.004 * n + 2e-5 * n**3 for n in counts})),
+    "square": rate(noisy({n: 0.05 + 0.004 * n + 1e-3 * n**2 for n in counts})),
+    "linear": rate(noisy({n: 0.1 + 0.02 * n for n in counts})),
+    "exponential": rate(noisy({n: 0.1 + 0.02 * n + 0.002 * 3**n for n in few})),
+    "bound": growth.judge({1: 0.4}, {}, 2, 2.0),
+    "near": growth.judge({1: 4.0}, {}, 2, 2.0),
+    "none": growth.judge({}, {}, 1, 2.0),
+    "flat": growth.judge(flat, {n: {} for n in flat}, None, 2.0),
+    "tiny": growth.judge(tiny, {n: {} for n in tiny}, None, 2.0),
+    "within": growth.judge(mixed, pass_of(mixed), None, 2.0),
+    "small": growth.may_hide(early, pass_of(early), 2.0),
+    "hidden": [growth.may_hide(times, {n: {} for n in times}, 2.0) for times in (
+        {n: 0.05 + 0.01 * n + 3e-8 * n**3 for n in (1, 2, 4, 8, 16, 32, 64, 96, 144)},
+        {n: 0.35 * n + 0.008 * n**3 for n in range(1, 7)},
+        {n: 0.1 + 0.02 * n for n in counts},
+        {n: 0.05 + 0.004 * n + 2e-5 * n**3 for n in counts},
+        {1: 1.0, 2: 3.0},
+    )],
 }))
 """
 
@@ -49,8 +75,26 @@ def test_linear_times_do_not_grow(grown) -> None:
     assert form == "power" and rate < 1.3
 
 
+def test_a_function_that_grows_is_named_with_its_own_rate(grown) -> None:
+    grows, words = grown["within"]
+    assert grows and words.startswith("compile time grows with the power 3 of the repetitions in cubic (<string>:")
+    grows, words = grown["flat"]
+    assert not grows and " in " not in words
+
+
+def test_times_that_stay_tiny_show_no_growth(grown) -> None:
+    grows, words = grown["tiny"]
+    assert not grows and words.startswith("compile time stays below 0.5 s (")
+
+
 def test_few_measurements_give_a_bound(grown) -> None:
     grows, words = grown["bound"]
     assert grows and "faster than the power 3.3" in words
     assert grown["near"][0] is None, "two times so near to each other say nothing"
     assert grown["none"] == [None, "one compile takes more than 4 CPU seconds"]
+
+
+def test_a_small_part_that_grows_fast_asks_for_more_repetitions(grown) -> None:
+    small, mixed, linear, seen, few = grown["hidden"]
+    assert small and mixed and grown["small"]
+    assert not linear and not seen and not few

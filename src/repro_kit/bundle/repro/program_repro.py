@@ -218,7 +218,7 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
     if recipe.group is not None and not recipe.group.is_fake:
         modules |= {"os", "tempfile"}
     if recipe.growth is not None:
-        modules |= {"math", "signal", "time"}
+        modules |= {"gc", "math", "signal", "time"}
     if recipe.env or recipe.fullgraph or is_entry(recipe):
         modules.add("os")
     if stored:

@@ -6,18 +6,27 @@ the CPU time of the process, so that other work of the machine counts little. `r
 
 from __future__ import annotations
 
+import gc
 import math
 import signal
 import time
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch._inductor.async_compile import AsyncCompile
 
 TOO_LONG = 4.0  # CPU seconds after which one compile is given up
-ENOUGH = 1.5  # CPU seconds: a compile that takes so long ends the measurement
+#: CPU seconds of a compile that ends the measurement, and those after which one is given up. The second pair is for
+#: times in which a part that grows fast may still be hidden: it shows where the repetitions are many.
+PATIENCE = ((1.5, TOO_LONG), (16.0, 32.0))
+SMALL, LARGE, OWN = 0.05, 0.5, 0.3  # shares of such a part in the longest time; the last one is for one function
+NEARLY = 0.85  # the share of a number that is nearly as large
+BENT = 1.3  # the least power that a linear time does not show by chance
 LEAST = 0.005  # CPU seconds: the clock of some machines counts no less
+SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clock and not the growth
+EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
 ASLEEP, WHILE = 0.05, 15.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
 RATES = [step / 20 for step in range(22, 121)]
@@ -60,73 +69,112 @@ def without_native_compiler() -> None:
         setattr(AsyncCompile, name, lambda *arguments, **named: lambda *pointers: None)
 
 
-def cpu_seconds(compile_repeated: Callable[[int], None], count: int) -> float:
-    """Return the CPU seconds that this process needs for `compile_repeated(count)`.
+def cpu_seconds(
+    compile_repeated: Callable[[int], None], count: int, too_long: float = TOO_LONG
+) -> tuple[float, dict[CodeType, float]]:
+    """Return the CPU seconds of `compile_repeated(count)` in this process, and those within each function.
 
-    Raises TooLong when it needs too many, or sleeps.
+    The seconds within a function count the functions that it calls, too. They come from a look at the stack every
+    2 ms. Raises TooLong when the whole needs more than `too_long`, or sleeps.
     """
-    before = seen = time.process_time()
+    before = seen = awake = time.process_time()
+    until = time.monotonic() + WHILE
+    within: dict[CodeType, float] = {}
 
     def stop(*_: Any) -> None:
         raise TooLong
 
-    def look(*_: Any) -> None:
-        nonlocal seen
-        last, seen = seen, time.process_time()
-        if seen - last < ASLEEP:
-            raise TooLong
+    def look(_: int, frame: FrameType | None) -> None:
+        nonlocal seen, awake, until
+        taken, seen = time.process_time() - seen, time.process_time()
+        inside = set()
+        while frame is not None and frame.f_code is not cpu_seconds.__code__:
+            inside.add(frame.f_code)
+            frame = frame.f_back
+        for code in inside:
+            within[code] = within.get(code, 0.0) + taken
+        if time.monotonic() > until:
+            if seen - awake < ASLEEP:
+                raise TooLong
+            awake, until = seen, time.monotonic() + WHILE
+        signal.setitimer(signal.ITIMER_REAL, EVERY)
 
-    timers = ((signal.SIGPROF, signal.ITIMER_PROF, stop, TOO_LONG), (signal.SIGALRM, signal.ITIMER_REAL, look, WHILE))
-    for number, timer, handler, first in timers:
-        signal.signal(number, handler)
-        signal.setitimer(timer, first, first)
+    signal.signal(signal.SIGPROF, stop)
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_PROF, too_long, too_long)
+    signal.setitimer(signal.ITIMER_REAL, EVERY)
     try:
         compile_repeated(count)
     finally:
-        for _, timer, _, _ in timers:
-            signal.setitimer(timer, 0)
-    return max(time.process_time() - before, LEAST)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return max(time.process_time() - before, LEAST), within
 
 
-def measure(compile_repeated: Callable[[int], None]) -> tuple[dict[int, float], int | None]:
-    """Return ({repetitions: CPU seconds}, repetitions that took too long or None) of `compile_repeated(repetitions)`.
+def measure(
+    compile_repeated: Callable[[int], None], limit: float
+) -> tuple[dict[int, float], dict[int, dict[CodeType, float]], int | None]:
+    """Return ({repetitions: CPU seconds}, the same within each function, repetitions that took too long or None).
 
     Each is the smaller of two, as long as the compile is short: another process can make a compile slower, and the
-    first one also loads the compiler.
+    first one also loads the compiler. `limit` is the power above which the growth counts.
     """
     seconds: dict[int, float] = {}
-    slow: list[int] = []
-    count: int | None = 1
-    while count is not None:
-        try:
-            seconds[count] = cpu_seconds(compile_repeated, count)
-            if seconds[count] < ENOUGH / 2:
-                seconds[count] = min(seconds[count], cpu_seconds(compile_repeated, count))
-        except TooLong:
-            slow.append(count)
-        count = following(seconds, slow)
-    return seconds, min(slow, default=None)
+    within: dict[int, dict[CodeType, float]] = {}
+    gc.collect()
+    gc.freeze()  # else what exists already makes every collection slow
+    for enough, too_long in PATIENCE:
+        if seconds and not may_hide(seconds, within, limit):
+            break
+        slow: list[int] = []
+        count = following(seconds, slow, enough) if seconds else 1
+        while count is not None and (too_long == TOO_LONG or may_hide(seconds, within, limit)):
+            try:
+                runs = [cpu_seconds(compile_repeated, count, too_long)]
+                if runs[0][0] < too_long / 2:
+                    runs.append(cpu_seconds(compile_repeated, count, too_long))
+                seconds[count], within[count] = min(runs, key=lambda run: run[0])
+            except TooLong:
+                slow.append(count)
+            count = following(seconds, slow, enough)
+    return seconds, within, min(slow, default=None)
 
 
-def following(seconds: dict[int, float], slow: list[int]) -> int | None:
-    """Return the next number of repetitions to measure; None at the end. Gaps are filled where the times grow fast."""
+def may_hide(seconds: dict[int, float], within: dict[int, dict[CodeType, float]], limit: float) -> bool:
+    """Return whether growth beyond `limit` may be hidden in the times, and show with more repetitions."""
+    if len(seconds) < 4:
+        return False
+    code, times = steepest(seconds, within, limit)
+    if len(times) < 4:
+        return True
+    form, rate, share = growing_part(times)
+    small = share * times[max(times)] < least(code) * seconds[max(seconds)]
+    return form == "power" and rate >= BENT and share >= SMALL and (small or rate <= limit)
+
+
+def following(seconds: dict[int, float], slow: list[int], enough: float) -> int | None:
+    """Return the next number of repetitions to measure; None at the end. Gaps are filled where the times grow fast.
+
+    `enough`: the CPU seconds of a compile that ends the measurement.
+    """
     last = max(seconds, default=0)
     middle = (last + min(slow)) // 2 if slow else 0
     if not last or last >= MOST:
         return None
-    if middle > last and len(slow) < 3 and (seconds[last] < ENOUGH or len(seconds) < FEWEST):
+    if middle > last and len(slow) < 3 and (seconds[last] < enough or len(seconds) < FEWEST):
         return middle
-    if slow or (seconds[last] >= ENOUGH and len(seconds) >= FEWEST):
+    if slow or (seconds[last] >= enough and len(seconds) >= FEWEST):
         gaps = [count for count in range(last - 1, 1, -1) if count not in seconds]
         return gaps[0] if gaps and len(seconds) < MANY else None
-    return 2 * last if seconds[last] < ENOUGH / 6 else math.ceil(1.5 * last)
+    return 2 * last if seconds[last] < enough / 6 else math.ceil(1.5 * last)
 
 
-def fit(seconds: dict[int, float]) -> tuple[str, float]:
-    """Return (form, rate) of the growth: ("power", exponent), or ("factor", that of each further repetition).
+def growing_part(seconds: dict[int, float]) -> tuple[str, float, float]:
+    """Return (form, rate, share) of the part of the times that grows fastest.
 
-    The times are a constant, a linear part and one that grows faster, none negative, by least squares of the relative
-    errors. Where the last part makes less than half of the longest time, the growth counts as linear.
+    The form and the rate are ("power", exponent), or ("factor", that of each further repetition); the share is that of
+    the longest time. The times are a constant, a linear part and one that grows faster, none negative, by least squares
+    of the relative errors.
     """
     count, taken = torch.tensor(sorted(seconds.items()), dtype=torch.float64).T
     constant = torch.ones_like(count)
@@ -144,11 +192,40 @@ def fit(seconds: dict[int, float]) -> tuple[str, float]:
                     best[form] = (misfit, rate, float(parts[0] / taken[-1]))
     power, factor = (best.get(form, (math.inf, 1.0, 0.0)) for form in ("power", "factor"))
     steeper = 2 * factor[0] < power[0] or power[1] == RATES[-1]
-    form, (_, rate, share) = ("factor", factor) if steeper else ("power", power)
-    return (form, rate) if share >= 0.5 else ("power", 1.0)
+    return ("factor", *factor[1:]) if steeper else ("power", *power[1:])
 
 
-def judge(seconds: dict[int, float], slow: int | None, limit: float) -> tuple[bool | None, str]:
+def steepest(
+    seconds: dict[int, float], within: dict[int, dict[CodeType, float]], limit: float
+) -> tuple[CodeType | None, dict[int, float]]:
+    """Return the function with most of the seconds that grow faster than the power `limit`, and its times.
+
+    The function is None, for the whole compile, where no function grows so fast. The times of a function show its rate
+    better than those of the whole, which hold parts of other kinds, too. Times that may be chance are left out.
+    """
+    last = max(seconds)
+    half = max(count for count in seconds if 2 * count <= last)
+    explained = (last / half) ** limit
+    beyond = {
+        code: taken - explained * max(within[half].get(code, 0.0), SEEN)
+        for code, taken in within[last].items()
+        if taken >= SMALL * seconds[last]
+    }
+    most = max(beyond.values(), default=0.0)
+    if most <= 0:
+        return None, seconds
+    inner = min((code for code in beyond if beyond[code] >= NEARLY * most), key=lambda code: within[last][code])
+    return inner, {count: parts[inner] for count, parts in within.items() if parts.get(inner, 0.0) >= SEEN}
+
+
+def least(code: CodeType | None) -> float:
+    """The share of the longest time that a part that grows must have: the times of one function are more exact."""
+    return OWN if code else LARGE
+
+
+def judge(
+    seconds: dict[int, float], within: dict[int, dict[CodeType, float]], slow: int | None, limit: float
+) -> tuple[bool | None, str]:
     """Return whether compile time grows faster than the power `limit` of the repetitions (None: unknown), and how."""
     if not seconds:
         return None, f"one compile takes more than {TOO_LONG:g} CPU seconds"
@@ -159,6 +236,15 @@ def judge(seconds: dict[int, float], slow: int | None, limit: float) -> tuple[bo
         bound = math.log(TOO_LONG / seconds[last]) / math.log(slow / last) if slow else 0.0
         grows = True if bound > limit and 3 * seconds[last] < TOO_LONG else None
         return grows, f"compile time grows faster than the power {bound:.1f} of the repetitions ({times})"
-    form, rate = fit(seconds)
+    if slow is None and seconds[last] < SHORT:
+        return False, f"compile time stays below {SHORT:g} s ({times})"
+    code, parts = steepest(seconds, within, limit)
+    if len(parts) < 4:
+        code, parts = None, seconds
+    form, rate, share = growing_part(parts)
+    if min(share, 1.0) * parts[max(parts)] < least(code) * seconds[last]:
+        form, rate, code = "power", 1.0, None
     how = f"with the power {rate:.2g} of the repetitions" if form == "power" else f"{rate:.2g} times per repetition"
+    if code is not None:
+        how += f" in {code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
     return form == "factor" or rate > limit, f"compile time grows {how} ({times})"
