@@ -94,6 +94,20 @@ class Start:
 
 
 @dataclass(frozen=True)
+class WrongStatement:
+    """A statement of the captured graph at which the compiled result begins to differ from eager's.
+
+    `backward`: the gradients that it gives differ, and not the value that it makes.
+    """
+
+    name: str  # that the statement assigns
+    statement: str
+    operator: str  # its bare name
+    backward: bool = False
+    line: str = ""  # of the user's code, "/home/me/model.py:12"
+
+
+@dataclass(frozen=True)
 class Capture:
     """`capture/capture.json`."""
 
@@ -106,6 +120,7 @@ class Capture:
     signature: Signature | None = None  # of the program's failure, which may differ in form from the script's
     recipe: Recipe = field(default_factory=Recipe)
     fresh: bool = False  # the program fails only in an interpreter that has compiled nothing before
+    wrong: tuple[WrongStatement, ...] = ()  # of a wrong result; a hint, since to look at values changes the fusions
     note: str = ""  # why there is no program, or what was left out
 
 
@@ -159,6 +174,8 @@ class Reduction:
     growth: str = ""  # of the result's compile time, in words, where that is the failure
     failed: int = 0  # of `runs` runs of the captured program
     runs: int = 0
+    ranks: int = 1  # processes that run the reduced script, as torchrun starts them
+    fewer: str = ""  # why these are not all ranks of the user's run, in words
 
 
 @dataclass(frozen=True)

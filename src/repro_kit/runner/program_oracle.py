@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from repro_kit.runner.server import ServerDied, ServerProcess
 T = TypeVar("T")
 
 _FAKE, _CAPABILITIES = 60.0, 120.0  # seconds for a query of these modes
+_LOOK = 1.0  # seconds between looks at scripts that run
 _PATIENCE = 60.0  # seconds after a query's time-out at which the server counts as stuck
 
 
@@ -131,14 +133,14 @@ class ProgramOracle:
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
-    def diverge(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> list[str]:
-        """Return the first values of `graph` that differ from eager when `graph` is compiled to return all its values.
+    def diverge(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> Divergence:
+        """Return the statements of `graph` at which the compiled program begins to differ from eager.
 
-        The result is only a hint. With other outputs the failure may be gone, or the program may not compile; the
-        result is empty then.
+        The result is only a hint. With the inputs and outputs that show all values and gradients the failure may be
+        gone, or the program may not compile; the result is empty then.
         """
         reply = dict(self._replies([self._request("diverge", text, inputs, timeout)]))[0]
-        return list(reply.get("names") or [])
+        return Divergence(tuple(reply.get("names") or ()), bool(reply.get("backward")))
 
     def explain_rounding(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> RoundingData | None:
         """Return why a difference of `text` is rounding: the errors, and what restores eager's rounding."""
@@ -162,10 +164,19 @@ class ProgramOracle:
         answers = ((index, (_verdict(reply), reply.get("applied") or [])) for index, reply in self._replies(requests))
         return _in_order(answers)
 
-    def run_scripts(self, orders: Sequence[ScriptOrder], *, timeout: float = 120.0) -> Iterator[ScriptEnd]:
-        """Run each script, and yield in order how it ended; its findings, trace and output are in its directory."""
+    def run_scripts(
+        self,
+        orders: Sequence[ScriptOrder],
+        *,
+        timeout: float = 120.0,
+        is_stuck: Callable[[ScriptOrder], bool] | None = None,
+    ) -> Iterator[ScriptEnd]:
+        """Run each script, and yield in order how it ended; its findings, trace and output are in its directory.
+
+        A script for which `is_stuck` is true while it runs ends at once, as at its time limit.
+        """
         requests: list[Query] = [{**self._request("script", "", None, timeout), "script": order} for order in orders]
-        return _in_order((index, _script_end(reply)) for index, reply in self._replies(requests))
+        return _in_order((index, _script_end(reply)) for index, reply in self._replies(requests, is_stuck))
 
     def capabilities(self) -> Capabilities:
         """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
@@ -195,7 +206,9 @@ class ProgramOracle:
             "memory": self._memory,
         }
 
-    def _replies(self, requests: Sequence[Query]) -> Iterator[tuple[int, Reply]]:
+    def _replies(
+        self, requests: Sequence[Query], is_stuck: Callable[[ScriptOrder], bool] | None = None
+    ) -> Iterator[tuple[int, Reply]]:
         """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end."""
         waiting = deque(enumerate(requests))
         running: dict[int, tuple[int, Query]] = {}
@@ -209,7 +222,10 @@ class ProgramOracle:
                         sent[index] = sent.get(index, 0) + 1
                         self._server.send(request)
                     patience = max(request["timeout"] for _, request in running.values()) + _PATIENCE
-                    reply = self._server.receive(patience)
+                    until = time.monotonic() + patience
+                    while is_stuck is not None and not self._server.is_readable(_LOOK) and time.monotonic() < until:
+                        self._expire(running, is_stuck)
+                    reply = self._server.receive(until - time.monotonic())
                 except ServerDied as died:
                     lost, running = list(running.values()), {}
                     waiting.extendleft(entry for entry in reversed(lost) if sent[entry[0]] < 2)
@@ -230,6 +246,11 @@ class ProgramOracle:
                 for identity in running:
                     self._server.send({"cancel": identity})
 
+    def _expire(self, running: Mapping[int, tuple[int, Query]], is_stuck: Callable[[ScriptOrder], bool]) -> None:
+        for identity, (_, request) in running.items():
+            if is_stuck(request["script"]):
+                self._server.send({"expire": identity})
+
     def _ready_for(self, request: Query, busy: bool) -> bool:
         """Whether the server runs with the environment variables of the recipe. An idle server is restarted with them.
 
@@ -243,6 +264,17 @@ class ProgramOracle:
         self._server.stop()
         self._server.variables = wanted
         return True
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The statements, by the names that they assign, at which a compiled program begins to differ from eager.
+
+    `backward`: the gradients that they give differ, and not the values that they make.
+    """
+
+    names: tuple[str, ...] = ()
+    backward: bool = False
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class ServerProcess:
         Raises ServerDied, and ReproKitError when the server cannot be started.
         """
         if self._kept is None:
-            if "cancel" in message:
+            if "cancel" in message or "expire" in message:
                 return
             self._start()
         process = self._running()
@@ -89,6 +89,12 @@ class ServerProcess:
         line, _, self._unread = self._unread.partition(b"\n")
         reply: Reply = loads(line)
         return reply
+
+    def is_readable(self, seconds: float) -> bool:
+        """Whether `receive` has something to read within `seconds`."""
+        process = self._running()
+        assert process.stdout is not None
+        return b"\n" in self._unread or bool(select.select([process.stdout], [], [], max(0.0, seconds))[0])
 
     def stop(self) -> None:
         """End the server. The server kills its children and removes their directories when its stdin closes."""

@@ -81,6 +81,7 @@ class GraphRecord:
     code: str = ""
     modules: dict[str, str] = field(default_factory=dict)
     names: dict[str, NameRecord] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)  # of the user's code, by the name that a statement assigns
     inputs: tuple[InputRecord, ...] = ()
     constants: dict[str, InputRecord] = field(default_factory=dict)
     statements: int = 0

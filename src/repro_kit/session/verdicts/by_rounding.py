@@ -24,6 +24,7 @@ from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.recorded import read_recorded
 from repro_kit.session.script.script_run import run_overridden
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import eager_run, observed_failures
@@ -56,7 +57,7 @@ def is_comparison(failure: ObservedFailure) -> bool:
 def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
     """Why `chosen` is rounding, after the compiled `calls` were compared with eager; None when it may be a bug."""
     clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
-    if not any(call.compared for call in calls) or not clean:
+    if not any(call.compared for call in calls) or not clean or _computes_as_eager(runs.case):
         return None
     nudged = _when_nudged(runs, chosen)
     if nudged is None or not is_as_large(
@@ -69,6 +70,12 @@ def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledC
     )
     rounding = of_calls(calls)
     return replace(rounding, evidence=(*rounding.evidence, of_script))
+
+
+def _computes_as_eager(case: Case) -> bool:
+    """Whether every `torch.compile` of the script has the backend `eager`, whose graphs round as the program does."""
+    calls = [event for process in read_recorded(case.path / "observe" / "probe") for event in process.events]
+    return {call.settings["backend"] for call in calls if call.event == "compile-call" and call.settings} == {"eager"}
 
 
 def is_explained(calls: Sequence[CompiledCall]) -> bool:

@@ -20,6 +20,8 @@ from repro_kit.ui import Ui
 _MOST_ATTEMPTS = 200
 _SECONDS = 900.0  # for all attempts together
 _MOST_AFRESH = 6  # attempts that are repeated in fresh interpreters
+#: Where a fresh interpreter would show nothing else: an export traces anew each time, and eager compiles nothing.
+_ALIKE = (*ENTRIES, "eager")
 
 
 class GraphSearch:
@@ -67,9 +69,7 @@ class GraphSearch:
                     return attempt, reasons
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
                     self.slow.add(graph)  # other forms of the graph take as long
-                # An export traces anew each time, so a fresh interpreter would show nothing else.
-                exports = attempt.recipe.backend in ENTRIES
-                if verdict.status is not Status.INVALID and attempt.graph.code and not exports:
+                if verdict.status is not Status.INVALID and attempt.graph.code and attempt.recipe.backend not in _ALIKE:
                     self.tried.append(attempt)
                 reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_verdict_words(verdict)}")
         return None, reasons

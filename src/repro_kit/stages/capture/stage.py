@@ -26,7 +26,7 @@ from repro_kit.session.oracles import needs_fresh
 from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding, settle
-from repro_kit.stages.capture import growth, rounding
+from repro_kit.stages.capture import first_wrong, growth, rounding
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
@@ -150,24 +150,29 @@ def _attempts(
     *,
     plainest: bool,
 ) -> Iterator[Attempt | str]:
-    """All attempts for all graphs, suspects first; a sentence for a graph without one. `plainest`: one attempt each."""
-    later: list[Iterator[Attempt | str]] = []
+    """All attempts for all graphs, suspects first; a sentence for a graph without one. `plainest`: one attempt each.
+
+    All forms of a suspect come before the next graph. A wrong result points at no graph: every graph that was trained
+    ran a backward. So each form of all graphs comes before the next form.
+    """
+    waiting: list[Iterator[Attempt | str]] = []
     for process in recorded:
         variants = Variants(process, kind, files, tolerance)
-        suspects = process.suspects()
-        for number in suspects:
-            graph = process.graph(number)
-            if graph is not None:
+        numbers = process.suspects()
+        suspects = [graph for graph in map(process.graph, numbers) if graph is not None]
+        rest = [graph for graph in process.graphs if graph.number not in numbers]
+        if kind is not Kind.ACCURACY:
+            for graph in suspects:
                 yield from islice(_of(variants, graph), 1 if plainest else None)
-        rest = [graph for graph in process.graphs if graph.number not in suspects]
-        later += [_of(variants, graph) for graph in rest]
-    # First the plainest form of every other graph, then their other forms.
-    for attempts in later:
-        first = next(attempts, None)
-        if first is not None:
-            yield first
-    for attempts in later if not plainest else ():
-        yield from attempts
+        waiting += [_of(variants, graph) for graph in (rest if kind is not Kind.ACCURACY else [*suspects, *rest])]
+    while waiting:
+        going_on = []
+        for attempts in waiting:
+            attempt = next(attempts, None)
+            if attempt is not None:
+                yield attempt
+                going_on.append(attempts)
+        waiting = going_on if not plainest else []
 
 
 def _of(variants: Variants, graph: GraphRecord) -> Iterator[Attempt | str]:
@@ -234,6 +239,8 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         program = with_random(program)
     write_atomic(case.path / "capture" / "program.py", render(program).encode())
     statements = size(program)
+    lines, timeout = attempt.graph.lines, search.timeout
+    wrong = first_wrong.first_wrong(case, ui, program, search.signature, lines, timeout)
     capture = Capture(
         subject="program",
         border="aot" if border == "aot" else "dynamo",
@@ -244,6 +251,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         signature=search.signature,
         recipe=program.recipe,
         fresh=search.fresh,
+        wrong=wrong,
         note=attempt.how,
     )
     case.store(CAPTURE, capture)
@@ -252,3 +260,4 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     words = [attempt.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
     how = f" ({', '.join(filter(None, words))})" if any(words) else ""
     ui.done(f"graph {attempt.graph.compile_id} of {graphs} fails alone{how}: {statements} statements")
+    first_wrong.show(ui, wrong)

@@ -94,7 +94,7 @@ class ReducerOracle:
         if failure is None or failure.kind is not Kind.ACCURACY:
             return _hints(failure)
         self._ui.progress("looking where the values begin to differ")
-        return self._oracle.diverge(render(program), self._inputs, timeout=self._timeout)
+        return list(self._oracle.diverge(render(program), self._inputs, timeout=self._timeout).names)
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each program runs in eager, tested with fake tensors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from repro_kit.ui import Ui
 
 #: Most seconds of the reduction of a compile that does not end, unless the user gives a deadline.
 _OF_SLOW = {Kind.TIMEOUT: 40.0, Kind.COMPILE_GROWTH: 60.0}
+_QUERIES = 8
 _CHECKS = 3  # most checks of the result, if it does not fail at once
 _MOST_NAMED = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
@@ -55,7 +56,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     directory = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
-        options = _with_deadline(options, capture.signature.kind)
+        options = _with_deadline(options, capture.signature.kind, capture.verdict.seconds)
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
@@ -63,7 +64,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         limit = query_timeout(case, options, capture.signature.kind)
         work = _Work(oracle, afresh, directory, options, ui, on_event, limit)
         result, failure = work.by_inductor(program, capture.signature) or work.reduced(
-            program, capture.signature, capture.verdict
+            program, capture.signature, capture.verdict, hints=[wrong.name for wrong in capture.wrong]
         )
         if options.border != "dynamo" and capture.border == "dynamo" and program.recipe.backend not in ENTRIES:
             result, failure = work.at_aten(case, result, failure, capture.signature)
@@ -76,13 +77,15 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
-def _with_deadline(options: MinifyOptions, kind: Kind) -> MinifyOptions:
+def _with_deadline(options: MinifyOptions, kind: Kind, seconds: float) -> MinifyOptions:
     """A hang gets less time by default: each program that still hangs costs half a minute, so more buys little.
 
-    So does compile time that grows too fast, since a query makes several compiles.
+    So does compile time that grows too fast, since a query makes several compiles: time for some queries of `seconds`.
     """
     is_default = options.deadline == MinifyOptions.deadline
-    return replace(options, deadline=_OF_SLOW[kind]) if is_default and kind in _OF_SLOW else options
+    if not is_default or kind not in _OF_SLOW:
+        return options
+    return replace(options, deadline=max(_OF_SLOW[kind], _QUERIES * seconds if kind is Kind.COMPILE_GROWTH else 0.0))
 
 
 @dataclass(frozen=True)
@@ -98,16 +101,24 @@ class _Work:
     timeout: float
 
     def reduced(
-        self, program: Program, signature: Signature, verdict: Verdict, journal: str = "journal.jsonl"
+        self,
+        program: Program,
+        signature: Signature,
+        verdict: Verdict,
+        journal: str = "journal.jsonl",
+        hints: Sequence[str] = (),
     ) -> tuple[Result[Program], Failure | None]:
-        """Reduce `program`, whose verdict is `verdict`; returns the result, and its failure in a fresh interpreter."""
+        """Reduce `program`, whose verdict is `verdict`; returns the result, and its failure in a fresh interpreter.
+
+        `hints`: the names to start from, where they are known.
+        """
         inputs = self.directory / "inputs"
         early = until(verdict, signature, program)
         judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
         result = minify(
             program,
             judge,
-            hints=judge.hints(program, verdict.failure),
+            hints=hints or judge.hints(program, verdict.failure),
             before=[judge.answer(verdict)],
             journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,

@@ -52,8 +52,11 @@ class Nudge(TorchDispatchMode):
         if in_place and not (isinstance(result, torch.Tensor) and args and result is args[0]):
             return result  # writes to several tensors or to none, which is too rare to handle
         terms = None if torch.Tag.pointwise in function.tags else _largest((args, kwargs))
+        arguments = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
 
         def nudged(tensor: torch.Tensor) -> torch.Tensor:
+            if not in_place and any(torch._C._is_alias_of(tensor, argument) for argument in arguments):
+                return tensor  # a custom operator's view of its argument, which its schema does not declare
             moved = self._nudged(tensor, terms)
             return tensor if moved is None else tensor.copy_(moved) if in_place else moved
 

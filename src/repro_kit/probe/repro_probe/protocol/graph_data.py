@@ -184,6 +184,7 @@ class GraphContent(TypedDict, total=False):
     code: str
     modules: dict[str, str]  # code of sub-graphs, by path
     names: dict[str, NameData]
+    lines: dict[str, str]  # the user's line that each statement of `code` comes from: "/home/me/model.py:12"
     inputs: list[InputData]
     constants: dict[str, TensorData]
     statements: int

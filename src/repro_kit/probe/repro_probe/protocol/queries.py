@@ -65,13 +65,19 @@ class Cancel(TypedDict):
     cancel: int
 
 
+class Expire(TypedDict):
+    """A message without a reply of its own: end the query of this id now, as at its time limit."""
+
+    expire: int
+
+
 class Prepare(TypedDict):
     """A message without a reply: start an interpreter with these variables, which imports torch ahead of its query."""
 
     prepare: dict[str, str]
 
 
-Message = Union[Query, Cancel, Prepare]
+Message = Union[Query, Cancel, Expire, Prepare]
 
 
 class SubsystemBase(TypedDict):
@@ -138,7 +144,8 @@ class QueryAnswer(ComparisonData, total=False):
     later_calls: list[dict[str, Any]]
     validation: bool  # `exceptions` are eager's; the compiled program raises none
     growth: str  # how compile time grows, where it grows too fast
-    names: list[str]  # mode ``diverge``
+    names: list[str]  # mode ``diverge``: the statements
+    backward: bool  # mode ``diverge``: the gradients that they give are wrong, and not the values that they make
     levers: Capabilities
     explained: RoundingData  # mode ``rounding``
     exit_status: int  # mode ``script``

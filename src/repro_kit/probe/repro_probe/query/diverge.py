@@ -1,6 +1,6 @@
-"""Find where a compiled program first differs from eager, by compiling the program with all its values as outputs.
+"""Find where a compiled program first differs from eager: in its values, or else in its gradients.
 
-The result is only a hint: with other outputs the compiler fuses differently, and the failure may be gone.
+The result is only a hint: with other inputs and outputs the compiler fuses differently, and the failure may be gone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
 from repro_probe.judge import compare_outputs, reference
 from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.query.first_wrong import first_wrong
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
@@ -25,9 +27,17 @@ def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> 
 
     With `exactly`, the last digit counts, so that the values are those where rounding begins to differ.
     """
-    reads = _reads(text)
-    names = _tensors(_returning(program, text, list(reads)), list(reads))
-    watched = _returning(program, text, names)
+    read_by = reads(text)
+    sizes = _sizes(_returning(program, text, list(read_by)), list(read_by))
+
+    def wrong_among(names: Sequence[str]) -> set[str]:
+        return _differing(_returning(program, text, names), names, exactly=exactly)
+
+    return first_wrong(list(sizes), read_by, sizes, wrong_among)
+
+
+def _differing(watched: LoadedProgram, names: Sequence[str], *, exactly: bool) -> set[str]:
+    """Return those of the values `names`, which the graph of `watched` returns, that differ from eager's."""
     owners = []
 
     def eagerly(*arguments: Any) -> Any:
@@ -35,25 +45,25 @@ def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> 
         owners.append([names[path[0].idx] for path, _ in tree_flatten_with_path(result)[0]])
         return result
 
-    eager = outputs.run(watched, eagerly, _quiet)
-    compiled = outputs.run(watched, watched.compiled(), _quiet)
+    eager = outputs.run(watched, eagerly, quiet)
+    compiled = outputs.run(watched, watched.compiled(), quiet)
     evidence = compare_outputs.Evidence() if exactly else compare_outputs.Evidence(reference.in_double(watched))
     tolerance = Tolerance({**watched.recipe, "rtol": 0.0, "atol": 0.0} if exactly else watched.recipe)
     differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
     wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_VALUES}
     places = eager.output_places().items()
-    differing = {owners[call][at] for (call, at), where in places if where in wrong}
-    return [name for name in names if name in differing and not differing & _sources(name, reads)]
+    return {owners[call][at] for (call, at), where in places if where in wrong}
 
 
-def _graph(tree: ast.Module) -> ast.FunctionDef:
-    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
+def graph_of(text: str) -> ast.FunctionDef:
+    """Return the function `graph` of the program `text`."""
+    (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
     return function
 
 
-def _reads(text: str) -> dict[str, set[str]]:
+def reads(text: str) -> dict[str, set[str]]:
     """Return the names that each value of `graph` is computed from, in order."""
-    assigned = [node for node in _graph(ast.parse(text)).body if isinstance(node, ast.Assign)]
+    assigned = [node for node in graph_of(text).body if isinstance(node, ast.Assign)]
     return {
         node.targets[0].id: {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
         for node in assigned
@@ -61,43 +71,42 @@ def _reads(text: str) -> dict[str, set[str]]:
     }
 
 
-def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> LoadedProgram:
-    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance."""
-    function = _graph(ast.parse(text))
-    function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
+def defined(function: ast.FunctionDef, program: LoadedProgram) -> dict[str, Any]:
+    """Return the namespace of `program` with another `graph`."""
     module = ast.fix_missing_locations(ast.Module([function], []))
     namespace = dict(program.namespace)
     exec(compile(module, namespace["__file__"], "exec"), namespace)
-    return LoadedProgram(namespace, {**program.recipe, "backward": "none", "rtol": None, "atol": None})
+    return namespace
 
 
-def _tensors(program: LoadedProgram, names: Sequence[str]) -> list[str]:
-    """Return those of `names` that hold only tensors that can be read outside of `graph`."""
+def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> LoadedProgram:
+    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance."""
+    function = graph_of(text)
+    function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
+    recipe: RecipeData = {**program.recipe, "backward": "none", "rtol": None, "atol": None}
+    return LoadedProgram(defined(function, program), recipe)
+
+
+def _sizes(program: LoadedProgram, names: Sequence[str]) -> dict[str, int]:
+    """Return the bytes of those of `names` that hold only tensors that can be read outside of `graph`."""
     seed(program.recipe)
-    wanted = dict.fromkeys(names)
+    sizes = dict.fromkeys(names, 0)
     for arguments in program.calls():
         with program.forward_region():
             values = program.graph(*arguments)
         for name, value in zip(names, values):
-            if not all(map(_is_plain, tree_flatten(value)[0])):
-                wanted.pop(name, None)
-    return list(wanted)
+            leaves = tree_flatten(value)[0]
+            if not all(map(is_plain, leaves)):
+                sizes.pop(name, None)
+            elif name in sizes:
+                sizes[name] += sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+    return sizes
 
 
-def _is_plain(leaf: Any) -> bool:
+def is_plain(leaf: Any) -> bool:
+    """Whether `leaf` is a tensor that can be read outside of a `vmap` or `grad` that makes it."""
     return isinstance(leaf, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(leaf)
 
 
-def _sources(name: str, reads: dict[str, set[str]]) -> set[str]:
-    """Return every value that `name` is computed from."""
-    sources: set[str] = set()
-    waiting = [name]
-    while waiting:
-        new = reads.get(waiting.pop(), set()) - sources
-        sources |= new
-        waiting += new
-    return sources
-
-
-def _quiet(step: outputs.Step, number: int) -> None:
+def quiet(step: outputs.Step, number: int) -> None:
     """Ignore the steps of the run."""

@@ -210,7 +210,7 @@ def _check_growth(program: LoadedProgram, limit: float, request: Query, step: _P
         _run_compiled(program, step)
 
     try:
-        fails, words = growth.judge(*growth.measure(compile_repeated), limit)
+        fails, words = growth.judge(*growth.measure(compile_repeated, limit), limit)
     except (Exception, SystemExit) as error:
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error)}
     if fails is None:
@@ -308,15 +308,23 @@ def _record(request: Query, step: _PhaseReporter, threads: int | None) -> QueryA
 
 
 def _diverge(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
-    from repro_probe.query import diverge
+    from repro_probe.query import diverge, diverge_backward
 
     program = _load(request, step, threads)
     step("compile")
-    try:
-        names = diverge.first_names(program, request["text"])
-    except Exception as error:  # with all values as outputs the program may fail; the hint is left out then
-        return {"status": "pass", "phase": step.phase, "names": [], "note": f"no hint: {error!r}"[:500]}
-    return {"status": "pass", "phase": "exit", "names": names}
+    differentiated = program.recipe["backward"] != "none"
+    notes = []
+    for backward in (False, True) if differentiated else (False,):
+        first_names = diverge_backward.first_names if backward else diverge.first_names
+        try:
+            names = first_names(program, request["text"])
+        except Exception as error:  # with other inputs and outputs the program may fail; the hint is left out then
+            notes.append(f"no hint: {error!r}"[:500])
+            continue
+        if names:
+            return {"status": "pass", "phase": "exit", "names": names, "backward": backward}
+        _forget_compiled()
+    return {"status": "pass", "phase": "exit", "names": [], "note": "; ".join(notes)}
 
 
 def _capabilities(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:

@@ -32,8 +32,8 @@ Setting = tuple[str, Any]
 
 def explain(program: LoadedProgram, text: str) -> RoundingData:
     """Return the errors of `program`, how far one rounding error grows, and what restores eager's rounding."""
-    eager = outputs.run(program, program.graph, _quiet)
-    compiled = outputs.run(program, program.compiled(), _quiet)
+    eager = outputs.run(program, program.graph, diverge.quiet)
+    compiled = outputs.run(program, program.compiled(), diverge.quiet)
     with_eager_random = functools.partial(_under, program, [("inductor.fallback_random", True)])
     judged = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     rows = judged.get("errors", [])
@@ -106,12 +106,8 @@ def _under(program: LoadedProgram, settings: list[Setting]) -> Outcome:
     for name, value in settings:
         set_config(name, value)
     try:
-        return outputs.run(program, program.compiled(), _quiet)
+        return outputs.run(program, program.compiled(), diverge.quiet)
     finally:
         for name, value in settings:
             set_config(name, not value)
         torch._dynamo.reset()
-
-
-def _quiet(step: outputs.Step, number: int) -> None:
-    """Ignore the steps of the run."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, cast
@@ -14,6 +16,10 @@ from repro_probe.protocol.graph_data import BackendData, GraphContent, GraphSett
 from repro_probe.protocol.recipe_data import AutocastData
 from repro_probe.record import surroundings
 from repro_probe.record.values import ValueStore, describe_tensors
+
+#: A frame in the stack of a node.
+_PLACE = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 def describe_graph(
@@ -39,6 +45,7 @@ def describe_graph(
         "code": code,
         "modules": modules,
         "names": names,
+        "lines": _user_lines(gm),
         "inputs": _describe_inputs(placeholders, example_inputs, store),
         "constants": _describe_constants(gm, store),
         "statements": sum(node.op in ("call_function", "call_method", "call_module") for node in gm.graph.nodes),
@@ -50,6 +57,17 @@ def describe_graph(
 def _code_of(gm: torch.fx.GraphModule) -> tuple[str, dict[str, NameData]]:
     python = gm.graph.python_code("self")
     return python.src, {name: _import_path(value) for name, value in python.globals.items()}
+
+
+def _user_lines(gm: torch.fx.GraphModule) -> dict[str, str]:
+    """Return for each statement the innermost line outside of torch that Dynamo traced it from, where it is known."""
+    lines = {}
+    for node in gm.graph.nodes:
+        places = _PLACE.findall(node.meta.get("stack_trace") or "")
+        own = [f"{file}:{line}" for file, line in places if not file.startswith(_TORCH)]
+        if own and node.op != "placeholder":
+            lines[node.name] = own[-1]
+    return lines
 
 
 def _import_path(value: Any) -> NameData:
@@ -199,10 +217,13 @@ def backend_of(compiler_fn: Any) -> BackendData:
 
 
 def _innermost(compiler_fn: Any) -> Any:
-    """Return the user's backend below torch's wrappers, which name what they wrap by one of two attributes."""
+    """Return the user's own backend, which torch wraps to restore its state, and to split the graphs of DDP."""
     names = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable")  # the latter in torch before 2.8
     while True:
         inner = [getattr(compiler_fn, name) for name in names if hasattr(compiler_fn, name)]
+        splitter: Any = getattr(compiler_fn, "__self__", None)
+        if not inner and hasattr(splitter, "backend_compile_fn"):  # torch/_dynamo/backends/distributed.py
+            inner = [splitter.backend_compile_fn]
         if not inner:
             return compiler_fn
         compiler_fn = inner[0]

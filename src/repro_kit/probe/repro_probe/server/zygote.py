@@ -194,6 +194,9 @@ class Server:
             elif "cancel" in request:
                 if request["cancel"] in self.children:
                     self._end(self.children[request["cancel"]], kill=True)
+            elif "expire" in request:
+                if request["expire"] in self.children:
+                    self.children[request["expire"]].deadline = 0.0
             else:
                 self._begin(request)
         return bool(data)

@@ -1,0 +1,60 @@
+"""Find the first wrong values among many, with only as many watched at a time as fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+ROOM = 256 << 20  # bytes of values that are watched at a time; each is held several times while runs are compared
+
+
+def first_wrong(
+    values: Sequence[T],
+    sources: Mapping[T, Collection[T]],
+    sizes: Mapping[T, int],
+    wrong_among: Callable[[Sequence[T]], Collection[T]],
+    room: int = ROOM,
+) -> list[T]:
+    """Return those of `values` that are wrong although nothing that they are computed from is.
+
+    `values` are in the order in which they are computed, `sizes` are in bytes. `wrong_among(watched)` runs the program
+    and returns which of the watched values are wrong. Where all values together need more than `room` bytes, every
+    n-th is watched; then those between the first wrong value and the right ones that it is computed from.
+    """
+    right: set[T] = set()
+    target: list[T] = []
+    waiting = list(values)
+    while waiting:
+        watched = _spread(waiting, sizes, room)
+        wrong = set(wrong_among(watched))
+        right |= set(watched) - wrong
+        if len(watched) == len(waiting):
+            later = {value for value in wrong if any(source in wrong for source in upstream(value, sources))}
+            return [value for value in watched if value in wrong - later] or target
+        target = [value for value in watched if value in wrong][:1] or target
+        suspects: set[T] = set()
+        for value in target:
+            suspects |= upstream(value, sources, right)
+        waiting = [value for value in waiting if value in suspects]
+    return target
+
+
+def _spread(values: Sequence[T], sizes: Mapping[T, int], room: int) -> list[T]:
+    """Return every n-th of `values`, the last one included, so that they fit into `room`."""
+    step = 1
+    while step < len(values) and sum(sizes[value] for value in values[::-1][::step]) > room:
+        step += 1
+    return list(values[::-1][::step][::-1])
+
+
+def upstream(value: T, sources: Mapping[T, Collection[T]], right: Collection[T] = ()) -> set[T]:
+    """Return everything that `value` is computed from, without `right` and what is seen only through those."""
+    reached: set[T] = set()
+    waiting = [value]
+    while waiting:
+        new = set(sources.get(waiting.pop(), ())) - reached - set(right)
+        reached |= new
+        waiting += new
+    return reached
