@@ -71,6 +71,12 @@ def test_the_partitioner_is_told_from_a_decomposition() -> None:
     assert told([*ladder("aot_eager"), contrast(causes.DEFAULT_PARTITIONER, passes=True)]) == (Layer.AOT, "partitioner")
 
 
+@pytest.mark.parametrize(("passes", "cause"), [(True, "graph-cache"), (False, "lowering")])
+def test_what_an_earlier_run_compiled_is_told_from_the_compiler_of_today(passes: bool, cause: str) -> None:
+    cells = ladder("inductor", raised("torch/_inductor/lowering.py"))
+    assert told([*cells, contrast(causes.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
+
+
 @pytest.mark.parametrize(
     ("cells", "cause"),
     [
@@ -138,6 +144,20 @@ def test_a_fake_kernel_that_lies_is_the_users(message: str, layer: Layer, cause:
     found = diagnose(cells, Recipe())
     assert (found.layer, found.cause) == (layer, cause)
     assert "mine.scale.default does not describe what the operator returns" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer"), [(Kind.ACCURACY, Layer.USER), (Kind.CRASH, Layer.USER), (Kind.COMPILE_ERROR, Layer.INDUCTOR)]
+)
+def test_an_operator_that_breaks_its_own_schema_is_the_users_where_results_are_wrong(kind: Kind, layer: Layer) -> None:
+    checked = raised(type="SchemaMismatchError", message="mine.bump.default writes to its argument 'x'")
+    cells = [
+        *ladder("inductor", raised("torch/_inductor/lowering.py", kind=kind)),
+        contrast(causes.SCHEMAS_CHECKED, passes=False, failure=checked, same=False),
+    ]
+    found = diagnose(cells, Recipe())
+    assert found.layer is layer
+    assert ("mine.bump.default writes to its argument 'x'" in found.sentence) == (layer is Layer.USER)
 
 
 @pytest.mark.parametrize(

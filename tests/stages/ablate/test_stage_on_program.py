@@ -42,13 +42,13 @@ decomposition.fast_random_decomps.cache_clear()
 """
 
 
-def ablated(place: Path, planted: str, backend: str) -> Ablation:
+def ablated(place: Path, planted: str, backend: str, program: str = PROGRAM) -> Ablation:
     case = Case.create(place / "a.repro", Subject("script", ("a.py",), str(place), sys.executable), "2026-01-01")
     wrong = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
     case.write("capture/capture.json", Capture("program", signature=wrong))
     case.record(StageRecord("capture", "done"))
     case.write("env.json", Environment("3.11", sys.executable, "linux", "2.13.0"))
-    text = (PROGRAM % planted).replace("aot_eager", backend)
+    text = (program % planted).replace("aot_eager", backend)
     (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")
     with shared_oracles():
         stage.run(case, AblateOptions(preset="quick", stop_early=True, jobs=2), SilentUi())
@@ -63,3 +63,33 @@ def test_a_wrong_decomposition_is_named(tmp_path: Path, planted: str, backend: s
     assert (found.layer, found.cause) == (Layer.DECOMPOSITION, "decomposition"), found
     first = "aot_eager" if planted == WHILE_TRACING else "aot_eager_decomp_partition"
     assert next(cell.recipe.backend for cell in found.cells if cell.same and "contrast" not in cell.changed) == first
+
+
+#: The operator writes to its argument, or returns a view of its argument; the schema says nothing of that.
+BREAKS_ITS_SCHEMA = """
+library = torch.library.Library("mine", "DEF")
+library.define("bump(Tensor x) -> Tensor")
+library.impl("bump", lambda x: %s, "CompositeExplicitAutograd")
+library.impl("bump", lambda x: torch.empty_like(x), "Meta")
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "breach"),
+    [
+        ("x.add_(1) * 2", "writes to its argument 'x'"),
+        ("x.view(-1).view(x.shape)", "returns a view of its argument 'x'"),
+    ],
+)
+def test_an_operator_that_breaks_its_own_schema_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str, breach: str
+) -> None:
+    monkeypatch.delenv("CI", raising=False)  # with CI set, torch refuses an output that is a view of an argument
+    program = PROGRAM.replace(
+        "z = torch.nn.functional.silu(x) @ y", "a = x.sin()\n    z = torch.ops.mine.bump(a).mul_(3) + a"
+    )
+    found = ablated(tmp_path, BREAKS_ITS_SCHEMA % kernel, "inductor", program)
+    assert (found.layer, found.cause) == (Layer.USER, "custom-operator"), found
+    assert f"mine.bump.default {breach}, and its schema does not say so" in found.sentence

@@ -23,6 +23,8 @@ DEFAULT_PARTITIONER = "default-partitioner"
 NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
 OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
+SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their arguments is compared with their schemas
+NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
@@ -97,6 +99,13 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
     contrasts = {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
+    breach = _breach_of_schema(contrasts)
+    if breach and failure is not None and failure.kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+        reason = f"The custom operator {breach}, and its schema does not say so: the compiler is not to blame."
+        return Diagnosis(Layer.USER, "custom-operator", reason)
+    if _passes(contrasts, NO_ARTIFACTS):
+        who = "A cache artifact that the script loads (torch.compiler.load_cache_artifacts)"
+        return _renamed(plain, layer, "graph-cache", who, "and passes where nothing is loaded and all is compiled anew")
     lying = _lying_operator(contrasts)
     if lying and failure is not None and any(lying.rpartition(".")[0] in link.message for link in failure.exceptions):
         reason = (
@@ -184,13 +193,22 @@ def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
 
 def _lying_operator(contrasts: dict[str, Cell]) -> str:
     """The custom operator whose fake kernel describes other metadata than its results have; "" when there is none."""
-    checked = contrasts.get(OPERATORS_CHECKED)
-    failure = checked.verdict.failure if checked and not checked.same else None
-    for link in failure.exceptions if failure else ():
-        mismatch = _MISMATCH.search(link.message) if short(link.type) == "MetadataMismatchError" else None
+    for message in _messages(contrasts.get(OPERATORS_CHECKED), "MetadataMismatchError"):
+        mismatch = _MISMATCH.search(message)
         if mismatch and not mismatch.group(1).startswith("_c10d_functional."):  # torch's own, which return their input
             return mismatch.group(1)
     return ""
+
+
+def _breach_of_schema(contrasts: dict[str, Cell]) -> str:
+    """A custom operator and what that does to an argument against its own schema; "" when there is none."""
+    return next(iter(_messages(contrasts.get(SCHEMAS_CHECKED), "SchemaMismatchError")), "")
+
+
+def _messages(cell: Cell | None, exception: str) -> list[str]:
+    """The messages of the exceptions of the type `exception` that `cell` ended with, if that failed otherwise."""
+    failure = cell.verdict.failure if cell and not cell.same else None
+    return [link.message for link in (failure.exceptions if failure else ()) if short(link.type) == exception]
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:
@@ -207,7 +225,7 @@ def _passes(contrasts: dict[str, Cell], name: str) -> bool:
     return name in contrasts and contrasts[name].outcome is RunOutcome.PASSES
 
 
-def _renamed(plain: Diagnosis, layer: Layer, cause: str, who: str, evidence: str) -> Diagnosis:
+def _renamed(plain: Diagnosis, layer: Layer | None, cause: str, who: str, evidence: str) -> Diagnosis:
     _, _, rest = plain.sentence.partition(" is at fault")
     return Diagnosis(layer, cause, f"{who} is at fault{rest.rstrip('.')}, {evidence}.")
 

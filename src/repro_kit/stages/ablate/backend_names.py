@@ -26,6 +26,20 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
     """
     if not backends and not settings:
         return
+    unknown = unknown_names(case, backends, settings)
+    if unknown["settings"]:
+        raise UsageError(f"--axis: the torch of {case.file.subject.python} has no setting {unknown['settings'][0]}.")
+    file_texts = texts(case)
+    missing = [name for name in unknown["backends"] if not any(name in text for text in file_texts)]
+    if missing:
+        raise UsageError(
+            f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
+            " in the script, nor a MODULE:FUNCTION that can be imported."
+        )
+
+
+def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> NamesData:
+    """Those of the names that the torch of the case does not know. Raises StageError where it cannot be asked."""
     request: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
@@ -38,15 +52,7 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
         unknown: NamesData = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
         raise StageError(f"{python} could not list its backends and settings: {error}.") from error
-    if unknown["settings"]:
-        raise UsageError(f"--axis: the torch of {python} has no setting {unknown['settings'][0]}.")
-    file_texts = texts(case)
-    missing = [name for name in unknown["backends"] if not any(name in text for text in file_texts)]
-    if missing:
-        raise UsageError(
-            f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
-            " in the script, nor a MODULE:FUNCTION that can be imported."
-        )
+    return unknown
 
 
 def modes_of(case: Case) -> Modes:

@@ -23,6 +23,7 @@ from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
+from repro_kit.stages.ablate.cells.rank_axes import rank_axes
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.cells.witness_pair import witness
@@ -111,7 +112,8 @@ def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
-    cells += work.cells.run(contrasts(cells, work.recipe, custom=work.cells.uses_custom_operators()))
+    custom, artifacts = work.cells.uses_custom_operators(), work.cells.loads_artifacts()
+    cells += work.cells.run(contrasts(cells, work.recipe, custom=custom, artifacts=artifacts))
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
     return Judged(work, cells, tally, diagnose(cells, work.recipe))
@@ -174,10 +176,12 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
     else:
         cells = _script_cells(case, options, ui)
     slow = cells.target is not None and cells.target.kind in SLOW
+    several = not (on_program or slow or options.axes) and options.preset != "quick"
+    of_ranks = rank_axes(case, cells.texts()) if several else ()
     matrix = Matrix(
         preset="quick" if slow and options.preset == "standard" else options.preset,
         backends=options.backends,
-        axes=tuple(map(parse_axis, options.axes)),
+        axes=(*map(parse_axis, options.axes), *of_ranks),
         cross=options.cross,
         accelerator=case.load(ENVIRONMENT).accelerator is not None,
         cheap=on_program,

@@ -60,10 +60,14 @@ class Cells(ABC):
 
     def uses_custom_operators(self) -> bool:
         """Whether the text of the subject uses or defines operators that are not torch's own."""
-        return any(_CUSTOM.search(text) for text in self._texts())
+        return any(_CUSTOM.search(text) for text in self.texts())
+
+    def loads_artifacts(self) -> bool:
+        """Whether the text of the subject loads what an earlier run compiled (torch's Mega-cache)."""
+        return any("load_cache_artifacts" in text for text in self.texts())
 
     @abstractmethod
-    def _texts(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The texts of the subject, as far as they are known."""
 
     @abstractmethod

@@ -82,7 +82,8 @@ class OnProgram(Cells):
         (cell,) = judged([replace(self._cell(plan, capture.verdict), signature=capture.signature)], self.target)
         return cell
 
-    def _texts(self) -> list[str]:
+    def texts(self) -> list[str]:
+        """The text of the program."""
         return [self.text]
 
     def about(self) -> list[object]:

@@ -8,18 +8,22 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
+from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
 from repro_kit.case.handles import SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import SLOW
-from repro_kit.model.torchrun import launch_of
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.deadlock import is_stuck
 from repro_kit.session.verdicts import eager_run
+from repro_kit.source import SourceProgram
+from repro_kit.source.compile_calls import settings
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.ui import Ui
 
@@ -28,20 +32,13 @@ _IN_A_FORK = {"backend", "mode", "dynamic", "fullgraph", "config", "defaults", "
 
 
 def reduced_script(case: Case) -> Path | None:
-    """The reduced script of the case, if it was seen to fail alike in a fresh interpreter and needs torch only.
-
-    A script of several ranks is left to its launcher.
-    """
-    subject = case.file.subject
-    launch = launch_of(subject.argv) if subject.form == "command" else None
-    if launch is not None and launch.ranks > 1:
-        return None
+    """The reduced script of the case, if it was seen to fail alike in a fresh interpreter and needs torch only."""
     reduction = case.current(SOURCE_REDUCTION)
     signature = case.file.signature
     if reduction is None or not (reduction.verified and reduction.self_contained) or not case.holds(SOURCE_FAILURE):
         return None
-    slow = signature is None or signature.kind in SLOW
-    return None if slow else (case.path / SOURCE_REDUCTION.name).parent / "best.py"
+    grows = signature is None or signature.kind is Kind.COMPILE_GROWTH
+    return None if grows else (case.path / SOURCE_REDUCTION.name).parent / "best.py"
 
 
 class OnReducedScript(OnScript):
@@ -49,14 +46,23 @@ class OnReducedScript(OnScript):
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, script: Path, *, infer: bool = False) -> None:
         self.script, self.text = script.absolute(), read_text(script)
+        self._ranks = max(1, case.load(SOURCE_REDUCTION).ranks)
         self._one_at_a_time = Lock()
-        super().__init__(case, replace(options, jobs=1), ui, infer=infer)
+        hangs = case.file.signature is not None and case.file.signature.kind is Kind.TIMEOUT
+        timeout = min(options.timeout, HANG) if hangs else options.timeout
+        super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
+
+    def recipe(self) -> Recipe:
+        """The settings of the first call that compiles, as the reduced script has them."""
+        recorded = super().recipe()
+        return recorded if recorded.backend in ENTRIES else replace(recorded, **settings(SourceProgram(self.text)))
 
     def usual(self) -> float:
-        """The time of a start of an interpreter with torch, which is most of a cell."""
-        return min(super().usual(), 3.0)
+        """The time of a start of an interpreter with torch for each rank, which is most of a cell."""
+        return min(super().usual(), 3.0 * self._ranks)
 
-    def _texts(self) -> list[str]:
+    def texts(self) -> list[str]:
+        """The text of the reduced script."""
         return [self.text]
 
     def about(self) -> list[object]:
@@ -69,16 +75,9 @@ class OnReducedScript(OnScript):
         forks = {name for name, value in changed.items() if value} <= _IN_A_FORK
         if forks and not without and env in ({}, eager_run.VARIABLES):
             return self._forked(directory, changed, timeout, env)
-        return run_overridden(
-            self.case,
-            directory,
-            changed,
-            why="",
-            timeout=timeout,
-            env=env,
-            without=without,
-            on_tick=self._tick,
-            argv=[self.case.file.subject.python, str(self.script)],
+        launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(self._ranks)] if self._ranks > 1 else []
+        return self._started(
+            directory, changed, timeout, env, without, [self.case.file.subject.python, *launcher, str(self.script)]
         )
 
     def _forked(self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str]) -> Run:
@@ -91,7 +90,7 @@ class OnReducedScript(OnScript):
                 "options": cast(ProbeOptions, changed),
                 "env": dict(env),
                 "recording": None,
-                "ranks": 1,
+                "ranks": self._ranks,
             }
-            (end,) = oracle.run_scripts([order], timeout=timeout)
+            (end,) = oracle.run_scripts([order], timeout=timeout, is_stuck=is_stuck if self._ranks > 1 else None)
         return end.run

@@ -26,6 +26,7 @@ from repro_kit.runner.read_findings import probe_failure
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import AblateOptions
+from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.script_run import run_overridden
 from repro_kit.session.verdicts import eager_run, symptoms, user_oracle
 from repro_kit.session.verdicts.script_verdict import verdict_of
@@ -76,7 +77,8 @@ class OnScript(Cells):
         """The time of the observed run of the command."""
         return self.observation.seconds
 
-    def _texts(self) -> list[str]:
+    def texts(self) -> list[str]:
+        """The texts of the files that the command names."""
         return texts(self.case)
 
     def about(self) -> list[object]:
@@ -226,13 +228,32 @@ class OnScript(Cells):
         self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str], without: Sequence[str]
     ) -> Run:
         """Run the subject once; its findings, trace and output go to `directory`."""
+        return self._started(directory, changed, timeout, env, without)
+
+    def _started(
+        self,
+        directory: Path,
+        changed: Override,
+        timeout: float,
+        env: Mapping[str, str],
+        without: Sequence[str],
+        argv: Sequence[str] | None = None,
+    ) -> Run:
+        """Run the subject, or `argv` in its place, in processes of its own."""
+        deadlock = DeadlockWatch(directory / "probe")
+
+        def tick(seconds: float) -> None:
+            self._tick(seconds)
+            deadlock.look(seconds)
+
         return run_overridden(
             self.case,
             directory,
             changed,
-            why=f"a cell on the script: {directory.name}",
+            why="" if argv else f"a cell on the script: {directory.name}",
             timeout=timeout,
             env=env,
             without=without,
-            on_tick=self._tick,
+            on_tick=tick,
+            argv=argv,
         )
