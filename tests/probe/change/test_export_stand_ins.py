@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,14 +30,73 @@ operators(sys.argv[1])
 
 
 @pytest.mark.parametrize("entry", ["export", "export-strict", "export-draft", "export-decomposed"])
-def test_a_script_exports_in_another_way(entry: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, entry],
+def test_a_script_exports_in_another_way(entry: str, tmp_path: Path) -> None:
+    done = _run(SCRIPT, tmp_path, entry)
+    decomposed = entry == "export-decomposed"
+    assert ("aten.silu.default" in done.stdout) is not decomposed
+    assert "aten.mul.Tensor" in done.stdout
+
+
+SAVED = """
+import io, sys
+import torch
+from repro_probe.change import export_stand_ins
+
+export_stand_ins.install(None)
+exported = torch.export.export(torch.nn.Identity(), (torch.ones(3),))
+file = io.BytesIO()
+torch.export.save(exported, file)
+torch.export.save(exported, "model.pt2")
+for again in (torch.export.load(io.BytesIO(file.getvalue())), torch.export.load("model.pt2")):
+    print("the model itself" if again.module()(again) is again else "a program")
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = [torch.zeros(())]
+
+    def forward(self, x):
+        return x + self.calls[0].add_(1)
+
+print(torch.export.export(Counts(), (torch.zeros(()),)).module()(torch.zeros(())))
+exported.graph
+print("never reached")
+"""
+
+
+def test_a_model_that_was_saved_is_loaded_as_it_is(tmp_path: Path) -> None:
+    done = _run(SAVED, tmp_path)
+    assert done.stdout.splitlines() == ["the model itself", "the model itself", "tensor(1.)"]
+    assert not (tmp_path / "model.pt2").exists()
+
+
+OPERATORS = """
+import sys
+from repro_probe.change import override
+from repro_probe.common.findings_directory import FindingsDirectory
+
+override.install(FindingsDirectory(".", {"eager": True}), lambda *_: None, lambda compiled, _: compiled)
+import torch
+from torch.nn.attention.flex_attention import flex_attention
+
+query = torch.randn(1, 1, 16, 8)
+print(tuple(flex_attention(query, query, query).shape))
+compiled = torch.compile(lambda x: x.sin(), backend=lambda *_: sys.exit("compiled"))
+print(tuple(compiled(torch.ones(2)).shape))
+"""
+
+
+def test_an_operator_that_traces_its_function_in_eager_runs_while_nothing_is_compiled(tmp_path: Path) -> None:
+    done = _run(OPERATORS, tmp_path)
+    assert done.stdout.splitlines() == ["(1, 1, 16, 8)", "(2,)"]
+    assert not list(tmp_path.rglob("compiled*"))
+
+
+def _run(script: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
         env={**os.environ, "PYTHONPATH": str(PROBE)},
+        cwd=directory,
         capture_output=True,
         text=True,
         check=True,
     )
-    decomposed = entry == "export-decomposed"
-    assert ("aten.silu.default" in done.stdout) is not decomposed
-    assert "aten.mul.Tensor" in done.stdout

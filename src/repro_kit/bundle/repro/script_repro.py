@@ -14,6 +14,8 @@ from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
 from repro_kit.case.case import Subject
 from repro_kit.model.failure.failure import Kind
 
+#: Seconds after which a reduced script hangs, with the start of the interpreter.
+HANG = 40
 _RUN_SCRIPT = """del sys.argv[0]
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")"""
@@ -24,6 +26,10 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 _UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
 #: Names of torch.export and AOTInductor, which TORCH_COMPILE_DISABLE does not switch off.
 _EXPORTS = re.compile(rb"torch\.export|\bdraft_export\b|\baoti?_compile|\baoti_load_package\b")
+#: Operators whose functions torch traces in eager too (`_set_compilation_env`, torch/_higher_order_ops/utils.py).
+_OPERATORS = re.compile(
+    rb"_higher_order_ops|\b(cond|while_loop|associative_scan|flex_attention|nested_compile_region)\("
+)
 _WIDTH = 98
 _LONGEST = 160  # characters of the message to search for
 #: A token of the redactor, with the rest of its path.
@@ -72,6 +78,7 @@ def render_script(
         env=[(literal(name), literal(value)) for name, value in sorted((env or {}).items())],
         eager_runner=_eager_runner(subject, sources),
         exports=_mention(sources, _EXPORTS),
+        operators=_mention(sources, _OPERATORS),
         skipped=2 if subject.form == "module" else 1,
         ranks=ranks,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
@@ -80,7 +87,7 @@ def render_script(
 
 def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
     """Python code that runs the command with eager forced; empty if the command does not need it."""
-    if not _mention(sources, re.compile(rb"fullgraph")) and not _mention(sources, _EXPORTS):
+    if not any(_mention(sources, words) for words in (re.compile(rb"fullgraph"), _EXPORTS, _OPERATORS)):
         return ""
     match subject.form:
         case "script":

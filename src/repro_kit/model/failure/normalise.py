@@ -17,6 +17,8 @@ _NOTES = re.compile(
     r"|[.!]? For more (?:information|details|debugging)"
 )
 _ERROR_LINE = re.compile(r"^.*?(?:fatal )?error: ?(?P<text>.+)$", re.MULTILINE)
+#: torch's list of the reasons why a dimension cannot be dynamic. Its headline says no more than that there are some.
+_VIOLATION = re.compile(r"^Constraints violated [^\n]*\n\s*- (?P<text>.+)$", re.MULTILINE)
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.+)$", re.MULTILINE)
 _TRITON = re.compile(r"^at \d+:\d+:")
 
@@ -30,6 +32,8 @@ _DTYPE_PREFIX = re.compile(r"\b(?:at_|c10_)?(?:B?Float\d*|Half|BFloat16|float|do
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        # torch specializes on the sizes 0 and 1 for reasons of its own; any other size is the program's.
+        (r"(?<=specialized it to be a constant )\([01]\)", "'zero or one'"),
         (r"\b[LG]\['[^']*'\](?:\.\w+(?:\(\))?|\[[^\]]*\])*", "<source>"),
         (r"0x[0-9a-fA-F]+", "#"),
         (r"'?(?:[A-Za-z]:)?(?:/[\w.+@~-]+)*/([A-Za-z_]\w{0,39}\.(?:cpp|cc|cu|cuh|h|hpp|c))\b'?(?::\d+)*", r"\1"),
@@ -76,6 +80,9 @@ def fault_line(message: str) -> str:
     head = _NOTES.split("\n" + message, maxsplit=1)[0].strip().partition("\n\n")[0]
     if explanation:
         head = f"{head.partition(chr(10))[0]}: {explanation['text']}"
+    violation = _VIOLATION.search(message)
+    if violation:
+        head = f"{head}: {violation['text']}"
     return " ".join(head.replace("\0", "").translate(_QUOTES).split())
 
 

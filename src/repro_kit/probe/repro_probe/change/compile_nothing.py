@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from repro_probe.common.findings_directory import FindingsDirectory
@@ -20,11 +22,41 @@ _BORDERS = (
 )
 
 
+_operator = threading.local()  # `traced`: whether an operator of higher order has its functions traced
+
+
 def install(findings: FindingsDirectory, fix: Fix) -> None:
-    """Switch Dynamo off for the whole run with `fix`, and watch for graphs that are compiled anyway."""
+    """Switch Dynamo off for the whole run with `fix`, and watch for graphs that are compiled anyway.
+
+    Operators of higher order, such as `torch.cond` and `flex_attention`, let Dynamo trace their functions in eager too:
+    some raise an exception without it. So Dynamo is on while such an operator runs.
+    """
     when_imported(CONFIG_MODULES["dynamo"], lambda config: fix(config, "disable", True))
+    when_imported("torch._higher_order_ops.utils", lambda module: _let_operators_trace(module, fix))
     for name, cls, method in _BORDERS:
         when_imported(name, functools.partial(_watch, findings=findings, cls=cls, method=method))
+
+
+def _let_operators_trace(module: Any, fix: Fix) -> None:
+    original = getattr(module, "_set_compilation_env", None)
+    if original is None:
+        return
+
+    @contextlib.contextmanager
+    def set_compilation_env() -> Iterator[None]:
+        from torch._dynamo import config
+
+        before = getattr(_operator, "traced", False)
+        _operator.traced = True
+        fix(config, "disable", False)
+        try:
+            with original():
+                yield
+        finally:
+            _operator.traced = before
+            fix(config, "disable", not before)
+
+    module._set_compilation_env = set_compilation_env
 
 
 def _watch(module: Any, findings: FindingsDirectory, cls: str, method: str) -> None:
@@ -33,7 +65,8 @@ def _watch(module: Any, findings: FindingsDirectory, cls: str, method: str) -> N
 
     @functools.wraps(original)
     def noted(self: Any, *arguments: Any, **named: Any) -> Any:
-        findings.append(COMPILED, f"{cls}.{method}")
+        if not getattr(_operator, "traced", False):
+            findings.append(COMPILED, f"{cls}.{method}")
         return original(self, *arguments, **named)
 
     setattr(owner, method, noted)

@@ -7,6 +7,7 @@ script has passed the entry, so it ends there with exit status 0.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import sys
@@ -32,6 +33,9 @@ _LOADERS = (
     ("torch._inductor.package", "load_package"),
     ("torch._export", "aot_load"),
 )
+_SAVE, _LOAD = ("torch.export", "save"), ("torch.export", "load")
+
+_LONGEST_NAME = 64  # bytes of the name of a saved stand-in
 
 Call = Callable[..., Any]
 
@@ -80,6 +84,8 @@ def install(backend: str | None) -> None:
         wrap(module, name, stand_ins.packaging)
     for module, name in _LOADERS:
         wrap(module, name, stand_ins.loading)
+    wrap(*_SAVE, stand_ins.saving)
+    wrap(*_LOAD, stand_ins.loading_saved)
 
 
 def _decompose_nothing(module: Any) -> None:
@@ -101,6 +107,13 @@ class ExportedStandIn:
         self.model = model
         self.example_inputs = example_inputs
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Let torch take this object for an exported program, until torch asks for what only a real one has."""
+        from torch.export import ExportedProgram
+
+        return ExportedProgram
+
     def module(self, *_: Any, **__: Any) -> Any:
         """Return the model."""
         return self.model
@@ -116,11 +129,12 @@ class ExportedStandIn:
 
 
 class _StandIns:
-    """The functions that replace torch's, and the models that were packaged, by the path of the package."""
+    """The functions that replace torch's, and the models that were packaged or saved, by path or file."""
 
     def __init__(self, backend: str | None) -> None:
         self.backend = backend
         self.packaged: dict[str, Any] = {}
+        self.saved: dict[str, ExportedStandIn] = {}
 
     def exporting(self, original: Call) -> Call:
         """Return a function that exports in the other way, or only runs the model once."""
@@ -130,10 +144,12 @@ class _StandIns:
                 return self._otherwise(original, mod, args, kwargs, options)
             import torch
 
-            model = mod if self.backend is None else torch.compile(mod, backend=self.backend, fullgraph=True)
+            def compiled(model: Any) -> Any:
+                return model if self.backend is None else torch.compile(model, backend=self.backend, fullgraph=True)
+
             with torch.random.fork_rng(devices=[]):
-                model(*args, **(kwargs or {}))
-            return ExportedStandIn(model, (args, kwargs or {}))
+                compiled(_copied(mod))(*_copied(args), **_copied(kwargs or {}))
+            return ExportedStandIn(compiled(mod), (args, kwargs or {}))
 
         return export
 
@@ -168,6 +184,43 @@ class _StandIns:
             return original(path, *positional, **named)
 
         return load
+
+    def saving(self, original: Call) -> Call:
+        """Return a function that remembers a stand-in; a file that is open gets its name, to be read again."""
+
+        def save(ep: Any, f: Any, *positional: Any, **named: Any) -> None:
+            if not issubclass(type(ep), ExportedStandIn):
+                original(ep, f, *positional, **named)
+            elif hasattr(f, "write"):
+                name = b"stand-in-%d" % len(self.saved)
+                self.saved[name.decode()] = ep
+                f.write(name)
+            else:
+                self.saved[_key(f)] = ep
+
+        return save
+
+    def loading_saved(self, original: Call) -> Call:
+        """Return a function that returns the stand-in that was saved to a file; any other file is loaded by torch."""
+
+        def load(f: Any, *positional: Any, **named: Any) -> Any:
+            start = f.tell() if hasattr(f, "read") else None
+            key = _key(f) if start is None else f.read(_LONGEST_NAME).decode(errors="replace")
+            if key in self.saved:
+                return self.saved[key]
+            if start is not None:
+                f.seek(start)
+            return original(f, *positional, **named)
+
+        return load
+
+
+def _copied(value: Any) -> Any:
+    """Return a deep copy, since an export leaves a model and its arguments as they are; else `value` itself."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # what a user's class raises
+        return value
 
 
 def _key(path: Any) -> str:
