@@ -14,6 +14,15 @@ from repro_kit.model.torchrun import Launch, launch_of
         ("torchrun --nproc-per-node 2 -m package.train", None),
         ("python train.py --nproc-per-node 2", None),
         ("bash torchrun.sh train.py", None),
+        (
+            "/env/bin/accelerate launch --multi_gpu --num_processes 2 train.py --lr 1",
+            Launch(2, "train.py", ("--lr", "1")),
+        ),
+        ("accelerate-launch --use-fsdp --num-processes=4 --num_machines 1 train.py", Launch(4, "train.py")),
+        ("accelerate launch --cpu --num_processes 2 train.py", Launch(1, "train.py")),
+        ("accelerate launch --num_processes 4 --num_machines 2 train.py", None),
+        ("accelerate launch --multi_gpu train.py", None),
+        ("accelerate test", None),
     ],
 )
 def test_the_script_and_the_ranks_of_a_launch(command: str, launch: Launch | None) -> None:

@@ -7,10 +7,12 @@ from typing import cast
 import pytest
 
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
 from repro_kit.runner.read_findings import read_findings
+from repro_kit.session.script.deadlock import is_stuck
 from repro_kit.session.verdicts.eager_run import PROBE
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.source import SourceProgram
@@ -63,6 +65,7 @@ def run(
             }
         ],
         timeout=timeout,
+        is_stuck=is_stuck if ranks > 1 else None,
     )
     return end
 
@@ -74,6 +77,23 @@ def test_a_failure_is_read_as_that_of_a_run_of_the_user(oracle: ProgramOracle, t
     assert verdict.failure is not None and verdict.failure.kind is Kind.DYNAMO_ERROR
     assert verdict.failure.exceptions[0].frames[0].function == "<module>"
     assert run(oracle, FAILS, tmp_path / "eager", PROBE).run.ok
+
+
+HANGS = """
+import torch
+
+def paths(rows, columns):
+    return paths(rows - 1, columns) + paths(rows, columns - 1) if rows and columns else 1
+
+torch.compile(lambda x: x / paths(12, 12), backend="eager")(torch.randn(2))
+"""
+
+
+def test_a_hang_is_read_with_the_place_where_it_hangs(oracle: ProgramOracle, tmp_path: Path) -> None:
+    end = run(oracle, HANGS, tmp_path / "a", timeout=6)
+    verdict = verdict_of(tmp_path / "a", end.run, None, None, passes_in_eager=False)
+    assert verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
+    assert signature_of(verdict.failure).message == "compiling in torch/_dynamo"
 
 
 def test_the_trace_counts_and_names_the_causes(oracle: ProgramOracle, tmp_path: Path) -> None:
@@ -220,3 +240,25 @@ def test_every_rank_runs_the_script_and_one_that_fails_ends_all(oracle: ProgramO
     assert end.run.exit_status == 1 and not end.run.timed_out
     verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
     assert verdict.failure is not None and verdict.failure.exceptions[-1].message == "only here"
+
+
+WAIT = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+if dist.get_rank() == 0:
+    dist.all_reduce(torch.ones(2))
+else:
+    dist.all_gather([torch.ones(2), torch.ones(2)], torch.ones(2))
+"""
+
+
+@pytest.mark.slow
+def test_ranks_that_wait_for_each_other_are_told_from_another_hang(oracle: ProgramOracle, tmp_path: Path) -> None:
+    end = run(oracle, WAIT, tmp_path / "ranks", {}, ranks=2, timeout=100)
+    assert end.run.timed_out and end.run.seconds < 100, "it is ended before its limit"
+    verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
+    assert verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT and verdict.failure.deadlock
+    assert signature_of(verdict.failure).summary() == "hang: the ranks wait for each other"
+    assert "all_reduce" in verdict.failure.text and "all_gather" in verdict.failure.text

@@ -1,4 +1,4 @@
-"""Read the command line of torchrun: the script that each rank runs, and the number of ranks on this machine."""
+"""Read the command line of torchrun or accelerate: the script of each rank, and the number of ranks on this machine."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-_LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
-_RANKS = re.compile(r"--?(?:nproc[-_]per[-_]node|nproc)(?:=(?P<given>.+))?$")
-_NODES = re.compile(r"--?nnodes(?:=(?P<given>.+))?$")
+_ACCELERATE = "accelerate.commands.launch"
+_LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", _ACCELERATE)
+_RANKS = re.compile(r"--?(?:nproc[-_]per[-_]node|nproc|num[-_]processes)(?:=(?P<given>.+))?$")
+_NODES = re.compile(r"--?(?:nnodes|num[-_]machines)(?:=(?P<given>.+))?$")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The ranks of one torchrun on one machine: each runs `script` with `arguments`."""
+    """The ranks of one launcher on one machine: each runs `script` with `arguments`."""
 
     ranks: int
     script: str
@@ -22,21 +23,34 @@ class Launch:
 
 
 def launch_of(argv: Sequence[str]) -> Launch | None:
-    """The launch that a command line makes; None where it is no torchrun of a script on one machine."""
+    """The launch that a command line makes; None where it is no launcher of a script on one machine."""
     words = _after_launcher(argv)
     at = next((at for at, word in enumerate(words) if word.endswith(".py")), None)
     if at is None:
         return None
     ranks, nodes = _value(words[:at], _RANKS), _value(words[:at], _NODES)
+    is_accelerate = PurePath(argv[0]).name.startswith("accelerate") or _ACCELERATE in argv[:3]
+    if is_accelerate and not _starts_several(words[:at]):
+        ranks = "1"
     if not ranks.isdecimal() or int(ranks) < 1 or nodes not in ("", "1", "1:1"):
         return None
     return Launch(int(ranks), words[at], tuple(words[at + 1 :]))
 
 
+def _starts_several(words: Sequence[str]) -> bool:
+    """Whether accelerate starts a process for each rank (`launch_command` in accelerate/commands/launch.py)."""
+    options = {word.lstrip("-").replace("_", "-") for word in words}
+    return "cpu" not in options and bool(options & {"multi-gpu", "use-fsdp", "use-megatron-lm"})
+
+
 def _after_launcher(argv: Sequence[str]) -> list[str]:
     """The words after the launcher; none for another command."""
-    for at, word in enumerate(argv[:3]):
-        if (at == 0 and PurePath(word).name == "torchrun") or (argv[at - 1] == "-m" and word in _LAUNCHERS):
+    if [PurePath(word).name for word in argv[:2]] == ["accelerate", "launch"]:
+        return list(argv[2:])
+    if [PurePath(word).name for word in argv[:1]] in (["torchrun"], ["accelerate-launch"]):
+        return list(argv[1:])
+    for at in (1, 2):
+        if at < len(argv) and argv[at - 1] == "-m" and argv[at] in _LAUNCHERS:
             return list(argv[at + 1 :])
     return []
 

@@ -34,6 +34,9 @@ def of_text(case):
     return signature_of(failure_from_text((RECORDED / f"{case}.stderr.txt").read_text()))
 
 
+VIOLATED = 'UserError: Constraints violated ({0})! For more information, run with TORCH_LOGS="+dynamic".\n  - {1}\nmore'
+GUARDED = "Not all values of {0} = L['x'].size()[0] in the specified range {0} <= {1} satisfy the guard {0} <= 25"
+FIXED = "You marked {0} as dynamic but your code specialized it to be a constant ({1})."
 LONG = "FakeTensor(..., size=(8, 8), dtype=torch.float32), " + "FakeTensor(..., size=(4,)), " * 10
 SAME = [
     # What varies while a program shrinks: sizes, dtypes, numbers, names, arguments, whole IR nodes, addresses, paths.
@@ -54,6 +57,8 @@ SAME = [
         "AssertionError: cannot store TensorBox(StorageBox(Pointwise('cpu', torch.float32, ranges=[8, 8])))",
         "AssertionError: cannot store TensorBox(StorageBox(Reduction('cpu', torch.int64, ranges=[])))",
     ),
+    (VIOLATED.format("n", GUARDED.format("n", 512)), VIOLATED.format("a", GUARDED.format("a", 64))),
+    (VIOLATED.format("n", FIXED.format("n", 8)), VIOLATED.format("a", FIXED.format("a", 5))),
     ("RuntimeError: error in cpp_fused_add_relu_0", "RuntimeError: error in cpp_fused_mul_3"),
     (
         "NotImplementedError: no\n  target: aten.add_.Tensor\n  args[0]: 1",
@@ -83,6 +88,8 @@ DIFFERENT = [
     ("AssertionError: ", "AssertionError: now with a message"),
     ("TypeError: no", "ValueError: no"),
     (GUARD.format("zuf0 > 0.0"), GUARD.format("Eq(u0, 1)")),
+    (VIOLATED.format("n", GUARDED.format("n", 512)), VIOLATED.format("n", FIXED.format("n", 0))),
+    (VIOLATED.format("n", FIXED.format("n", 8)), VIOLATED.format("n", FIXED.format("n", 0))),
     (GUARD.format("u0 < 4"), GUARD.format("u0 >= 4")),
 ]
 
@@ -220,6 +227,21 @@ def test_the_users_own_check_and_the_programs_difference_are_one_failure():
 
 def crash(signal, text=""):
     return signature_of(failure_from_signal(signal, text=text))
+
+
+def test_the_scripts_own_exception_is_its_wrong_result_where_only_the_output_is_read():
+    check = Signature(Kind.ACCURACY, exceptions=("RuntimeError",), message="the new scale is not used")
+    read = replace(check, kind=Kind.RUNTIME_ERROR)
+    assert check.matches(read, Strength.REBASED) and check.matches(read, Strength.CROSS_VERSION)
+    assert not check.matches(read, Strength.STRICT)
+    for other in (
+        replace(read, message="the old scale went away"),
+        replace(read, exceptions=("ValueError",)),
+        replace(read, frames=("eval_frame.py:compile_wrapper",)),
+    ):
+        assert not check.matches(other, Strength.REBASED)
+    measured = Signature(Kind.ACCURACY, exceptions=("RuntimeError",), message=check.message, difference="value")
+    assert not measured.matches(read, Strength.REBASED)
 
 
 def test_classes_of_crash():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,7 @@ def test_what_fails_in_the_compiler_is_kept_and_nothing_else(tmp_path: Path) -> 
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.skipif(not list(metadata.distributions(name="repro-kit")), reason="REPRO_KIT=1 needs repro-kit installed")
 def test_a_process_and_a_test_run_are_watched_from_outside(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(HEAD.replace("import repro_kit\n", "") + "broken(torch.ones(3))\n")
     done = python(tmp_path, "train.py", REPRO_KIT="1")

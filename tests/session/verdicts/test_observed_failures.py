@@ -1,9 +1,10 @@
+from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.model.failure.failure import ExceptionLink, Kind
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.runner.launch import Run
-from repro_kit.runner.read_findings import Findings, UncaughtException
+from repro_kit.runner.read_findings import Findings, RankState, UncaughtException
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
@@ -53,3 +54,34 @@ def test_what_the_peers_of_a_failed_rank_raise_is_no_failure_of_its_own(tmp_path
 def test_a_rank_that_waited_in_vain_blames_nobody(tmp_path: Path) -> None:
     found = found_in(tmp_path, ENDED, Findings(exceptions=(PEER, LATE, REPORT)), TraceSummary())
     assert [(one.signature.kind, one.nature) for one in found] == [(Kind.RUNTIME_ERROR, Nature.MACHINE)] * 2
+
+
+ABORT = "terminate called without an active exception\n"
+ABORTED = UncaughtException(
+    6,
+    2.0,
+    (
+        ExceptionLink(
+            "ChildFailedError", "train.py FAILED\nexitcode  : -15 (pid: 5)\nexitcode  : -6 (pid: 7)  (SIGABRT)"
+        ),
+    ),
+)
+
+
+def rank_state(rank: int, pid: int) -> RankState:
+    return RankState(rank, 2, 1.0, "python", pid=pid)
+
+
+def test_a_rank_that_is_aborted_after_its_script_has_ended_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "stderr.txt").write_text(ABORT)
+    states = (rank_state(0, 5), rank_state(1, 7))
+    ended = Findings(exceptions=(ABORTED,), ranks=states, ended=frozenset({5, 7}))
+    assert found_in(tmp_path, ENDED, ended, TraceSummary()) == []
+    cut_short = replace(ended, ended=frozenset({7}))
+    assert [seen.nature for seen in found_in(tmp_path, ENDED, cut_short, TraceSummary())] == [Nature.MACHINE]
+    with_failure = replace(ended, exceptions=(replace(CHILD, pid=5), ABORTED))
+    assert [seen.failure.exceptions[0].message for seen in found_in(tmp_path, ENDED, with_failure, TraceSummary())] == [
+        "no lowering"
+    ]
+    unexplained = replace(ended, ended=frozenset())
+    assert [seen.nature for seen in found_in(tmp_path, ENDED, unexplained, TraceSummary())] == [Nature.OPEN]

@@ -5,9 +5,9 @@ from typing import Any
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.runner.read_findings import Collective, CompileTime, Findings, RankState, UncaughtException
+from repro_kit.session.verdicts.deadlocks import deadlock
 from repro_kit.session.verdicts.rank_states import (
     cause_sentences,
-    deadlock,
     differing_collectives,
     late_ranks,
     rank_lines,
@@ -40,7 +40,7 @@ def test_sizes_differ_only_where_a_collective_needs_one_size() -> None:
 
 def test_ranks_in_different_collectives_wait_for_ever() -> None:
     both = [state(0, REDUCE), state(1, GATHER)]
-    assert "rank 0 in all_reduce at train.py:9; rank 1 in all_gather" in deadlock(both, frozenset({10, 11}))
+    assert "rank 0 waits in all_reduce at train.py:9; rank 1 waits in all_gather" in deadlock(both, frozenset({10, 11}))
 
 
 def test_ranks_that_may_go_on_are_left_alone() -> None:

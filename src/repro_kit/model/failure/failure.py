@@ -146,6 +146,7 @@ class Failure:
     step: str | None = None  # the last compile step that began and did not end
     origins: tuple[str, ...] = ()  # values and kernels of the program that were being compiled, likeliest first
     measured: Measured | None = None  # of a kind in MEASURED
+    deadlock: bool = False  # a hang in which the ranks of a distributed run wait for each other
 
 
 class Status(StrEnum):

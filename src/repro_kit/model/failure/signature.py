@@ -20,6 +20,7 @@ KEPT_MAGNITUDE = 0.1
 #: Share of words that two messages must have in common; see `normalise.same_message`.
 LIKENESS = 0.75
 LIKENESS_ACROSS_VERSIONS = 0.6
+DEADLOCK = "the ranks wait for each other"  # the message of such a hang
 #: Share of the smaller set of frames that two hangs must have in common: a hang is interrupted anywhere in its loop.
 HANG_OVERLAP = 0.5
 
@@ -60,7 +61,7 @@ class Signature:
     def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
         """Whether `other` is the same failure as this one, at the given strength. This signature is the original's."""
         if self.kind is not other.kind:
-            return False
+            return strength is not Strength.STRICT and self._is_raised_by_script(other)
         if self.kind in MEASURED:  # both are above their limit, or they would be no failures
             return True
         match self.kind:
@@ -88,7 +89,7 @@ class Signature:
             name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
             return _cut(f"crash by {name}{location}{_after(': ', self.message)}")
         if self.kind is Kind.TIMEOUT:
-            return f"hang{location}"
+            return f"hang: {DEADLOCK}" if self.message == DEADLOCK else f"hang{location}"
         if self.kind in MEASURED or self.kind is Kind.COMPILE_GROWTH:
             return _cut(self.message)
         names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
@@ -116,6 +117,12 @@ class Signature:
             return self.exceptions[-1:] == other.exceptions[-1:] and self._same_message(other, LIKENESS)
         return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
 
+    def _is_raised_by_script(self, other: Signature) -> bool:
+        """Whether `other` is the exception of the script's own check, read where nothing says that eager passes."""
+        is_check = self.kind is Kind.ACCURACY and self.difference is None and bool(self.exceptions)
+        raised = other.kind is Kind.RUNTIME_ERROR and not other.frames and self.exceptions[-1:] == other.exceptions[-1:]
+        return is_check and raised and self._same_message(other, LIKENESS)
+
     def _same_crash(self, other: Signature, strength: Strength) -> bool:
         """Memory corruption shows late and anywhere, so only the class of the signal is compared."""
         if self.signal != other.signal:
@@ -129,6 +136,8 @@ class Signature:
         return self._same_frame(other, lenient)
 
     def _same_place(self, other: Signature, strength: Strength) -> bool:
+        if self.message == DEADLOCK and strength is not Strength.STRICT:
+            return other.message in (DEADLOCK, "")  # of `repro.py` only the stacks are known, in which none compiles
         # A compile that takes exponential time passes through many functions: the interrupted one is chance.
         if strength is Strength.REBASED and self.message and self.message == other.message:
             return True
@@ -179,6 +188,8 @@ def signature_of(failure: Failure) -> Signature:
         return _of_crash(failure)
     if failure.kind in MEASURED or failure.kind is Kind.COMPILE_GROWTH:
         return Signature(failure.kind, message=failure.text)
+    if failure.deadlock:
+        return Signature(failure.kind, message=DEADLOCK)
     if failure.kind is Kind.TIMEOUT:
         part = compiling_part(failure.stack)
         return Signature(failure.kind, message=f"compiling in {part}" if part else "", frames=main_torch(failure.stack))

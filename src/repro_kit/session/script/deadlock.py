@@ -6,9 +6,10 @@ from pathlib import Path
 
 import psutil
 
+from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import EndedEarly
 from repro_kit.runner.read_findings import read_ranks
-from repro_kit.session.verdicts.rank_states import deadlock
+from repro_kit.session.verdicts.deadlocks import STUCK, STUCK_AT_END, deadlock
 
 _LOOK = 3.0  # seconds between looks
 
@@ -26,8 +27,25 @@ class DeadlockWatch:
         if seconds - self._looked < _LOOK:
             return
         self._looked = seconds
-        states = read_ranks(self._probe, [])
-        alive = frozenset(state.pid for state in states if psutil.pid_exists(state.pid))
-        self.reason = deadlock(states, alive)
-        if self.reason:
+        waits = _running(self._probe, STUCK)
+        if waits:
+            taken = f"The ranks were taken to wait for each other for ever: {waits}."
+            self.reason = f"{taken} --timeout S waits for S seconds instead."
             raise EndedEarly(seconds)
+
+
+def is_stuck(order: ScriptOrder) -> bool:
+    """Whether the ranks of a script that runs for an oracle wait for each other for ever."""
+    return bool(_running(Path(order["directory"]) / "probe", STUCK_AT_END))
+
+
+def _running(probe: Path, stuck: float) -> str:
+    states = read_ranks(probe, [])
+    return deadlock(states, frozenset(state.pid for state in states if _lives(state.pid)), stuck)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +23,17 @@ from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
+from repro_kit.session.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
 from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are searched; one C++ error can have 100,000
 _EXCERPT = 12  # lines
+#: What glibc prints where a process ends while threads of its process group run: torch's own race, in any script that
+#: ends without destroy_process_group().
+_ABORTED = "terminate called without an active exception"
+_END_OF_RANK = re.compile(r"exitcode\s*: (-?\d+) \(pid: (\d+)\)")  # in the report of torchrun
 #: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
-_REPORTS = ("ChildFailedError", "ProcessExitedException", "CalledProcessError")
+_REPORTS = ("ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "CalledProcessError")
 
 
 def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
@@ -57,12 +63,19 @@ def _ending(
 ) -> list[ObservedFailure]:
     stack = faulthandler_stack(next(iter(findings.stacks), ""))
     if observed.timed_out:
+        states = latest(findings)
+        waits = deadlock(states, {state.pid for state in states} - findings.ended, STUCK_AT_END)
+        if waits:
+            return [_of_exit(Failure(Kind.TIMEOUT, text=waits, deadlock=True))]
         failure = failure_from_timeout(stack, summary.open_step, text=output)
         return [_of_exit(failure)]
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [_of_exit(failure)]
     exceptions = _own([_seen(exception) for exception in findings.exceptions])
+    if _ABORTED in output and aborted_at_exit(findings) and all(_is_report(seen.failure) for seen in exceptions):
+        all_ended = all(state.pid in findings.ended for state in latest(findings))
+        return [] if all_ended else [replace(seen, nature=Nature.MACHINE) for seen in exceptions]
     if observed.ok or exceptions:
         return exceptions
     printed = failure_from_text(output) or failure_from_text(tail(directory / "stdout.txt"))
@@ -95,6 +108,14 @@ def _own(uncaught: list[ObservedFailure]) -> list[ObservedFailure]:
 
 def _is_report(failure: Failure) -> bool:
     return bool(failure.exceptions) and short(failure.exceptions[0].type) in _REPORTS
+
+
+def aborted_at_exit(findings: Findings) -> frozenset[int]:
+    """The ranks' processes that ended their scripts and were aborted after that, where no rank failed otherwise."""
+    messages = [uncaught.links[0].message for uncaught in findings.exceptions if _is_report(failure_of(uncaught))]
+    ends = [(status, int(pid)) for message in messages for status, pid in _END_OF_RANK.findall(message)]
+    aborted = frozenset(pid for status, pid in ends if status == "-6" and pid in findings.ended)
+    return aborted if all(pid in aborted or status == "-15" for status, pid in ends) else frozenset()
 
 
 def _distinct(failures: list[ObservedFailure]) -> list[ObservedFailure]:

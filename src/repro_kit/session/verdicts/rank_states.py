@@ -9,19 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from repro_kit.model.failure.failure_nature import is_of_a_peer
 from repro_kit.runner.read_findings import Collective, Findings, RankState, UncaughtException
-from repro_kit.session.verdicts.observed_failures import failure_of
+from repro_kit.session.verdicts.deadlocks import kind_of, latest, named, short
+from repro_kit.session.verdicts.observed_failures import aborted_at_exit, failure_of
 
-_STUCK = 20.0  # seconds in one collective
 _LATE = 2.0  # seconds that a rank is late; less is usual
 _LONGEST = 120  # characters of a message
-#: Collectives in which every rank gives a tensor of one size. In the others the sizes may differ.
-_ONE_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "_allgather_base", "all_gather_into_tensor")
-
-
-def latest(findings: Findings) -> tuple[RankState, ...]:
-    """The last state of each rank; none for a run of one rank."""
-    states = {state.rank: state for state in findings.ranks}
-    return tuple(states.values()) if len(states) > 1 else ()
 
 
 def rank_lines(findings: Findings, compiles: Mapping[int, int]) -> tuple[str, ...]:
@@ -43,32 +35,30 @@ def _end(state: RankState, uncaught: UncaughtException | None, findings: Finding
 
 
 def _where(state: RankState) -> str:
-    place = f" at {_short(state.line)}" if state.line else ""
+    place = f" at {short(state.line)}" if state.line else ""
     if state.waits is not None:
-        return f"waited in {_named(state.waits)}"
+        return f"waited in {named(state.waits)}"
     return f"was compiling{place}" if state.doing == "compiling" else f"was in Python{place}"
 
 
 def _last(state: RankState) -> str:
-    return f"last collective {_named(state.last)}" if state.last is not None else "no collective"
-
-
-def _named(collective: Collective, sizes: str = "") -> str:
-    place = f" at {_short(collective.line)}" if collective.line else ""
-    return f"{collective.name}{sizes}{place}"
+    return f"last collective {named(state.last)}" if state.last is not None else "no collective"
 
 
 def _counted(number: int) -> str:
     return "1 compile" if number == 1 else f"{number} compiles"
 
 
-def _short(line: str) -> str:
-    return line.replace("\\", "/").rpartition("/")[2]
-
-
 def cause_sentences(findings: Findings) -> Iterator[str]:
     """Where the ranks part: the first collective that differs, else the rank that does not come to one."""
     states = latest(findings)
+    aborted = aborted_at_exit(findings)
+    for state in states:
+        if state.pid in aborted:
+            yield (
+                f"Rank {state.rank} was aborted at its exit, after its script had ended. "
+                "A script that ends without torch.distributed.destroy_process_group() risks that."
+            )
     first = _first_failure(findings, states)
     if first:
         yield first
@@ -104,15 +94,10 @@ def differing_collectives(states: Sequence[RankState]) -> str:
         for collective in state.collectives:
             by_number.setdefault((collective.group, collective.number), {})[state.rank] = collective
     for (group, number), calls in sorted(by_number.items(), key=lambda item: min(c.began for c in item[1].values())):
-        if len({_kind(collective) for collective in calls.values()}) > 1:
-            words = " and ".join(f"{_named(call, _sizes(call))} on rank {rank}" for rank, call in calls.items())
+        if len({kind_of(collective) for collective in calls.values()}) > 1:
+            words = " and ".join(f"{named(call, _sizes(call))} on rank {rank}" for rank, call in calls.items())
             return f"number {number} of group {group} is {words}."
     return ""
-
-
-def _kind(collective: Collective) -> tuple[object, ...]:
-    same = collective.name in _ONE_SIZE
-    return (collective.name, collective.sizes, collective.dtypes) if same else (collective.name,)
 
 
 def _sizes(collective: Collective) -> str:
@@ -127,7 +112,7 @@ def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState]
             why = "has ended" if state.pid in findings.ended else _where(state)
             slow = " A slow compile is no hang: the others wait for it." if state.doing == "compiling" else ""
             yield (
-                f"Rank {waiter.rank} waits in {_named(waiting)} for {waiter.time - waiting.began:.0f} s, to which rank "
+                f"Rank {waiter.rank} waits in {named(waiting)} for {waiter.time - waiting.began:.0f} s, to which rank "
                 f"{state.rank} does not come: rank {state.rank} {why}.{slow}"
             )
             return
@@ -150,25 +135,4 @@ def late_ranks(states: Sequence[RankState]) -> Iterator[str]:
         late = next(state for state in states if state.rank == rank)
         compiled = late.compiled_between(collective.began - gap, collective.began)
         why = f": it was compiling for {compiled:.0f} s of them, which is no hang" if compiled >= gap / 2 else ""
-        yield f"Rank {rank} came {gap:.0f} s later than the others to {_named(collective)}{why}."
-
-
-def deadlock(states: Sequence[RankState], alive: frozenset[int]) -> str:
-    """Why the ranks wait for ever, in a sentence; empty where they may go on.
-
-    They wait for ever when every rank that lives has waited for 20 s in a collective, and the ranks are not all in the
-    same one. `alive`: the processes that live.
-    """
-    living = [state for state in states if state.pid in alive]
-    waits = [state.waits for state in living]
-    if len(states) < 2 or not living or not all(_is_stuck(state) for state in living):
-        return ""
-    places = {(wait.group, wait.number, _kind(wait)) for wait in waits if wait is not None}
-    if len(living) == states[0].size and len(places) == 1:
-        return ""
-    where = "; ".join(f"rank {state.rank} in {_named(state.waits)}" for state in living if state.waits is not None)
-    return f"The ranks were taken to wait for each other for ever: {where}. --timeout S waits for S seconds instead."
-
-
-def _is_stuck(state: RankState) -> bool:
-    return state.waits is not None and state.time - state.waits.began >= _STUCK
+        yield f"Rank {rank} came {gap:.0f} s later than the others to {named(collective)}{why}."

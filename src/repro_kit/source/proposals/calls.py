@@ -10,21 +10,39 @@ from repro_kit.source.scopes import FUNCTIONS
 from repro_kit.source.tree import Edits, NumberedTree, Replacement, preorder
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
+_PLAIN = (ast.Name, ast.Constant)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def variables(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each variable that is assigned once and read once: its value in place of the reading."""
+    """For each variable that is assigned once and read once: its value in place of the reading.
+
+    Variables that a statement assigns together are put in place together. A variable that is only another name for a
+    value may be read more often.
+    """
     for node in numbered.nodes:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            uses = [
-                other
-                for other in ast.walk(_scope(numbered, node))
-                if isinstance(other, ast.Name) and other.id == name and other is not node.targets[0]
-            ]
-            if len(uses) == 1 and isinstance(uses[0].ctx, ast.Load):
-                yield {numbered.number(node): None, numbered.number(uses[0]): node.value}
+        match node:
+            case ast.Assign(targets=[ast.Name() as target], value=value):
+                pairs = [(target, value)]
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                names = [target for target in targets if isinstance(target, ast.Name)]
+                pairs = list(zip(names, values, strict=True)) if len(names) == len(targets) == len(values) else []
+            case _:
+                continue
+        places = [(_readings(_scope(numbered, node), target), value) for target, value in pairs]
+        if pairs and all(len(uses) == 1 or (uses and isinstance(value, _PLAIN)) for uses, value in places):
+            values_there = {numbered.number(use): value for uses, value in places for use in uses}
+            yield {numbered.number(node): None, **values_there}
+
+
+def _readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
+    """The other places in `scope` that have the name of `target`, where all of them read the name."""
+    uses = [
+        other
+        for other in ast.walk(scope)
+        if isinstance(other, ast.Name) and other.id == target.id and other is not target
+    ]
+    return uses if all(isinstance(use.ctx, ast.Load) for use in uses) else []
 
 
 def _scope(numbered: NumberedTree, node: ast.AST) -> ast.AST:

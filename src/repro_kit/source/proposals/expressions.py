@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from repro_kit.source.order import weight
-from repro_kit.source.proposals.structure import is_tolerance
+from repro_kit.source.proposals.structure import is_kept
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 #: The value of a literal that a candidate may have.
@@ -62,12 +62,12 @@ def simpler(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> Iterator[
 
 
 def _may_change(numbered: NumberedTree, node: ast.expr) -> bool:
-    """Whether the expression is a value, and not a target, the name that is called, or a stated tolerance."""
+    """Whether the expression is a value, and not a target, the name that is called, or part of a kept argument."""
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return False
     above: ast.AST | None = node
     while isinstance(above, ast.expr | ast.keyword):
-        if is_tolerance(above):
+        if is_kept(above):
             return False
         above = numbered.parent(above)
     return True

@@ -25,6 +25,8 @@ _LISTS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Assign: ("targets",),
     ast.comprehension: ("ifs",),
 }
+_FEW = 3  # results of a call, and arguments, that are tried in place of each other
+_TOLERANCES = ("rtol", "atol", "tol", "eps", "places", "delta")
 
 
 def levels(numbered: NumberedTree) -> Iterator[list[int]]:
@@ -55,6 +57,15 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [{number: node.body}]
             case ast.AnnAssign(value=ast.expr() as value):
                 yield [{number: [ast.Assign([node.target], value)]}]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+                yield [{number: shorter} for shorter in _with_fewer_names(names, values)]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(args=[_, *_] as arguments)):
+                yield [
+                    {number: [ast.Assign([name], argument)]}
+                    for argument in arguments[:_FEW]
+                    for name in names[:_FEW]
+                    if isinstance(name, ast.Name)
+                ]
             case ast.Try() | ast.TryStar():
                 yield [{number: [*node.body, *node.orelse, *node.finalbody]}]
             case ast.Match():
@@ -75,6 +86,16 @@ def _first_item(loop: ast.For | ast.AsyncFor) -> ast.stmt:
                 ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [loop.iter], [])], []
             )
     return ast.Assign([loop.target], first)
+
+
+def _with_fewer_names(names: list[ast.expr], values: list[ast.expr]) -> Iterator[ast.stmt]:
+    """The statement that binds all of `names` but one to their values."""
+    for at in range(len(names)):
+        kept, bound = names[:at] + names[at + 1 :], values[:at] + values[at + 1 :]
+        if len(kept) == 1:
+            yield ast.Assign(kept, bound[0])
+        else:
+            yield ast.Assign([ast.Tuple(kept, ast.Store())], ast.Tuple(bound, ast.Load()))
 
 
 def in_class(numbered: NumberedTree, number: int) -> bool:
@@ -135,7 +156,7 @@ def mentioned(tree: ast.AST) -> set[str]:
 def items(numbered: NumberedTree) -> list[int]:
     """The numbers of everything that may go from a list: arguments, bases, decorators, elements, imported names."""
     parts = [part for node in numbered.nodes for part in _parts(node)]
-    return [numbered.number(part) for part in reversed(parts) if not is_tolerance(part)]
+    return [numbered.number(part) for part in reversed(parts) if not is_kept(part)]
 
 
 def _parts(node: ast.AST) -> list[ast.AST]:
@@ -148,6 +169,9 @@ def _parts(node: ast.AST) -> list[ast.AST]:
     return [*parts, *(part for part in alone if part is not None and not is_field)]
 
 
-def is_tolerance(node: ast.AST) -> bool:
-    """Whether the node is an argument that says how much two results may differ: that is never changed."""
-    return isinstance(node, ast.keyword) and (node.arg or "") in ("rtol", "atol", "tol", "eps", "places", "delta")
+def is_kept(node: ast.AST) -> bool:
+    """Whether the node is an argument that is never changed.
+
+    It says how much two results may differ, or how much of the compiler takes part: another backend is another failure.
+    """
+    return isinstance(node, ast.keyword) and (node.arg or "") in (*_TOLERANCES, "backend")

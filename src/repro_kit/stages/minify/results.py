@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from repro_kit.bundle.pages.svg.curve import curve
+from repro_kit.bundle.repro.source_files import REDUCED
 from repro_kit.case.case import Case, ResultFile
 from repro_kit.case.handles import REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
@@ -63,13 +64,29 @@ def write_reduction(case: Case, result: Result[Program], failure: Failure | None
             file.unlink()
 
 
-def write_source(case: Case, result: Result[SourceProgram], failure: Failure | None, *, self_contained: bool) -> None:
-    """Write `minify/source/`, in the form of `minify/`. `self_contained`: the script needs torch only."""
+def write_source(
+    case: Case,
+    result: Result[SourceProgram],
+    failure: Failure | None,
+    *,
+    self_contained: bool,
+    ranks: int = 1,
+    fewer: str = "",
+) -> None:
+    """Write `minify/source/`, in the form of `minify/`.
+
+    `self_contained`: the script needs torch only. `ranks`: the processes that run it; `fewer`: why they are not all.
+    """
     (case.path / SOURCE_FAILURE.name).unlink(missing_ok=True)
     if failure is not None:
-        failure = replace(failure, text=_SCRATCH.sub("", failure.text))
+        text = _SCRATCH.sub("", failure.text)
+        failure = replace(failure, text=text.replace("script.py:", f"{REDUCED}:") if failure.deadlock else text)
         case.store(SOURCE_FAILURE, ObservedFailure(brief_failure(failure), signature_of(failure)))
-    _write(case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained)
+    reduction = _write(
+        case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained
+    )
+    if ranks > 1 or fewer:
+        case.store(SOURCE_REDUCTION, replace(reduction, ranks=ranks, fewer=fewer))
 
 
 def _write(
@@ -80,7 +97,7 @@ def _write(
     text_of: Callable[[P], str],
     *,
     self_contained: bool,
-) -> None:
+) -> Reduction:
     directory = (case.path / handle.name).parent
     (case.path / handle.name).unlink(missing_ok=True)  # it describes the files below, so it is written last
     for name in ("history", "also"):
@@ -119,3 +136,4 @@ def _write(
     )
     write_atomic(directory / "curve.svg", curve(reduction).encode())
     case.store(handle, reduction)
+    return reduction

@@ -21,6 +21,7 @@ from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.reduce import Answer
 from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
 from repro_kit.runner.scratch import Scratch
+from repro_kit.session.script.deadlock import is_stuck
 from repro_kit.session.verdicts import eager_run, symptoms
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.source import SourceProgram
@@ -59,7 +60,7 @@ class SourceOracle:
     def __init__(self, oracle: ProgramOracle, expected: Expected, timeout: float, ranks: int = 1) -> None:
         """`ranks`: the processes that run each script, as torchrun starts them; `timeout` in seconds."""
         self._ranks = ranks
-        self.jobs = oracle.jobs
+        self.jobs = max(1, oracle.jobs // ranks)
         self._oracle = oracle
         self._expected = expected
         self._timeout = timeout
@@ -90,7 +91,9 @@ class SourceOracle:
 
     def _answer(self, program: SourceProgram, run: ScriptRun) -> Answer:
         expected, verdict = self._expected, run.verdict
-        outcome = outcome_of(verdict, expected.signature, Strength.STRICT)
+        # Where a hang is interrupted is chance: the part of the compiler that it is in tells.
+        strength = Strength.REBASED if expected.signature.kind is Kind.TIMEOUT else Strength.STRICT
+        outcome = outcome_of(verdict, expected.signature, strength)
         failure = verdict.failure
         if outcome is RunOutcome.FAILS_ALIKE:
             if not run.causes <= expected.causes:
@@ -158,7 +161,9 @@ class SourceOracle:
                         "ranks": self._ranks,
                     }
                 )
-            ends = self._oracle.run_scripts(orders, timeout=self._timeout)
+            ends = self._oracle.run_scripts(
+                orders, timeout=self._timeout, is_stuck=is_stuck if self._ranks > 1 else None
+            )
             return [
                 self._read(Path(order["directory"]), end, compiled=compiled)
                 for order, end in zip(orders, ends, strict=True)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Failure, Kind, Status
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
+from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce import CannotReduce, Event, Journal, Result
 from repro_kit.reduce.source_reducer import minify_source
@@ -20,27 +22,30 @@ from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.session.verdicts.symptoms import case_symptom
-from repro_kit.source import CannotFold, SourceProgram
+from repro_kit.source import CannotFold, SourceProgram, measure
+from repro_kit.source.compile_calls import with_backend
 from repro_kit.source.decisive import decisive
 from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
+from repro_kit.stages.minify.rank_views import RankView, rank_views
 from repro_kit.stages.minify.results import write_source
-from repro_kit.stages.minify.source_files import folded, main_file, ranks_of, third_party
+from repro_kit.stages.minify.source_files import folded, main_file, third_party
 from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
 _DEADLINE = 300.0  # most seconds, unless the user gives a deadline
+_DEADLINE_OF_HANG = 600.0  # each script that is accepted takes the limit of a hang
+_HANG = 1.1 * HANG  # a script that hangs here hangs in repro.py, which also starts an interpreter
 _SHORTEST, _LONGER = 10.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
 #: What a run of a script cannot show quickly and reliably enough.
 _LEFT_OUT = {
-    Kind.TIMEOUT: "each run of a script that hangs takes too long",
     Kind.OOM: "a run that takes all memory is not repeated",
     Kind.ORACLE: "your oracle runs the script itself",
-    Kind.COMPILE_TIME: "times differ from run to run",
     Kind.SLOWDOWN: "times differ from run to run",
     Kind.MEMORY: "the peak of the memory is measured on the script itself",
 }
+_WAITING = 40.0  # seconds of a run in which the ranks come to wait for each other, which ends it
 
 
 class _NotReduced(Exception):
@@ -50,27 +55,38 @@ class _NotReduced(Exception):
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/source/`; say why if the script cannot be reduced."""
     shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
+    hangs = case.file.signature is not None and case.file.signature.kind is Kind.TIMEOUT
     if options.deadline == MinifyOptions.deadline:
-        options = replace(options, deadline=_DEADLINE)
+        options = replace(options, deadline=_DEADLINE_OF_HANG if hangs else _DEADLINE)
     try:
-        reduced, failure = _reduced(case, options, ui)
+        reduced = _reduced(case, options, ui)
     except (_NotReduced, CannotFold, CannotReduce) as reason:
         why = str(reason).rstrip(".")
         if options.source:
             raise StageError(f"The script cannot be reduced: {why}.") from reason
         ui.done(f"the script is not reduced: {why}")
         return
-    needs = third_party(reduced.program)
-    write_source(case, reduced, failure, self_contained=not needs)
+    result, failure = reduced.result, reduced.failure
+    needs = third_party(result.program)
+    write_source(case, result, failure, self_contained=not needs, ranks=reduced.view.ranks, fewer=reduced.view.note)
     if needs:
         ui.note(f"The reduced script needs {', '.join(needs)} besides torch.")
-    words = f"{reduced.statements_before} → {reduced.statements_after} statements of the script, "
-    words += f"{reduced.queries} queries" + (", 1-minimal" if reduced.neighbours.minimal else "")
-    stopped = "" if reduced.stopped == "fixpoint" else f", stopped by its {reduced.stopped}"
+    words = f"{result.statements_before} → {result.statements_after} statements of the script, "
+    words += f"{result.queries} queries" + (", 1-minimal" if result.neighbours.minimal else "")
+    stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
     ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
-def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceProgram], Failure | None]:
+@dataclass(frozen=True)
+class _Reduced:
+    """A reduction, how its result fails in a fresh interpreter, and the ranks that run it."""
+
+    result: Result[SourceProgram]
+    failure: Failure | None
+    view: RankView
+
+
+def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     signature = case.file.signature
     if signature is None:
         raise _NotReduced("the case holds no failure")
@@ -80,27 +96,37 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> tuple[Result[SourceP
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
     program = folded(case)
-    timeout = query_timeout(case, options, signature.kind)
+    together = signature.message == DEADLOCK
+    hangs = signature.kind is Kind.TIMEOUT
+    timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         ui.progress("running the script as one file")
         afresh = stack.enter_context(fresh_oracle(case))
-        oracle = stack.enter_context(open_oracle(case, options.jobs))
-        ranks = ranks_of(case.file.subject)
-        attempt = _Attempt(oracle, signature, symptom, timeout, ranks)
-        whole = SourceOracle(oracle, Expected(signature), timeout, ranks)
-        recorded = whole.record(program, case.file.subject.cwd, str(main_file(case)))
-        texts = recorded.by_text(program)
-        whole_program = program
-        attempt, program, start = _first(attempt, afresh, program, recorded)
-        if start is None:
+        # A fork compiles faster than the script, and what runs beside it makes it slower.
+        is_timed = symptom is not None and symptom.timed
+        oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
+        for view in rank_views(case, program, together=together):
+            attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks)
+            whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
+            recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
+            attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
+            if start is not None:
+                break
+        else:
             raise _NotReduced("as one file, in an empty directory, the script does not fail alike")
-        if program != whole_program:
+        if start_program != view.program:
             ui.note("What the script read from files or the network is written into it; look at the result.")
-        result = attempt.search(program, start, texts, case, options, on_event)
+        if view.note:
+            ui.note(f"{view.note[:1].upper()}{view.note[1:]}.")
+        start_program, start, backend = _with_less(attempt, start_program, start)
+        if backend:
+            ui.note(f"The script fails alike with backend={backend!r}, so the reduced script compiles with that.")
+        result = attempt.search(start_program, start, recorded.by_text(view.program), case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
-        judge = SourceOracle(afresh, start.expected, timeout, ranks)
-        return result, _failure_afresh(judge, result, start.expected)
+        judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
+        result = replace(result, statements_before=measure(program)[0])
+        return _Reduced(result, _failure_afresh(judge, result, start.expected), view)
 
 
 @dataclass(frozen=True)
@@ -179,6 +205,18 @@ def _first(
             if start is not None:
                 return way, form, start
     return attempt, program, None
+
+
+def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
+    """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own."""
+    for backend in LADDER[:-1]:
+        form = with_backend(program, backend)
+        less = attempt.first(form) if form is not None else None
+        if form is not None and less is not None:
+            return form, less, backend
+        if form is None:  # the script has this backend itself, or no call that could be changed
+            break
+    return program, start, ""
 
 
 def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import functools
 import json
 import os
 import sys
@@ -52,7 +53,7 @@ def start(orders: Orders) -> None:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
         _install_mode(orders["mode"], findings)
-        if orders["mode"] != "override" or orders["options"].get("eager"):
+        if orders["mode"] != "override" or not orders["options"].get("measure"):  # a thread would change a measurement
             from repro_probe.record import rank_state
 
             rank_state.install(findings)
@@ -256,6 +257,25 @@ def _watch_exceptions(findings: FindingsDirectory) -> None:
 
     sys.excepthook = hook
     threading.excepthook = thread_hook
+    when_imported("torch.multiprocessing.spawn", lambda spawn: _watch_spawned(findings, spawn))
+
+
+def _watch_spawned(findings: FindingsDirectory, spawn: Any) -> None:
+    """Write what a rank of `torch.multiprocessing.spawn` raises: torch catches that, and the parent raises its text."""
+    wrap = spawn._wrap
+
+    @functools.wraps(wrap)  # it is pickled by its name
+    def noting_wrap(function: Callable[..., Any], *arguments: Any) -> None:
+        def noting(*own: Any) -> None:
+            try:
+                function(*own)
+            except Exception as error:
+                _guarded(findings, note_exception, findings, EXCEPTION, error)
+                raise
+
+        wrap(noting, *arguments)
+
+    spawn._wrap = noting_wrap
 
 
 def _watch_signals(findings: FindingsDirectory) -> None:

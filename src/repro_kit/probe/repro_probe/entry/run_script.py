@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import importlib
 import logging
 import os
@@ -95,6 +96,8 @@ def _run_rank(request: Query) -> QueryAnswer:
     if not order["options"].get("eager"):
         _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
+    faulthandler.disable()  # the stack of a crash or of a hang goes to the findings, as in the user's run
+    signal.setitimer(signal.ITIMER_REAL, 0)
     boot.start(_orders(request))
     atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)

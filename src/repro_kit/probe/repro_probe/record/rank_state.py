@@ -20,6 +20,7 @@ from repro_probe.common.imports import when_imported
 from repro_probe.protocol.findings import RANK, CollectiveData, CompileSpan, Doing, RankStateData
 
 _EVERY, _LOOK = 1.0, 0.2  # seconds between states, and between looks at the main thread
+_LONG = 10.0  # seconds in one collective
 _MOST, _SPANS = 200, 50  # collectives and compiles that are kept
 #: Files of torch, and their functions, that run only while something is compiled.
 _COMPILES = (("torch/_dynamo/convert_frame.py", "_compile"), ("torch/_inductor/compile_fx.py", "_compile_fx_inner"))
@@ -70,7 +71,9 @@ class RankWatch:
                 self._findings.write(RANK, self._state(self._rank, frame))
 
     def _state(self, rank: tuple[int, int], frame: FrameType | None) -> RankStateData:
-        collectives = _collectives()
+        collectives = _collectives(lines=frame is None or _knows_lines())
+        if collectives and not collectives[-1]["done"] and time.time() - collectives[-1]["began"] > _LONG:
+            collectives = _collectives(lines=True)  # the main thread waits, and imports nothing meanwhile
         doing: Doing = "compiling" if _compiles(frame) else "python"
         if doing == "python" and collectives and not collectives[-1]["done"]:
             doing = "collective"
@@ -107,17 +110,24 @@ def _line(frame: FrameType | None) -> str:
 def _is_users(file: str) -> bool:
     torch = os.path.dirname(sys.modules["torch"].__file__ or "")
     parts = (torch, os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
-    return not file.startswith(("<", *parts)) and not any(mark in file for mark in _GENERATED)
+    generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or "<"
+    return not file.startswith(("<", generated, *parts)) and not any(mark in file for mark in _GENERATED)
 
 
-def _collectives() -> list[CollectiveData]:
-    """Return the last collectives, oldest first; none where torch records none."""
+def _knows_lines() -> bool:
+    """Whether torch names the lines of collectives without importing Dynamo, which the main thread may do now."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return dynamo is not None and not getattr(dynamo.__spec__, "_initializing", False)
+
+
+def _collectives(*, lines: bool) -> list[CollectiveData]:
+    """Return the last collectives, oldest first, perhaps with the user's lines; none where torch records none."""
     import pickle
 
     dump = getattr(sys.modules["torch"]._C._distributed_c10d, "_dump_fr_trace", None)
     if dump is None:
         return []
-    entries = pickle.loads(dump())["entries"][-_MOST:]  # from this process's own memory
+    entries = pickle.loads(dump(includeStackTraces=lines))["entries"][-_MOST:]  # from this process's own memory
     return [
         {
             "name": str(entry["profiling_name"]).rpartition(":")[2],

@@ -1,0 +1,109 @@
+"""The script of several ranks as one for a single process: alone in torch's fake group, or started from outside.
+
+Under the fake group, collectives end at once, and make up what the other ranks would have sent.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+
+from repro_kit.source.tree import SourceProgram
+
+#: Functions of torch.multiprocessing that start processes, and pass each one its rank.
+_STARTS = ("spawn", "start_processes")
+_JOINS = "init_process_group"
+#: What wraps models into DistributedDataParallel.
+_WRAPS = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b|\bTrainer\b|\bFabric\b")
+#: DDP reads the sum of the gradients from the work of an all-reduce, which is None in a fake group.
+_OWN_GRADIENTS = """
+from torch.nn.parallel import DistributedDataParallel
+def own_gradients(state, bucket):
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
+wrap = DistributedDataParallel.__init__
+def wrap_alone(self, *args, **kwargs):
+    wrap(self, *args, **kwargs)
+    self.register_comm_hook(None, own_gradients)
+DistributedDataParallel.__init__ = wrap_alone
+"""
+_RANK_OF_ENVIRONMENT = "int(os.environ['RANK'])"
+
+
+def alone(program: SourceProgram, rank: int, size: int) -> SourceProgram:
+    """`program` as rank `rank` of `size`, in one process. It may fail where it needs what other ranks send."""
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    prologue = f"""
+import os
+import torch.distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+os.environ.update({ {name: str(value) for name, value in variables.items()} })
+torch.distributed.init_process_group('fake', store=FakeStore(), rank={rank}, world_size={size})
+"""
+    return _rewritten(program, _Alone(str(rank)), prologue + (_OWN_GRADIENTS if _WRAPS.search(program.text) else ""))
+
+
+def started_outside(program: SourceProgram) -> SourceProgram:
+    """`program` for a process that is a rank already, as torchrun starts it; unchanged where it starts no processes."""
+    if not any(_function_of_ranks(node) for node in ast.walk(program.tree)):
+        return program
+    return _rewritten(program, _StartedOutside(_RANK_OF_ENVIRONMENT), "import os\n")
+
+
+def _rewritten(program: SourceProgram, change: ast.NodeTransformer, prologue: str) -> SourceProgram:
+    tree = change.visit(copy.deepcopy(program.tree))
+    later = next((at for at, statement in enumerate(tree.body) if not _is_future(statement)), len(tree.body))
+    tree.body[later:later] = ast.parse(prologue).body
+    return SourceProgram.of(tree)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+class _StartedOutside(ast.NodeTransformer):
+    """Calls the function of a rank in place of starting a process for it."""
+
+    def __init__(self, rank: str) -> None:
+        """`rank`: the expression of the rank."""
+        self._rank = rank
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A call, perhaps one that starts the ranks, or says where they meet."""
+        self.generic_visit(node)
+        if _name(node) == _JOINS:  # they meet where the environment says
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "init_method"]
+        function = _function_of_ranks(node)
+        if function is None:
+            return node
+        arguments = _argument(node, "args", 1) or ast.Tuple([], ast.Load())
+        passed = arguments.elts if isinstance(arguments, ast.Tuple) else [ast.Starred(arguments, ast.Load())]
+        return ast.Call(function, [ast.parse(self._rank, mode="eval").body, *passed], [])
+
+
+class _Alone(_StartedOutside):
+    """Joins no process group either."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """A statement, perhaps one that joins the process group."""
+        if isinstance(node.value, ast.Call) and _name(node.value) == _JOINS:
+            return ast.Pass()
+        return self.generic_visit(node)
+
+
+def _function_of_ranks(node: ast.AST) -> ast.expr | None:
+    """The function that each rank runs, if `node` is the call that starts the ranks."""
+    if not isinstance(node, ast.Call) or _name(node) not in _STARTS or _argument(node, "nprocs", 2) is None:
+        return None
+    return _argument(node, "fn", 0)
+
+
+def _argument(call: ast.Call, name: str, place: int) -> ast.expr | None:
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return named or (call.args[place] if len(call.args) > place else None)
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]

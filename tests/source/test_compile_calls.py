@@ -1,0 +1,46 @@
+"""Calls that compile: their settings, and the same script with another backend."""
+
+import pytest
+
+from repro_kit.source import SourceProgram
+from repro_kit.source.compile_calls import settings, with_backend
+
+DEFAULTS = {"backend": "inductor", "mode": None, "dynamic": None, "fullgraph": False}
+
+
+def program(text: str) -> SourceProgram:
+    import ast
+
+    return SourceProgram.of(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("torch.compile(f)", DEFAULTS),
+        ("torch.compile(f, backend='eager', fullgraph=True)", {**DEFAULTS, "backend": "eager", "fullgraph": True}),
+        ("@torch.compile\ndef f(): pass", DEFAULTS),
+        ("from torch import compile as c\nc(f, dynamic=True)", {**DEFAULTS, "dynamic": True}),
+        ("torch.compile(f, backend=mine)", {key: value for key, value in DEFAULTS.items() if key != "backend"}),
+        ("import re\nre.compile('a')", {}),
+    ],
+)
+def test_the_settings_are_those_of_the_first_call_that_compiles(text: str, expected: dict[str, object]) -> None:
+    assert settings(program(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("torch.compile(f, mode='lite', dynamic=True)", "torch.compile(f, dynamic=True, backend='eager')"),
+        ("torch.compile(f, backend=mine)", "torch.compile(f, backend='eager')"),
+        ("@torch.compile\ndef f():\n    pass", "@torch.compile(backend='eager')\ndef f():\n    pass"),
+        ("net.compile()", "net.compile(backend='eager')"),
+        ("partial(torch.compile, fullgraph=True)(f)", "partial(torch.compile, fullgraph=True, backend='eager')(f)"),
+        ("import re\nre.compile('a')", None),
+        ("torch.compile(f, backend='eager')", None),
+    ],
+)
+def test_a_backend_is_written_into_every_call_that_compiles(text: str, expected: str | None) -> None:
+    form = with_backend(program(text), "eager")
+    assert (form.text.strip() if form else None) == expected

@@ -1,0 +1,73 @@
+"""A script of several ranks becomes one for a single process."""
+
+import subprocess
+import sys
+
+import pytest
+
+from repro_kit.source import SourceProgram
+from repro_kit.source.ranks import alone, started_outside
+
+TORCHRUN = """from __future__ import annotations
+import torch.distributed as dist
+
+def main():
+    dist.init_process_group("gloo", init_method="env://")
+    return dist.get_rank()
+
+main()
+"""
+SPAWNS = """import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def main(rank, size, *more):
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29533", rank=rank, world_size=size)
+
+if __name__ == "__main__":
+    mp.spawn(main, (2, "a"), nprocs=2)
+"""
+
+
+def test_a_rank_alone_joins_a_fake_group_in_place_of_its_own() -> None:
+    text = alone(SourceProgram(TORCHRUN), rank=2, size=3).text
+    assert text.startswith("from __future__ import annotations\n")
+    assert "init_process_group('fake', store=FakeStore(), rank=2, world_size=3)" in text
+    assert "gloo" not in text and "'LOCAL_RANK': '2'" in text and "'WORLD_SIZE': '3'" in text
+
+
+def test_a_function_that_spawn_runs_in_each_rank_is_called_with_the_rank() -> None:
+    assert "main(1, 2, 'a')" in alone(SourceProgram(SPAWNS), rank=1, size=2).text
+    outside = started_outside(SourceProgram(SPAWNS)).text
+    assert "main(int(os.environ['RANK']), 2, 'a')" in outside
+    assert "29533" not in outside and "rank=rank, world_size=size" in outside
+
+
+def test_arguments_that_are_no_tuple_are_passed_on() -> None:
+    text = "from torch.multiprocessing import spawn\nspawn(fn=main, nprocs=4, args=arguments)\n"
+    assert "main(3, *arguments)" in alone(SourceProgram(text), rank=3, size=4).text
+
+
+def test_a_script_that_starts_no_ranks_stays_as_it_is() -> None:
+    script = SourceProgram(TORCHRUN)
+    assert started_outside(script) is script
+    other = SourceProgram("import subprocess\nspawn(main)\n")
+    assert started_outside(other) is other
+
+
+DDP = """import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(2, 1))
+model(torch.ones(3, 2)).sum().backward()
+print(model.module.weight.grad)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_rank_alone_has_its_own_gradients_from_ddp() -> None:
+    text = alone(SourceProgram(DDP), rank=1, size=2).text
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
+    assert "tensor([[3., 3.]])" in ended.stdout, ended.stderr

@@ -1,0 +1,40 @@
+"""Proposals that change the structure of statements."""
+
+from repro_kit.source import SourceProgram
+from repro_kit.source.proposals.calls import variables
+from repro_kit.source.proposals.structure import unwrapped
+from repro_kit.source.tree import NumberedTree
+
+
+def texts(source: str) -> set[str]:
+    numbered = NumberedTree(SourceProgram(source))
+    programs = (numbered.edited(edits) for alternatives in unwrapped(numbered, {}) for edits in alternatives)
+    return {program.text.strip() for program in programs if program is not None}
+
+
+def test_one_name_at_a_time_goes_from_an_assignment_to_several() -> None:
+    assert texts("a, b = (f(), 2)") == {"b = 2", "a = f()"}
+    assert texts("a, b, c = (1, 2, 3)") == {"b, c = (2, 3)", "a, c = (1, 3)", "a, b = (1, 2)"}
+
+
+def test_an_assignment_whose_parts_are_unknown_stays() -> None:
+    assert texts("a, b = f()") == set()
+    assert texts("a, *b = (1, 2, 3)") == set()
+
+
+def test_an_argument_takes_the_place_of_one_of_several_results() -> None:
+    assert texts("a, b = f(x)") == {"a = x", "b = x"}
+
+
+def test_variables_that_are_assigned_together_are_put_in_place_together() -> None:
+    numbered = NumberedTree(SourceProgram("a, b = (f(), 2)\ng(b, a)"))
+    programs = [numbered.edited(edits) for edits in variables(numbered)]
+    assert [program.text.strip() for program in programs if program is not None] == ["g(2, f())"]
+    assert not list(variables(NumberedTree(SourceProgram("a, b = (f(), h())\ng(b, b, a)"))))
+
+
+def test_another_name_for_a_value_goes_wherever_it_is_read() -> None:
+    numbered = NumberedTree(SourceProgram("def f(x):\n    b = x\n    return g(b, b)"))
+    programs = [numbered.edited(edits) for edits in variables(numbered)]
+    assert ["return g(x, x)" in program.text and "b" not in program.text for program in programs if program] == [True]
+    assert not list(variables(NumberedTree(SourceProgram("b = x\ng(b)\nb = 2\ng(b)"))))
