@@ -10,7 +10,7 @@ from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
-from repro_kit.model.failure.signature import Signature, in_words
+from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
 _NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")
@@ -77,6 +77,8 @@ def telling_line(message: str) -> str:
 
 def expected_line(signature: Signature, failure: Failure | None) -> str:
     """The failure on one line, in the words of the run."""
+    if signature.message == DEADLOCK:
+        return f"the run does not end: {(failure and failure.text) or DEADLOCK}"
     if signature.kind is Kind.TIMEOUT:
         return "the run does not end: it hangs, or compiles forever"
     if signature.kind is Kind.CRASH:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
 from repro_kit.model.failure.failure import MEASURED, Kind
+from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.session.options import StageOptions
 from repro_kit.ui import Ui
 
@@ -42,8 +43,10 @@ class Stage:
         return module
 
 
-def _is_measured(case: Case) -> str:
+def _of_the_script(case: Case) -> str:
     signature = case.file.signature
+    if signature is not None and signature.message == DEADLOCK:
+        return f"{DEADLOCK}, which no graph does alone"
     if signature is None or signature.kind not in MEASURED:
         return ""
     if signature.kind is Kind.ORACLE:
@@ -67,7 +70,7 @@ REGISTRY: dict[str, Stage] = {
             "repro_kit.stages.capture.stage",
             needs=("observe",),
             settings=("treat_rounding_as",),
-            pointless=_is_measured,
+            pointless=_of_the_script,
         ),
         Stage(
             "minify",

@@ -32,6 +32,15 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
 
 
+def test_a_failure_of_the_users_own_operator_is_not_for_pytorch():
+    text = markdown.issue(story_of("accuracy", layer=Layer.USER, evidence="The operator writes to its argument."))
+    assert "> **This is no bug of PyTorch.** The operator writes to its argument." in text
+    assert issue_form.FORM not in text and "Labels:" not in text
+    assert issue_form.FORM in markdown.issue(story_of("accuracy")) and "no bug" not in markdown.issue(
+        story_of("accuracy")
+    )
+
+
 def test_the_users_own_files_are_shown_where_they_are_what_runs():
     files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
     text = shown_issue(story_of("accuracy", level="script", sources=files, reason="no graph was compiled"))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Layer
 from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.ui import Ui
 
@@ -49,7 +50,11 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
         return
     yield "verified", _verified(outcome)
     yield "bundle", str(outcome.bundle)
-    yield "report", f"paste {Path(outcome.case or '.') / 'bundle' / 'issue.md'} into {BUG_FORM} and attach the bundle"
+    report = Path(outcome.case or ".") / "bundle" / "issue.md"
+    if outcome.layer == Layer.USER:
+        yield "report", f"{report}, for whoever maintains that code: this is no bug of PyTorch"
+    else:
+        yield "report", f"paste {report} into {BUG_FORM} and attach the bundle"
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"
     yield "check", f"repro-kit verify {outcome.bundle}"
     if outcome.others:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
@@ -196,7 +196,7 @@ def story_of(
         recipe=form.recipe,
         command=_command(case, contents, code=form.is_users_script),
         others=facts.others,
-        captured=_captured(facts.capture) if program is not None else "",
+        captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         minimized=form.minimized,
         reduction=facts.reduction if form.reduced else None,
         twin=_twin(case, form, facts),
@@ -267,13 +267,25 @@ def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
 
-def _captured(capture: Capture | None) -> str:
+def _captured(capture: Capture | None, ops: Collection[str], *, code: bool) -> str:
+    """Where the captured graph comes from, and the operator at which its result begins to be wrong.
+
+    `ops`: the operators of the reduced graph. Others are named, with the user's line, if `code` may be shown.
+    """
     if capture is None:
         return ""
     of = f"Graph {capture.graph} of {capture.graphs}" if capture.graph and capture.graphs > 1 else "Its graph"
     statements = "1 statement" if capture.statements == 1 else f"{capture.statements} statements"
     note = f" {capture.note[:1].upper()}{capture.note[1:].rstrip('.')}." if capture.note else ""
-    return f"{of} fails alone: {statements}.{note}"
+    return f"{of} fails alone: {statements}.{note}{_first_wrong(capture, ops, code=code)}"
+
+
+def _first_wrong(capture: Capture, ops: Collection[str], *, code: bool) -> str:
+    if not capture.wrong or not (code or capture.wrong[0].operator in ops):
+        return ""
+    first = capture.wrong[0]
+    place = f" ({PurePosixPath(first.line).name})" if code and first.line else ""
+    return f" The first wrong {'gradient' if first.backward else 'value'} is that of `{first.operator}`{place}."
 
 
 def _rank(case: Case, form: ReproForm, contents: Contents) -> Rank:

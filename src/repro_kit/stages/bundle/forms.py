@@ -10,7 +10,7 @@ from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.repro.program_repro import LIMIT, ProgramSource, render_program, source_of
-from repro_kit.bundle.repro.script_repro import render_script
+from repro_kit.bundle.repro.script_repro import HANG, render_script
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
 from repro_kit.case.handles import (
@@ -26,9 +26,9 @@ from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import MEASURED, Failure, Kind
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.model.failure.signature import DEADLOCK, signature_of
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.torchrun import launch_of
+from repro_kit.model.torchrun import Launch, launch_of
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.read_findings import read_findings
@@ -37,6 +37,7 @@ from repro_kit.session.judging import with_tolerance
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _EARLIER = 4  # steps of the reduction that are tried too
 _SHORTEST_HANG = 120.0  # least time limit of a script that hangs, in seconds
+_WAITING = 60.0  # time limit of a reduced script whose ranks wait for each other, in seconds
 _LONGEST_HANG = 300.0  # most time limit of a script that hangs, in seconds
 
 
@@ -115,7 +116,7 @@ class ReproForm:
                 1: "the only possible removal does not fail alike",
             }.get(tried, f"none of {tried} single removals fails alike")
             minimal = f" It is 1-minimal: {removals}."
-        note = f" {_sentence(reduction.note)}" if reduction.note else ""
+        note = "".join(f" {_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
         what = "" if self.program else "The user's script and modules in one file. "
         return (
             f"{what}Reduced from {reduction.statements_before} to {statements} in {reduction.queries} queries."
@@ -185,11 +186,13 @@ def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
     if case.holds(SOURCE_FAILURE):
         own = case.load(SOURCE_FAILURE)
         facts = replace(facts, signature=own.signature, failure=own.failure)
-    yield ReproForm(facts, _SHORTEST_SCRIPT, "", directory / "best.py", reduced=True)
+    hangs = facts.signature.kind is Kind.TIMEOUT
+    limit = _WAITING if facts.signature.message == DEADLOCK else HANG if hangs else _SHORTEST_SCRIPT
+    yield ReproForm(facts, limit, "", directory / "best.py", reduced=True)
     for step in reduction.steps[-2 : -_EARLIER - 2 : -1]:
         larger = replace(facts, reduction=replace(reduction, statements_after=step.statements, twin=None))
         note = "a smaller script does not fail alike alone"
-        yield ReproForm(larger, _SHORTEST_SCRIPT, note, directory / step.file, reduced=True)
+        yield ReproForm(larger, limit, note, directory / step.file, reduced=True)
 
 
 def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
@@ -271,7 +274,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         traced=traced,
         env=form.env,
         reduced=form.minimized,
-        ranks=launch.ranks if launch is not None else 0,
+        ranks=_ranks(form, launch),
     )
     contents.add_text("repro.py", text, "repro")
     if not form.is_users_script:
@@ -286,6 +289,14 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
             "--include-values includes the original words."
         )
     return left_out
+
+
+def _ranks(form: ReproForm, launch: Launch | None) -> int:
+    """The processes that `repro.py` starts for its script; 0 where it starts one in the usual way."""
+    if form.is_users_script:
+        return launch.ranks if launch is not None else 0
+    reduction = form.facts.reduction
+    return reduction.ranks if reduction is not None and reduction.ranks > 1 else 0
 
 
 def sources_of(case: Case, form: ReproForm) -> SourceFiles:

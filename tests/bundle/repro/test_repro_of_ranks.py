@@ -1,0 +1,56 @@
+"""`repro.py` of a script of several ranks starts the ranks itself, and ends them all."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro.script_repro import render_script
+from repro_kit.bundle.repro.source_files import PLACE, find_sources
+from repro_kit.case.case import Subject
+from repro_kit.case.stage_results import Environment
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import signature_of
+
+SCRIPT = """
+import sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.full((1,), float(dist.get_rank()))
+dist.all_reduce(total)
+if sys.argv[1] == "fails" and dist.get_rank() == 1:
+    raise ValueError(f"the sum is {total.item():g}")
+if sys.argv[1] == "waits":  # each rank for what the other does not send
+    dist.recv(total, src=1 - dist.get_rank())
+dist.destroy_process_group()  # else gloo's threads now and then abort a process that ends
+"""
+RAISED = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "the sum is 1"),))
+WAITED = Failure(Kind.TIMEOUT, deadlock=True)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("argument", "failure", "status", "words"),
+    [
+        ("fails", RAISED, 1, "ValueError: the sum is 1"),
+        ("passes", RAISED, 0, "PASS"),
+        ("waits", WAITED, 1, "FAIL timeout: no end after 30 s"),
+    ],
+)
+def test_it_runs_alone(tmp_path: Path, argument: str, failure: Failure, status: int, words: str) -> None:
+    files = tmp_path / PLACE
+    files.mkdir()
+    (files / "train.py").write_text(SCRIPT)
+    subject = Subject("script", ("train.py", argument), str(files), "python")
+    environment = Environment(python="3.11.7", executable="python", platform="Linux", torch="2.13.0")
+    known = Facts(signature_of(failure), failure, environment)
+    limit = 30 if argument == "waits" else 300
+    text = render_script(subject, find_sources(subject, []), known, why="", limit=limit, traced=False, ranks=2)
+    (tmp_path / "repro.py").write_text(text)
+    ended = subprocess.run([sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, words in ended.stdout + ended.stderr) == (status, True), ended.stderr
