@@ -1,0 +1,204 @@
+"""What of a program becomes plain or smaller beside its statements: settings, inputs, sizes, bodies of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
+from repro_kit.program import Data, Program, TensorInput, parse, render, size
+from repro_kit.reduce import Answer, RunOutcome, minify
+from synthetic import Synthetic, build, op_name
+
+
+def planted(place: int, count: int = 60) -> Program:
+    return build(count, {place: "bug0"}, 0, False)
+
+
+def test_the_fewest_ranks_in_one_process_are_kept_that_fail():
+    class NeedsRanks(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and program.recipe.group is not None and program.recipe.group.size >= 2
+
+    program = planted(3, 10).with_(recipe=Recipe(group=ProcessGroup(8, backend="gloo", rank=5)))
+    result = minify(program, NeedsRanks(["bug0"]))
+    assert result.program.recipe == Recipe(group=ProcessGroup(2, rank=1))
+
+
+def test_settings_and_inputs_become_plain():
+    recipe = Recipe(
+        mode="max-autotune",
+        dynamic=True,
+        backward="sum",
+        autocast=Autocast(),
+        group=ProcessGroup(4, backend="gloo"),
+        config={"inductor.a": 1, "inductor.b": 2},
+    )
+    program = planted(10).with_(recipe=recipe, preamble="NEEDED = 1\n\n\ndef unneeded():\n    return 2")
+    inputs = (replace(program.inputs[0], requires_grad=True, parameter=True), program.inputs[1])
+
+    class Needs(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and "inductor.b" in program.recipe.config and "NEEDED" in program.preamble
+
+    result = minify(program.with_(inputs=inputs), Needs(["bug0"]))
+    assert result.program.recipe == Recipe(config={"inductor.b": 2})
+    assert result.program.preamble == "NEEDED = 1"
+    assert not any(isinstance(input_, TensorInput) and input_.requires_grad for input_ in result.program.inputs)
+
+
+def test_contexts_go_one_by_one_and_keep_what_they_need():
+    recipe = Recipe(contexts=("torch.device('cpu')", "Mode(2)", "other()"), compiled_autograd=True, warm_caches=True)
+    program = planted(10).with_(recipe=recipe, preamble="class Mode:\n    pass\n\n\ndef other():\n    pass")
+
+    class Needs(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and "Mode(2)" in program.recipe.contexts and "Mode" in program.preamble
+
+    result = minify(program, Needs(["bug0"]))
+    assert result.program.recipe == Recipe(contexts=("Mode(2)",))
+    assert result.program.preamble == "class Mode:\n    pass"
+
+
+@pytest.mark.parametrize(("least", "left"), [(1, None), (2, 4)])
+def test_threads_stay_where_one_is_not_enough(least: int, left: int | None):
+    class Needs(Synthetic):
+        def fails(self, program):
+            machine_has = 8
+            return super().fails(program) and (program.recipe.threads or machine_has) >= least
+
+    result = minify(planted(10).with_(recipe=Recipe(threads=4)), Needs(["bug0"]))
+    assert result.program.recipe.threads == left
+
+
+@pytest.mark.parametrize(("memory", "left"), [(None, 700), (1 << 30, 875)])
+def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory: int | None, left: int):
+    class NeedsMuch(Synthetic):
+        def fails(self, program: Program) -> bool:
+            return super().fails(program) and any(input_.shape[0] >= 700 for input_ in program.inputs)
+
+    program = planted(3).with_(recipe=Recipe(memory=memory))
+    inputs = tuple(TensorInput(input_.name, Data("randn", (1750, 3))) for input_ in program.inputs)
+    result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
+    assert [input_.shape for input_ in result.program.inputs] == [(left, 1)]
+    assert result.queries < 60
+
+
+def test_sizes_shrink_as_far_as_the_failure_allows():
+    class NeedsThree(Synthetic):
+        def fails(self, program: Program) -> bool:
+            shapes = [input_.shape or () for input_ in program.inputs if isinstance(input_, TensorInput)]
+            return super().fails(program) and any(shape[-1:] == (3,) for shape in shapes)
+
+        def fake_valid(self, programs):
+            return [all(input_.shape != (1, 1) for input_ in program.inputs) for program in programs]
+
+    oracle = NeedsThree(["bug0"])
+    result = minify(planted(7), oracle)
+    shapes = [input_.shape for input_ in result.program.inputs if isinstance(input_, TensorInput)]
+    assert shapes == [(1, 3)]
+    assert oracle.fails(result.program)
+
+
+BODIES = """import torch
+
+RECIPE = {}
+
+
+def body_0(a, b):
+    c = torch.fine(a)
+    d = torch.bug(c)
+    e = d + b
+    return (e, b)
+
+
+def body_1(a, b):
+    c = torch.fine(a)
+    return (c, b)
+
+
+def graph(p, x, y):
+    z = torch.fine(x)
+    cond = torch.ops.higher_order.cond(p, body_0, body_1, (z, y))
+    one = cond[0]
+    two = cond[1]
+    out = one * two
+    return (out,)
+
+
+def calls():
+    p = torch.randn(2, 3)
+    x = torch.randn(2, 3)
+    y = torch.randn(2, 3)
+    return [(p, x, y)]
+"""
+
+
+class InBodies(Synthetic):
+    """Fails when all of `bugs` stand anywhere in the program; with another form outside of `cond`."""
+
+    adopted = 0
+
+    def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
+        for program in programs:
+            text = render(program)
+            same = "cond(" in text or self.adopted
+            outcome = RunOutcome.FAILS_ALIKE if same else RunOutcome.FAILS_OTHERWISE
+            yield Answer(outcome if all(bug in text for bug in self.bugs) else RunOutcome.PASSES, failure={})
+
+    def adopt(self, answer: Answer) -> None:
+        self.adopted += 1
+
+
+def test_a_body_that_fails_alone_takes_the_place_of_its_operator() -> None:
+    oracle = InBodies(["torch.bug"])
+    result = minify(parse(BODIES), oracle)
+    assert [statement.text for statement in result.program.graph.statements] == ["torch.bug(c)"]
+    assert oracle.adopted == 1
+
+
+def test_an_operator_that_is_needed_keeps_one_statement_in_one_body() -> None:
+    result = minify(parse(BODIES), InBodies(["torch.bug", "cond("]))
+    assert result.statements_after == 2
+    (body,) = result.program.bodies
+    assert [statement.text for statement in body.statements] == ["torch.bug(a)"]
+    assert len(body.params) == 1
+    assert size(result.program) == 2
+
+
+class Together(Synthetic):
+    """Fails while the bug is there, and "left" and "right" are both there or both gone."""
+
+    def fails(self, program: Program) -> bool:
+        names = {op_name(statement) for statement in program.graph.statements}
+        return "bug" in names and ("left" in names) == ("right" in names)
+
+
+def test_two_statements_that_can_only_go_together_go() -> None:
+    text = BODIES.partition("def body_0")[0] + (
+        "def graph(x):\n    a = torch.left(x)\n    b = torch.bug(x)\n    c = torch.right(x)\n    return (a, b, c)\n\n\n"
+        "def calls():\n    x = torch.randn(2, 3)\n    return [(x,)]\n"
+    )
+    result = minify(parse(text), Together([]))
+    assert [statement.text for statement in result.program.graph.statements] == ["torch.bug(x)"]
+
+
+class Halved(Synthetic):
+    """Fails while the bug gets one input of half precision, and another one."""
+
+    def fails(self, program: Program) -> bool:
+        dtypes = [input_.dtype for input_ in program.inputs if isinstance(input_, TensorInput)]
+        found = {op_name(statement) for statement in program.graph.statements}
+        return "bug" in found and "torch.float16" in dtypes and len(set(dtypes)) == 2
+
+
+def test_inputs_are_of_the_default_dtype_where_they_can_be() -> None:
+    text = BODIES.partition("def body_0")[0] + (
+        "def graph(x, y):\n    b = torch.bug(x, y)\n    return (b,)\n\n\ndef calls():\n"
+        "    x = torch.randn(2, dtype=torch.float16)\n    y = torch.randn(3, dtype=torch.float64)\n"
+        "    return [(x, y)]\n"
+    )
+    lines = minify(parse(text), Halved([])).program.inputs
+    assert [line.dtype for line in lines if isinstance(line, TensorInput)] == ["torch.float16", None]
