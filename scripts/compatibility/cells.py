@@ -87,12 +87,15 @@ def try_tests(environment: Environment, directory: Path) -> str:
     """The cell of the probe's tests that ask torch."""
     if not environment.tests:
         return f"— the tests need Python 3.11, and this torch was tried with {environment.python}"
-    command = [environment.interpreter, "-m", "pytest", "tests/probe", "-m", "torch", "-p", "no:cacheprovider"]
+    command = [environment.interpreter, "-m", "pytest", "tests/probe", "-m", "torch", "-p", "no:cacheprovider", "-rfEs"]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])
     done = _run([*command, "--basetemp", str(directory / "tests")], {"PYTHONPATH": path})
     last = (done.stdout.strip().splitlines() or ["no output"])[-1]
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return f"✓ {last}" if done.returncode == 0 else f"✗ {_short('; '.join([*failed, last]))}"
+    if done.returncode != 0:
+        return f"✗ {_short('; '.join([*failed, last]))}"
+    skipped = [line.rpartition(": ")[2] for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    return f"◐ {_short('; '.join([last, *skipped]))}" if skipped else f"✓ {last}"
 
 
 def _repro_kit(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
