@@ -321,10 +321,10 @@ def quiet_world(directory: Path) -> Iterator[None]:
 
 def in_process(words: Sequence[str]) -> Ran:
     """The output of ``repro-kit WORDS``, run in this process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    nothing, out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(3))
     code: object = None
     problem = ""
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.stdin", io.StringIO()):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.stdin", nothing):
         try:
             main(words)
         except SystemExit as end:

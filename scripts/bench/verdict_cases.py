@@ -1,4 +1,4 @@
-"""Scripts for the bench of verdicts: healthy models in low precision, which nothing is wrong with."""
+"""Scripts for the bench of verdicts: healthy models in low precision, and programs that are invalid in eager, too."""
 
 from __future__ import annotations
 
@@ -205,3 +205,41 @@ MODELS = {
         "transformer, bfloat16",
     )
 }
+
+#: Calls on `x`, of shape 3 × 4, that are invalid: eager raises, and so does the compiled program.
+_INVALID = {
+    "shapes of a matmul": "x @ torch.ones(7, 7)",
+    "reshape": "x.reshape(5, 5)",
+    "view of a transposed tensor": "x.t().view(12)",
+    "index": "x[torch.tensor([9])]",
+    "concatenation": "torch.cat([x, x[:, :2]])",
+    "broadcast": "x + torch.ones(5)",
+    "gather": "x.gather(1, torch.full((3, 1), 8))",
+    "embedding": "F.embedding(torch.tensor([40]), x)",
+    "target of a cross entropy": "F.cross_entropy(x, torch.tensor([0, 1, 7]))",
+    "shape of a layer norm": "F.layer_norm(x, (5,))",
+    "channels of a convolution": "F.conv1d(x[None], torch.ones(2, 5, 1))",
+    "groups": "F.group_norm(x[None], 2)",
+    "probability of a dropout": "F.dropout(x, 1.5)",
+    "inverse of zeros": "torch.linalg.inv(torch.zeros(3, 3) * x.sum())",
+    "Cholesky factor": "torch.linalg.cholesky(-torch.eye(3) * x.sum().abs().add(1))",
+    "mean of integers": "x.long().mean()",
+    "write to a smaller tensor": "x[0].add_(x)",
+    "dimension": "x.sum(dim=4)",
+    "dtypes of a matmul": "x @ x.t().double()",
+    "item of twelve": "x.item() + x",
+    "scatter": "x.scatter(1, torch.full((3, 1), 9), 1.0)",
+    "quantile": "x.quantile(1.5)",
+}
+_RAISING = """
+def model(x):
+    return {call}
+for run in (model, torch.compile(model)):
+    try:
+        run(torch.rand(3, 4))
+    except Exception as error:
+        print(type(error).__name__)
+    else:
+        raise SystemExit("no exception")
+"""
+RAISING = {name: _HEAD + _RAISING.format(call=call) for name, call in _INVALID.items()}

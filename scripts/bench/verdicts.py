@@ -1,7 +1,9 @@
 """Measure the verdicts on results: of healthy models in low precision, and of models with one wrong operator.
 
     python scripts/bench/verdicts.py [--only WORDS] [--keep DIR]
-    python scripts/bench/verdicts.py --planted 5
+    python scripts/bench/verdicts.py --planted 5 [--backward]
+    python scripts/bench/verdicts.py --graphs
+    python scripts/bench/verdicts.py --raising
 
 prints the tables of docs/benchmarks.md.
 """
@@ -17,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from planted import planted
-from verdict_cases import HEALTHY
+from planted import across_graphs, planted
+from verdict_cases import HEALTHY, RAISING
 
 
 def collected(directory: Path, name: str, script: str, *options: str) -> dict[str, Any]:
@@ -52,18 +54,37 @@ def healthy(directory: Path, only: str) -> None:
     print(f"\n{cried} healthy models were called bugs.")
 
 
+def raising(directory: Path, only: str) -> None:
+    """Print the verdict on every script in which eager and the compiled program raise: each must end with code 3."""
+    print("| invalid | exit | seconds |")
+    print("|---|---|---|")
+    cried = 0
+    for name, script in RAISING.items():
+        if only in name:
+            summary = collected(directory, name, script, "--check", "validation")
+            cried += summary["exit"] != 3
+            print(f"| {name} | {summary['exit']} | {summary['took']:.0f} |", flush=True)
+    print(f"\n{cried} scripts in which both raise were called bugs.")
+
+
 def main() -> None:
     """Run the bench."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="WORDS", help="only the cases whose name contains WORDS")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the cases in this new directory")
     parser.add_argument("--planted", type=int, metavar="N", help="plant N wrong operators in each model instead")
+    parser.add_argument("--backward", action="store_true", help="the gradients of the planted operators are wrong")
+    parser.add_argument("--graphs", action="store_true", help="plant wrong operators in a script of several graphs")
+    parser.add_argument("--raising", action="store_true", help="scripts in which eager and the compiled program raise")
     options = parser.parse_args()
     if options.planted:
-        planted(options.planted)
+        planted(options.planted, backward=options.backward)
+        return
+    if options.graphs:
+        across_graphs()
         return
     with tempfile.TemporaryDirectory() as temporary:
-        healthy(options.keep or Path(temporary), options.only)
+        (raising if options.raising else healthy)(options.keep or Path(temporary), options.only)
 
 
 if __name__ == "__main__":
