@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+from compatibility.examples import EXAMPLES, EXPECTED, fails_on, releases, torch_of_the_tests
 
 from root import ROOT
 
-EXAMPLES = ROOT / "examples"
-EXPECTED = tomllib.loads((EXAMPLES / "expected.toml").read_text(encoding="utf-8"))
+HERE = [name for name in EXPECTED if fails_on(name, torch_of_the_tests())]
 
 
 def test_every_example_is_expected_to_fail_in_some_way():
@@ -22,8 +21,14 @@ def test_every_example_is_expected_to_fail_in_some_way():
 
 
 def test_every_example_is_in_the_table():
-    table = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert [name for name in EXPECTED if f"| `{name}` |" not in table] == []
+    rows = [line.split(" | ") for line in (EXAMPLES / "README.md").read_text(encoding="utf-8").splitlines()]
+    shown = {row[0].strip("| `"): row[3].strip("`") for row in rows if row[0].startswith("| `")}
+    assert shown == {name: releases(name) or "all" for name in EXPECTED}
+
+
+def test_a_release_that_an_example_names_is_told_from_the_others():
+    assert HERE and fails_on("dynamic_shape_error.py", "2.13.0+cpu")
+    assert fails_on("dynamo_error.py", "2.14.1") and not fails_on("dynamic_shape_error.py", "2.14.0.dev20260701")
 
 
 def test_each_program_has_a_size_that_its_reduction_must_reach():
@@ -33,7 +38,7 @@ def test_each_program_has_a_size_that_its_reduction_must_reach():
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", HERE)
 def test_collect_finds_the_failure(name, tmp_path):
     expected = EXPECTED[name]
     result = _collect(name, tmp_path, expected.get("options", []))

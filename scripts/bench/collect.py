@@ -24,12 +24,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import psutil
+from packaging.specifiers import SpecifierSet
 
 from ablate import LADDER_CELLS, by_hand
 from measure import Ended, measured
@@ -221,9 +223,14 @@ def measure_case(script: Script, limit: float, *, also_by_hand: bool) -> Row:
 
 
 def chosen(only: Sequence[str], added: Sequence[Path]) -> list[Script]:
-    """The cases that the command line names; without any, the examples and the bench's own."""
+    """The cases that the command line names; without any, the examples that fail here, and the bench's own."""
     expected = tomllib.loads((EXAMPLES / "expected.toml").read_text(encoding="utf-8"))
-    scripts = [Script(EXAMPLES / name, tuple(about.get("options", ()))) for name, about in expected.items()]
+    here = metadata.version("torch")
+    scripts = [
+        Script(EXAMPLES / name, tuple(about.get("options", ())))
+        for name, about in expected.items()
+        if SpecifierSet(about.get("fails_on", "")).contains(here)
+    ]
     scripts += [Script(path) for path in sorted(CASES.glob("*.py"))]
     names = {script.path.stem for script in scripts}
     if unknown := set(only) - names:

@@ -9,21 +9,18 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from compatibility.environment import ROOT, Environment
+from compatibility.examples import EXAMPLES, EXPECTED
 
-EXAMPLES = ROOT / "examples"
-EXPECTED = tomllib.loads((EXAMPLES / "expected.toml").read_text(encoding="utf-8"))
-#: Examples of two layers that every torch fails on: torch's own injected fault, and a backend that the script defines.
-FEW = ("inductor_cpp_compile_error.py", "backend_failure.py")
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")
 COMMANDS = (*STAGES, "verify", "explain")
 
 _SECONDS = 3600
+_PLAIN_SECONDS = 300  # of an example by itself
 _PASSES, _NOT_COMPILER = 3, 4  # exit codes of `collect`
 _LONGEST = 200  # characters of a reason
 
@@ -50,6 +47,22 @@ def try_example(name: str, environment: Environment, directory: Path) -> dict[st
     compiles = explained.get("insights", {}).get("overview", {}).get("compiles", ())
     cells["explain"] = "✓" if code == 0 and compiles else f"✗ {_reason(explained, code)}"
     return cells
+
+
+def plain_result(name: str, environment: Environment) -> str:
+    """Whether the example, run by itself, fails with this torch in its own way: with the text that it `shows`."""
+    expected = EXPECTED[name]
+    command = [environment.interpreter, str(EXAMPLES / name)]
+    try:
+        done = _run(command, {}, expected.get("plain_seconds", _PLAIN_SECONDS))
+    except subprocess.TimeoutExpired:
+        return "fails" if "shows" not in expected else "does not end"
+    if done.returncode == 0:
+        return "passes"
+    output = done.stdout + done.stderr
+    if expected.get("shows", output) in output:
+        return "fails"
+    return f"fails otherwise: {_short((output.strip().splitlines() or ['no output'])[-1])}"
 
 
 def _stages(code: int, collected: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, str]:
@@ -84,9 +97,7 @@ def _promise_broken(stage: str, collected: Mapping[str, Any], expected: Mapping[
 
 
 def try_tests(environment: Environment, directory: Path) -> str:
-    """The cell of the probe's tests that ask torch."""
-    if not environment.tests:
-        return f"— the tests need Python 3.11, and this torch was tried with {environment.python}"
+    """The cell of the probe's tests that ask torch. The environment must be able to run them."""
     command = [environment.interpreter, "-m", "pytest", "tests/probe", "-m", "torch", "-p", "no:cacheprovider", "-rfEs"]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])
     done = _run([*command, "--basetemp", str(directory / "tests")], {"PYTHONPATH": path})
@@ -108,7 +119,9 @@ def _repro_kit(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
     return done.returncode, printed if isinstance(printed, dict) else {"results": printed}
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: Sequence[str], variables: Mapping[str, str], seconds: float = _SECONDS
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=ROOT,
@@ -117,7 +130,7 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Com
         capture_output=True,
         text=True,
         check=False,
-        timeout=_SECONDS,
+        timeout=seconds,
     )
 
 

@@ -68,19 +68,27 @@ def environment_for(wanted: Wanted, directory: Path, index: str | None) -> Envir
         raise UsageError(f"there is no {name}; give VERSION@PATH, with the path of an interpreter")
     target = target_of(base)
     tests = target.version[:2] >= _OWN_PYTHON
-    home = (directory / "envs" / wanted.version).resolve()  # may be a link to an environment of your own
+    named = f"-python{'.'.join(map(str, target.version[:2]))}" if wanted.python else ""
+    home = (directory / "envs" / f"{wanted.version}{named}").resolve()  # may be a link to an environment of your own
     python = str(interpreter_in(home))
     present = installed(python, "torch", os.environ) if home.is_dir() else None
     uv = Uv(directory / "uv-cache")
     if present is None or (present.version or "").partition("+")[0] != wanted.version:
-        packages = ("numpy", "setuptools", *(_needed_by_tests() if tests else ()))
         python = uv.make(home, target)
-        uv.install(python, f"torch=={wanted.version}", Wants(packages=packages, index=index), home)
+        uv.install(python, f"torch=={wanted.version}", Wants(packages=("numpy", "setuptools"), index=index), home)
+    if tests and not _has_repro_kit(python):
+        uv.install(python, None, Wants(packages=_needed_by_tests()), home)
     answer = subprocess.run([python, "-c", _DESCRIBE], capture_output=True, text=True, check=True)
     torch, version = json.loads(answer.stdout)
     return Environment(python, torch, version, tests)
 
 
-def _needed_by_tests() -> list[str]:
+def _has_repro_kit(python: str) -> bool:
+    present = installed(python, "repro-kit", os.environ)
+    return present is not None and present.version is not None
+
+
+def _needed_by_tests() -> tuple[str, ...]:
+    """This checkout, for what only an installation has (.pth file, pytest plugin), and the group of the tests."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return [*project["project"]["dependencies"], *project["dependency-groups"]["test"]]
+    return (f"repro-kit @ {ROOT.as_uri()}", *project["dependency-groups"]["test"])

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from compatibility.cells import EXPECTED
+import re
+
+from compatibility.examples import EXPECTED, fails_on
 from compatibility.page import PAGE, page, read_results
+
+from root import ROOT
+
+README = ROOT / "README.md"
 
 
 def test_the_page_is_that_of_the_results() -> None:
@@ -17,6 +23,22 @@ def test_an_example_fails_on_every_version() -> None:
     }
     assert [version for version, seen in failing.items() if "fails" not in seen] == []
     assert {name for result in results.values() for name in result["examples"]} <= set(EXPECTED)
+
+
+def test_an_example_fails_with_the_versions_that_it_names_and_with_no_other() -> None:
+    told = {
+        (version, name): (fails_on(name, version), cells["result"] == "fails")
+        for version, result in read_results().items()
+        for name, cells in result["examples"].items()
+    }
+    assert [key for key, (said, seen) in told.items() if said != seen] == []
+
+
+def test_the_readme_names_the_versions_that_were_tried() -> None:
+    (tried,) = re.findall(
+        r"It is developed on torch (.*?) \(\[Compatibility\]", README.read_text(encoding="utf-8"), re.S
+    )
+    assert set(re.findall(r"\d+\.\d+\.\d+", tried)) == set(read_results())
 
 
 def test_the_worst_cell_of_a_command_is_shown_with_its_reason() -> None:
