@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 
-from compatibility.examples import EXPECTED, fails_on
+import pytest
+from compatibility import cells
+from compatibility.environment import Environment
+from compatibility.examples import EXPECTED, fails_on, worth_collecting
 from compatibility.page import PAGE, page, read_results
 
 from root import ROOT
@@ -39,6 +43,29 @@ def test_the_readme_names_the_versions_that_were_tried() -> None:
         r"It is developed on torch (.*?) \(\[Compatibility\]", README.read_text(encoding="utf-8"), re.S
     )
     assert set(re.findall(r"\d+\.\d+\.\d+", tried)) == set(read_results())
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "result"),
+    [
+        ("pass", {"shows": "boom"}, "passes"),
+        ("raise ValueError('boom')", {"shows": "boom"}, "fails"),
+        ("raise ValueError('bang')", {"shows": "boom"}, "fails otherwise: ValueError: bang"),
+        ("while True: pass", {"plain_seconds": 0.5}, "fails"),
+        ("while True: pass", {"plain_seconds": 0.5, "shows": "boom"}, "does not end"),
+    ],
+)
+def test_a_plain_run_fails_when_it_shows_what_it_must(code, expected, result, tmp_path, monkeypatch) -> None:
+    (tmp_path / "script.py").write_text(code)
+    monkeypatch.setattr(cells, "EXAMPLES", tmp_path)
+    monkeypatch.setitem(cells.EXPECTED, "script.py", expected)
+    assert cells.plain_result("script.py", Environment(sys.executable, "2", "3", tests=False)) == result
+
+
+def test_the_matrix_collects_what_the_tests_cannot() -> None:
+    assert "lost_shape_check.py" in worth_collecting("2.10.0")
+    assert "lost_shape_check.py" not in worth_collecting("2.15.0")
+    assert "aot_runtime_error.py" not in worth_collecting("2.10.0")
 
 
 def test_the_worst_cell_of_a_command_is_shown_with_its_reason() -> None:
