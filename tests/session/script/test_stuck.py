@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,6 +91,13 @@ def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:
         process.kill()
 
 
+def test_a_process_that_waits_for_a_core_does_not_sleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "cpu_times", lambda process: SimpleNamespace(**dict.fromkeys(TIMES, 1.0)))
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
+        watched(a_run(tmp_path, process.pid, silent=600, statements=1))
+        process.kill()
+
+
 @pytest.mark.parametrize(("statements", "ends"), [(10, True), (100, False)])
 def test_a_compile_that_gives_signs_has_a_limit_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statements: int, ends: bool
@@ -136,7 +143,8 @@ def test_the_seconds_of_several_ranks_are_not_added_up(tmp_path: Path, monkeypat
         with pytest.raises(EndedEarly):
             watch.tick(6.0)
         for process in (*children, launcher):
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def test_without_a_rule_it_only_speaks(tmp_path: Path, process: subprocess.Popen[bytes]) -> None:

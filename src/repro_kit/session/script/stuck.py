@@ -31,6 +31,7 @@ _Seconds: TypeAlias = dict[int, float]  # CPU seconds by process
 _BASE, _EACH, _EACH_IN_ALL = 45.0, 0.5, 1.0  # seconds; seconds for each statement, without a sign and in all
 _TRACING = 180.0  # seconds, without a graph
 _AUTOTUNING = 10  # times the limit
+_COMPUTING = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
 _ASLEEP = 0.05  # of one core: a process that waits for itself
 _SPOKEN = 60.0  # seconds without a sign after which the live line says so
 _LOOK = 2.0  # seconds between looks
@@ -106,12 +107,17 @@ class CompileWatch:
         limit = _limit(graphs, _EACH)
         used = self._used()
         silently = _most(used, self._cpu)
-        if silent >= limit and (silently >= limit or silently <= _ASLEEP * silent):
+        if silent >= limit and (silently >= limit or self._sleeps(used, silent)):
             how = f"used {silently:.0f} CPU seconds" if silently >= limit else f"slept for {silent:.0f} s"
             self.reason = _ended_because(self._step, f"{how} without a sign", limit)
         elif graphs and (whole := _most(used, self._used_at(min(graphs)))) >= (limit := _limit(graphs, _EACH_IN_ALL)):
             self.reason = _ended_because(self._step, f"used {whole:.0f} CPU seconds for its graph", limit)
         return bool(self.reason)
+
+    def _sleeps(self, used: _Seconds, silent: float) -> bool:
+        """Whether no process computes: none has since the last sign, and none waits for a core of a busy machine."""
+        together = sum(used.values()) - sum(self._cpu.get(pid, 0.0) for pid in used)
+        return together <= _ASLEEP * silent and not any(map(_computes, self._processes()))
 
     def _graphs(self) -> dict[float, str]:
         """The recorded graphs of the compile under way, as JSON, by the time at which Dynamo had made each."""
@@ -146,6 +152,13 @@ def _with_children(process: psutil.Process, apart: Collection[int]) -> float:
         own: float = times.user + times.system + times.children_user + times.children_system
         return own + sum(_with_children(child, apart) for child in children if child.pid not in apart)
     return 0.0
+
+
+def _computes(process: psutil.Process) -> bool:
+    """Whether the process, or one that it started, runs or wants to."""
+    with suppress(psutil.Error):
+        return any(each.status() in _COMPUTING for each in (process, *process.children(recursive=True)))
+    return False
 
 
 def _most(used: _Seconds, before: _Seconds) -> float:
