@@ -87,3 +87,5 @@ def test_a_late_rank_that_was_compiling_did_not_hang() -> None:
     (sentence,) = late_ranks([quick, slow])
     assert "Rank 1 came 30 s later" in sentence and "it was compiling for 29 s of them" in sentence
     assert not list(late_ranks([quick, replace(slow, collectives=quick.collectives)]))
+    other = replace(slow, collectives=(replace(GATHER, began=130.0),))
+    assert not list(late_ranks([quick, other])), "the ranks never meet in it"
