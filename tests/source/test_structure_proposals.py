@@ -1,7 +1,9 @@
 """Proposals that change the structure of statements."""
 
+import pytest
+
 from repro_kit.source import SourceProgram
-from repro_kit.source.proposals.calls import variables
+from repro_kit.source.proposals.calls import lambdas, variables
 from repro_kit.source.proposals.structure import unwrapped
 from repro_kit.source.tree import NumberedTree
 
@@ -31,6 +33,30 @@ def test_variables_that_are_assigned_together_are_put_in_place_together() -> Non
     programs = [numbered.edited(edits) for edits in variables(numbered)]
     assert [program.text.strip() for program in programs if program is not None] == ["g(2, f())"]
     assert not list(variables(NumberedTree(SourceProgram("a, b = (f(), h())\ng(b, b, a)"))))
+
+
+def test_a_chain_of_attributes_goes_to_two_places() -> None:
+    twice = NumberedTree(SourceProgram("a = ops.aten.relu\nf(a)\ng(a)"))
+    programs = [twice.edited(edits) for edits in variables(twice)]
+    assert [program.text for program in programs if program] == ["f(ops.aten.relu)\ng(ops.aten.relu)\n"]
+    assert not list(variables(NumberedTree(SourceProgram("a = ops.aten.relu\nf(a)\ng(a)\nh(a)"))))
+    assert not list(variables(NumberedTree(SourceProgram("a = ops().relu\nf(a)\ng(a)"))))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(x, y=1):\n    return x + y\ncompile(f)(2)", ["compile(lambda x, y=1: x + y)(2)\n"]),
+        ("def f(x):\n    return x\nf(2)", []),  # its body takes the place of the call
+        ("def f(x):\n    return x\ncompile(f)(f)", []),
+        ("@compile\ndef f(x):\n    return x\nprint(f)", []),
+        ("class A:\n    def f(self):\n        return 1\n    g = f", []),
+    ],
+)
+def test_a_function_of_one_expression_becomes_a_lambda(text: str, expected: list[str]) -> None:
+    numbered = NumberedTree(SourceProgram(text))
+    programs = [numbered.edited(edits) for edits in lambdas(numbered)]
+    assert [program.text for program in programs if program] == expected
 
 
 def test_another_name_for_a_value_goes_wherever_it_is_read() -> None:

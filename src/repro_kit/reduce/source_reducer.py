@@ -40,6 +40,7 @@ DETAILS: tuple[Callable[[SourceSearch], None], ...] = (
     calls.parameters,
     calls.classes,
     calls.variables,
+    calls.lambdas,
     structure.simpler,
     structure.literals,
     calls.names,

@@ -19,15 +19,11 @@ _WRAPS = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b|\bTrai
 #: DDP reads the sum of the gradients from the work of an all-reduce, which is None in a fake group.
 _OWN_GRADIENTS = """
 from torch.nn.parallel import DistributedDataParallel
-def own_gradients(state, bucket):
-    future = torch.futures.Future()
-    future.set_result(bucket.buffer())
-    return future
+own_gradients = lambda state, bucket: (future := torch.futures.Future()).set_result(bucket.buffer()) or future
 wrap = DistributedDataParallel.__init__
-def wrap_alone(self, *args, **kwargs):
-    wrap(self, *args, **kwargs)
-    self.register_comm_hook(None, own_gradients)
-DistributedDataParallel.__init__ = wrap_alone
+DistributedDataParallel.__init__ = lambda self, *args, **kwargs: wrap(self, *args, **kwargs) or self.register_comm_hook(
+    None, own_gradients
+)
 """
 _RANK_OF_ENVIRONMENT = "int(os.environ['RANK'])"
 

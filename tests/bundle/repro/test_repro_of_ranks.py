@@ -26,6 +26,8 @@ if sys.argv[1] == "fails" and dist.get_rank() == 1:
     raise ValueError(f"the sum is {total.item():g}")
 if sys.argv[1] == "waits":  # each rank for what the other does not send
     dist.recv(total, src=1 - dist.get_rank())
+if sys.argv[1] == "differs":
+    dist.barrier() if dist.get_rank() else dist.all_reduce(total)
 dist.destroy_process_group()  # else gloo's threads now and then abort a process that ends
 """
 RAISED = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "the sum is 1"),))
@@ -40,6 +42,7 @@ WAITED = Failure(Kind.TIMEOUT, deadlock=True)
         ("fails", RAISED, 1, "ValueError: the sum is 1"),
         ("passes", RAISED, 0, "PASS"),
         ("waits", WAITED, 1, "FAIL timeout: no end after 30 s"),
+        ("differs", WAITED, 1, "the ranks wait for each other: rank 0 in gloo:all_reduce, rank 1 in gloo:barrier"),
     ],
 )
 def test_it_runs_alone(tmp_path: Path, argument: str, failure: Failure, status: int, words: str) -> None:

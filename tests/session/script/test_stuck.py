@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +22,7 @@ from repro_kit.ui import SilentUi
 
 BUSY = "while True: pass"
 ASLEEP = "import time; time.sleep(600)"
+TIMES = ("user", "system", "children_user", "children_system")
 STEP = '{"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0, "attempt": 0, "has_payload": "x"}'
 
 
@@ -90,6 +91,13 @@ def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:
         process.kill()
 
 
+def test_a_process_that_waits_for_a_core_does_not_sleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "cpu_times", lambda process: SimpleNamespace(**dict.fromkeys(TIMES, 1.0)))
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
+        watched(a_run(tmp_path, process.pid, silent=600, statements=1))
+        process.kill()
+
+
 @pytest.mark.parametrize(("statements", "ends"), [(10, True), (100, False)])
 def test_a_compile_that_gives_signs_has_a_limit_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statements: int, ends: bool
@@ -109,6 +117,34 @@ def test_a_compile_that_gives_signs_has_a_limit_as_a_whole(
             watch.tick(4.0)
         process.kill()
     assert ("used 100 CPU seconds for its graph" in watch.reason) is ends
+
+
+def test_the_seconds_of_several_ranks_are_not_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher has imported torch too, and the ranks are its children."""
+    clock = {"now": 0.0}
+    monkeypatch.setattr(
+        psutil.Process, "cpu_times", lambda process: SimpleNamespace(**dict.fromkeys(TIMES, clock["now"]))
+    )
+    ranks = "import subprocess, sys; [subprocess.Popen([sys.executable, '-c', sys.argv[1]]) for _ in range(2)]; input()"
+    with subprocess.Popen([sys.executable, "-c", ranks, ASLEEP], stdin=subprocess.PIPE) as launcher:
+        directory = a_run(tmp_path, launcher.pid, silent=40, statements=1)  # a limit of 46 s
+        os.utime(next((directory / "probe").glob("graph-*")), (time.time() - 200, time.time() - 200))
+        hello = directory / "probe" / f"hello-{launcher.pid}.json"
+        while len(children := psutil.Process(launcher.pid).children()) < 2:
+            time.sleep(0.1)
+        for rank in children:
+            text = json.dumps({**json.loads(hello.read_text()), "pid": rank.pid})
+            hello.with_name(f"hello-{rank.pid}.json").write_text(text)
+        watch = CompileWatch(directory, SilentUi(), decides=True)
+        watch.tick(2.0)
+        clock["now"] = 10.0  # four times that for each process
+        watch.tick(4.0)
+        clock["now"] = 12.0
+        with pytest.raises(EndedEarly):
+            watch.tick(6.0)
+        for process in (*children, launcher):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def test_without_a_rule_it_only_speaks(tmp_path: Path, process: subprocess.Popen[bytes]) -> None:

@@ -47,7 +47,18 @@ def test_ranks_that_may_go_on_are_left_alone() -> None:
     alive = frozenset({10, 11})
     assert not deadlock([state(0, REDUCE), state(1, REDUCE)], alive), "one slow collective"
     assert not deadlock([state(0, REDUCE), state(1, doing="compiling")], alive), "a slow compile"
-    assert not deadlock([state(0, REDUCE, time=105.0), state(1, GATHER, time=105.0)], alive), "too early to tell"
+    assert not deadlock([state(0, REDUCE, time=103.0), state(1, GATHER, time=103.0)], alive), "too early to tell"
+    later = replace(GATHER, number=2, began=112.0)
+    assert not deadlock([state(0, REDUCE), state(1, later)], alive), "rank 1 has not waited for long"
+    older = state(0, REDUCE, time=121.0)
+    assert not deadlock([older, state(1, replace(later, began=101.5))], alive), "rank 0 was not seen since then"
+
+
+def test_calls_that_can_never_meet_are_known_sooner() -> None:
+    alive = frozenset({10, 11})
+    one, other = state(0, REDUCE, time=106.0), state(1, GATHER, time=106.0)
+    assert deadlock([one, other], alive)
+    assert not deadlock([one, state(1, replace(GATHER, number=2), time=106.0)], alive), "rank 0 may come to that later"
 
 
 def test_a_rank_that_waits_for_one_that_has_ended_waits_for_ever() -> None:
@@ -76,3 +87,5 @@ def test_a_late_rank_that_was_compiling_did_not_hang() -> None:
     (sentence,) = late_ranks([quick, slow])
     assert "Rank 1 came 30 s later" in sentence and "it was compiling for 29 s of them" in sentence
     assert not list(late_ranks([quick, replace(slow, collectives=quick.collectives)]))
+    other = replace(slow, collectives=(replace(GATHER, began=130.0),))
+    assert not list(late_ranks([quick, other])), "the ranks never meet in it"

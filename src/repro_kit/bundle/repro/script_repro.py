@@ -13,6 +13,7 @@ from repro_kit.bundle.repro.recipe_code import literal
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
 from repro_kit.case.case import Subject
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import DEADLOCK
 
 #: Seconds after which a reduced script hangs, with the start of the interpreter.
 HANG = 40
@@ -81,6 +82,8 @@ def render_script(
         operators=_mention(sources, _OPERATORS),
         skipped=2 if subject.form == "module" else 1,
         ranks=ranks,
+        waits=ranks > 1 and facts.signature.message == DEADLOCK and subject.form == "script",
+        run_script=_RUN_SCRIPT,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
 

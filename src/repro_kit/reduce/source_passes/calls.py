@@ -21,6 +21,11 @@ def functions(search: SourceSearch) -> None:
     _one_by_one(search, calls.functions)
 
 
+def lambdas(search: SourceSearch) -> None:
+    """Put a lambda in the place of a function of one expression."""
+    _one_by_one(search, calls.lambdas)
+
+
 def parameters(search: SourceSearch) -> None:
     """Drop parameters with their arguments."""
     _one_by_one(search, calls.parameters)

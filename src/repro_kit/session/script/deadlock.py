@@ -17,8 +17,9 @@ _LOOK = 3.0  # seconds between looks
 class DeadlockWatch:
     """Watches one run whose findings go to `probe`."""
 
-    def __init__(self, probe: Path) -> None:
-        self._probe = probe
+    def __init__(self, probe: Path, stuck: float = STUCK) -> None:
+        """`stuck`: seconds in one collective after which a rank may wait for ever."""
+        self._probe, self._stuck = probe, stuck
         self._looked = 0.0
         self.reason = ""  # why the run was ended, in a sentence
 
@@ -27,7 +28,7 @@ class DeadlockWatch:
         if seconds - self._looked < _LOOK:
             return
         self._looked = seconds
-        waits = _running(self._probe, STUCK)
+        waits = _running(self._probe, self._stuck)
         if waits:
             taken = f"The ranks were taken to wait for each other for ever: {waits}."
             self.reason = f"{taken} --timeout S waits for S seconds instead."

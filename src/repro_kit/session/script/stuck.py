@@ -4,7 +4,8 @@ A compile is taken never to end when it has used `limit` CPU seconds, or has sle
 was written to torch's trace, to the recorded graphs, or to the program's output. The limit grows with the graph: 45 s
 and half a second for each statement; ten times that under autotuning; 180 s where Dynamo has made no graph yet. A
 compile that gives signs has a limit as a whole: 45 CPU seconds and a second for each statement since Dynamo had made
-the graph. CPU seconds are counted, so that a busy machine is no hang.
+the graph. CPU seconds are counted, so that a busy machine is no hang. Where several processes compile, such as the
+ranks of a job, those of one process count.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import psutil
 
@@ -25,9 +27,11 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
+_Seconds: TypeAlias = dict[int, float]  # CPU seconds by process
 _BASE, _EACH, _EACH_IN_ALL = 45.0, 0.5, 1.0  # seconds; seconds for each statement, without a sign and in all
 _TRACING = 180.0  # seconds, without a graph
 _AUTOTUNING = 10  # times the limit
+_COMPUTING = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
 _ASLEEP = 0.05  # of one core: a process that waits for itself
 _SPOKEN = 60.0  # seconds without a sign after which the live line says so
 _LOOK = 2.0  # seconds between looks
@@ -44,8 +48,8 @@ class CompileWatch:
         self._looked = 0.0
         self._began = time.time()
         self._sign: float | None = None  # time of the last change of a file
-        self._cpu = 0.0  # seconds that the processes had used by then
-        self._looks: list[tuple[float, float]] = []  # time of each look, and the seconds that the processes had used
+        self._cpu: _Seconds = {}  # that the processes had used by then
+        self._looks: list[tuple[float, _Seconds]] = []  # time of each look, and what the processes had used
         self._step: str | None = None
         self.reason = ""  # why the run was ended, in a sentence
 
@@ -102,13 +106,18 @@ class CompileWatch:
         graphs = self._graphs()
         limit = _limit(graphs, _EACH)
         used = self._used()
-        silently = used - self._cpu
-        if silent >= limit and (silently >= limit or silently <= _ASLEEP * silent):
+        silently = _most(used, self._cpu)
+        if silent >= limit and (silently >= limit or self._sleeps(used, silent)):
             how = f"used {silently:.0f} CPU seconds" if silently >= limit else f"slept for {silent:.0f} s"
             self.reason = _ended_because(self._step, f"{how} without a sign", limit)
-        elif graphs and (whole := used - self._used_at(min(graphs))) >= (limit := _limit(graphs, _EACH_IN_ALL)):
+        elif graphs and (whole := _most(used, self._used_at(min(graphs)))) >= (limit := _limit(graphs, _EACH_IN_ALL)):
             self.reason = _ended_because(self._step, f"used {whole:.0f} CPU seconds for its graph", limit)
         return bool(self.reason)
+
+    def _sleeps(self, used: _Seconds, silent: float) -> bool:
+        """Whether no process computes: none has since the last sign, and none waits for a core of a busy machine."""
+        together = sum(used.values()) - sum(self._cpu.get(pid, 0.0) for pid in used)
+        return together <= _ASLEEP * silent and not any(map(_computes, self._processes()))
 
     def _graphs(self) -> dict[float, str]:
         """The recorded graphs of the compile under way, as JSON, by the time at which Dynamo had made each."""
@@ -121,8 +130,8 @@ class CompileWatch:
                     graphs[path.stat().st_mtime] = text
         return graphs
 
-    def _used_at(self, moment: float) -> float:
-        """CPU seconds that the processes had used at the first look after `moment`."""
+    def _used_at(self, moment: float) -> _Seconds:
+        """What the processes had used at the first look after `moment`."""
         return next((used for looked, used in self._looks if looked >= moment), self._cpu)
 
     def _processes(self) -> Iterator[psutil.Process]:
@@ -130,16 +139,31 @@ class CompileWatch:
             with suppress(psutil.Error):
                 yield psutil.Process(process.pid)
 
-    def _used(self) -> float:
-        """CPU seconds of the processes that compile, and of the compilers that they started."""
-        total = 0.0
-        for process in self._processes():
-            with suppress(psutil.Error):
-                for member in (process, *process.children(recursive=True)):
-                    with suppress(psutil.Error):
-                        times = member.cpu_times()
-                        total += times.user + times.system + times.children_user + times.children_system
-        return total
+    def _used(self) -> _Seconds:
+        """What each process that imported torch has used so far, with the compilers that it started."""
+        processes = {process.pid: process for process in self._processes()}
+        return {pid: _with_children(process, processes.keys()) for pid, process in processes.items()}
+
+
+def _with_children(process: psutil.Process, apart: Collection[int]) -> float:
+    """CPU seconds of the process and of those that it started, but for the processes `apart`."""
+    with suppress(psutil.Error):
+        times, children = process.cpu_times(), process.children()
+        own: float = times.user + times.system + times.children_user + times.children_system
+        return own + sum(_with_children(child, apart) for child in children if child.pid not in apart)
+    return 0.0
+
+
+def _computes(process: psutil.Process) -> bool:
+    """Whether the process, or one that it started, runs or wants to."""
+    with suppress(psutil.Error):
+        return any(each.status() in _COMPUTING for each in (process, *process.children(recursive=True)))
+    return False
+
+
+def _most(used: _Seconds, before: _Seconds) -> float:
+    """The CPU seconds of the process that has used most since `before`."""
+    return max((seconds - before.get(pid, 0.0) for pid, seconds in used.items()), default=0.0)
 
 
 def _limit(graphs: Mapping[float, str], each: float) -> float:

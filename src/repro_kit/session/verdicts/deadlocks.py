@@ -8,6 +8,7 @@ from repro_kit.runner.read_findings import Collective, Findings, RankState
 
 STUCK = 20.0  # seconds in one collective, in a run that may go on
 STUCK_AT_END = 3.0  # the same, in a run that has used up its time, or that is repeated many times
+_CERTAIN = 4  # so many times sooner it is sure, where two ranks are in calls that can never meet
 #: Collectives in which every rank gives a tensor of one size. In the others the sizes may differ.
 _ONE_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "_allgather_base", "all_gather_into_tensor")
 
@@ -22,20 +23,27 @@ def deadlock(states: Sequence[RankState], alive: Collection[int], stuck: float =
     """Where the ranks wait for ever, in words; empty where they may go on.
 
     They wait for ever when every rank that lives has waited in a collective for `stuck` seconds, and the ranks are not
-    all in the same one. `states`: one for each rank. `alive`: the processes that live.
+    all in the same one. Two kinds of collective with the same number in a group can never meet, which is sure sooner.
+    `states`: one for each rank. `alive`: the processes that live.
     """
-    living = [state for state in states if state.pid in alive]
-    waits = [state.waits for state in living]
-    if len(states) < 2 or not living or not all(_is_stuck(state, stuck) for state in living):
+    living = [(state, state.waits) for state in states if state.pid in alive]
+    waits = [wait for _, wait in living if wait is not None]
+    if len(states) < 2 or not waits or len(waits) < len(living):
         return ""
-    places = {(wait.group, wait.number, kind_of(wait)) for wait in waits if wait is not None}
-    if len(living) == states[0].size and len(places) == 1:
+    if len(living) == states[0].size and len({_call(wait) for wait in waits}) == 1:
         return ""
-    return "; ".join(f"rank {state.rank} waits in {named(state.waits)}" for state in living if state.waits is not None)
+    began = max(wait.began for wait in waits)  # from then on all of them waited: an older state shows nothing
+    if any(state.time - began < stuck / (_CERTAIN if _never_meet(waits) else 1) for state, _ in living):
+        return ""
+    return "; ".join(f"rank {state.rank} waits in {named(wait)}" for state, wait in living if wait is not None)
 
 
-def _is_stuck(state: RankState, stuck: float) -> bool:
-    return state.waits is not None and state.time - state.waits.began >= stuck
+def _call(collective: Collective) -> tuple[object, ...]:
+    return (collective.group, collective.number, kind_of(collective))
+
+
+def _never_meet(waits: Sequence[Collective]) -> bool:
+    return len(set(map(_call, waits))) > len({(wait.group, wait.number) for wait in waits})
 
 
 def named(collective: Collective, sizes: str = "") -> str:

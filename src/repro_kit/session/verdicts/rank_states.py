@@ -126,7 +126,7 @@ def late_ranks(states: Sequence[RankState]) -> Iterator[str]:
             by_number.setdefault((collective.group, collective.number), {})[state.rank] = collective
     gaps: list[tuple[float, int, Collective]] = []
     for calls in by_number.values():
-        if len(calls) == len(states):
+        if len(calls) == len(states) and len(set(map(kind_of, calls.values()))) == 1:  # others never meet
             last, first = (pick(calls, key=lambda rank: calls[rank].began) for pick in (max, min))
             gaps.append((calls[last].began - calls[first].began, last, calls[last]))
     for gap, rank, collective in sorted(gaps, key=lambda entry: -entry[0])[:1]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from repro_kit.source.scopes import FUNCTIONS
@@ -18,7 +19,7 @@ def variables(numbered: NumberedTree) -> Iterator[Edits]:
     """For each variable that is assigned once and read once: its value in place of the reading.
 
     Variables that a statement assigns together are put in place together. A variable that is only another name for a
-    value may be read more often.
+    value may be read more often, and a chain of attributes twice.
     """
     for node in numbered.nodes:
         match node:
@@ -30,9 +31,20 @@ def variables(numbered: NumberedTree) -> Iterator[Edits]:
             case _:
                 continue
         places = [(_readings(_scope(numbered, node), target), value) for target, value in pairs]
-        if pairs and all(len(uses) == 1 or (uses and isinstance(value, _PLAIN)) for uses, value in places):
+        if pairs and all(0 < len(uses) <= _readings_of(value) for uses, value in places):
             values_there = {numbered.number(use): value for uses, value in places for use in uses}
             yield {numbered.number(node): None, **values_there}
+
+
+def _readings_of(value: ast.expr) -> float:
+    """How often a variable may be read whose value is put in its place."""
+    if isinstance(value, _PLAIN):
+        return math.inf
+    while isinstance(value, ast.Attribute):
+        value = value.value
+        if isinstance(value, ast.Name):
+            return 2
+    return 1
 
 
 def _readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
@@ -67,6 +79,18 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
             body = _inlined(node, call, statement)
             if body is not None:
                 yield {numbered.number(statement): body, numbered.number(node): None}
+
+
+def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each function of one expression that is mentioned once, and not called there: a lambda in that place."""
+    for node in numbered.nodes:
+        match node:
+            case ast.FunctionDef(decorator_list=[], body=[ast.Return(value=ast.expr() as value)]):
+                mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
+                above = numbered.parent(mentions[0]) if len(mentions) == 1 else None
+                is_called = isinstance(above, ast.Call) and above.func is mentions[0]
+                if above is not None and not is_called and not isinstance(numbered.parent(node), ast.ClassDef):
+                    yield {numbered.number(mentions[0]): ast.Lambda(node.args, value), numbered.number(node): None}
 
 
 def _inlined(

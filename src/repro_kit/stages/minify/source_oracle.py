@@ -12,7 +12,7 @@ from typing import cast
 import orjson
 
 from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
@@ -60,7 +60,8 @@ class SourceOracle:
     def __init__(self, oracle: ProgramOracle, expected: Expected, timeout: float, ranks: int = 1) -> None:
         """`ranks`: the processes that run each script, as torchrun starts them; `timeout` in seconds."""
         self._ranks = ranks
-        self.jobs = max(1, oracle.jobs // ranks)
+        waits = expected.signature.message == DEADLOCK  # ranks that wait leave the machine to others
+        self.jobs = oracle.jobs if waits else max(1, oracle.jobs // ranks)
         self._oracle = oracle
         self._expected = expected
         self._timeout = timeout

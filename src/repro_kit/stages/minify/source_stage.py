@@ -68,7 +68,10 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         return
     result, failure = reduced.result, reduced.failure
     needs = third_party(result.program)
-    write_source(case, result, failure, self_contained=not needs, ranks=reduced.view.ranks, fewer=reduced.view.note)
+    note = "; ".join(filter(None, [reduced.view.note, reduced.larger]))
+    write_source(case, result, failure, self_contained=not needs, ranks=reduced.view.ranks, fewer=note)
+    if reduced.larger:
+        ui.note(f"{reduced.larger[:1].upper()}{reduced.larger[1:]}.")
     if needs:
         ui.note(f"The reduced script needs {', '.join(needs)} besides torch.")
     words = f"{result.statements_before} → {result.statements_after} statements of the script, "
@@ -84,6 +87,14 @@ class _Reduced:
     result: Result[SourceProgram]
     failure: Failure | None
     view: RankView
+    stand_in: int = 0  # statements that stand for the launcher and the other ranks
+
+    @property
+    def larger(self) -> str:
+        """Why the result is larger than the script; "" where it is not."""
+        if self.result.statements_after <= self.result.statements_before:
+            return ""
+        return f"it is larger than the script, since {self.stand_in} statements stand for the launcher and other ranks"
 
 
 def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
@@ -125,8 +136,9 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         result = attempt.search(start_program, start, recorded.by_text(view.program), case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
-        result = replace(result, statements_before=measure(program)[0])
-        return _Reduced(result, _failure_afresh(judge, result, start.expected), view)
+        result, of_view = replace(result, statements_before=measure(program)[0]), measure(view.program)[0]
+        failure = _failure_afresh(judge, result, start.expected)
+        return _Reduced(result, failure, view, of_view - result.statements_before)
 
 
 @dataclass(frozen=True)

@@ -265,15 +265,13 @@ def _watch_spawned(findings: FindingsDirectory, spawn: Any) -> None:
     wrap = spawn._wrap
 
     @functools.wraps(wrap)  # it is pickled by its name
-    def noting_wrap(function: Callable[..., Any], *arguments: Any) -> None:
-        def noting(*own: Any) -> None:
-            try:
-                function(*own)
-            except Exception as error:
-                _guarded(findings, note_exception, findings, EXCEPTION, error)
-                raise
-
-        wrap(noting, *arguments)
+    def noting_wrap(*arguments: Any) -> None:
+        try:
+            wrap(*arguments)
+        except SystemExit as ended:  # torch leaves so once it has written the text, which has no frame of this function
+            if ended.__context__ is not None:
+                _guarded(findings, note_exception, findings, EXCEPTION, ended.__context__)
+            raise
 
     spawn._wrap = noting_wrap
 

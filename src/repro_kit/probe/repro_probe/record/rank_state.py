@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,7 @@ _MOST, _SPANS = 200, 50  # collectives and compiles that are kept
 #: Files of torch, and their functions, that run only while something is compiled.
 _COMPILES = (("torch/_dynamo/convert_frame.py", "_compile"), ("torch/_inductor/compile_fx.py", "_compile_fx_inner"))
 _GENERATED = ("torchinductor_", "/inductor/")
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def install(findings: FindingsDirectory) -> None:
@@ -82,7 +84,7 @@ class RankWatch:
             "size": rank[1],
             "time": time.time(),
             "doing": doing,
-            "line": _line(_users(frame)),
+            "line": _users_line(_places(frame)),
             "collectives": collectives,
             "compiles": self._compiles,
         }
@@ -97,14 +99,17 @@ def _compiles(frame: FrameType | None) -> bool:
     return False
 
 
-def _users(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and not _is_users(frame.f_code.co_filename):
+def _places(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
-    return frame
 
 
-def _line(frame: FrameType | None) -> str:
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+def _users_line(places: Iterable[tuple[str, int]]) -> str:
+    """The innermost place in the user's code, else in a package that is installed; "" in torch alone."""
+    users = [place for place in places if _is_users(place[0])]
+    own = [place for place in users if not any(mark in place[0] for mark in _INSTALLED)]
+    return "{}:{}".format(*(own or users)[0]) if users else ""
 
 
 def _is_users(file: str) -> bool:
@@ -135,15 +140,10 @@ def _collectives(*, lines: bool) -> list[CollectiveData]:
             "number": int(entry["collective_seq_id"]),
             "sizes": entry["input_sizes"],
             "dtypes": entry["input_dtypes"],
-            "line": _first_line(entry.get("frames") or []),
+            "line": _users_line((frame["filename"], frame["line"]) for frame in entry.get("frames") or []),
             "began": entry["time_created_ns"] / 1e9,
             "done": bool(entry["retired"]),
         }
         for entry in entries
         if not entry["is_p2p"]
     ]
-
-
-def _first_line(frames: list[dict[str, Any]]) -> str:
-    places = [f"{frame['filename']}:{frame['line']}" for frame in frames if _is_users(frame["filename"])]
-    return places[0] if places else ""

@@ -18,6 +18,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
+from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
@@ -29,6 +30,7 @@ from repro_kit.session.options import AblateOptions
 from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.script_run import run_overridden
 from repro_kit.session.verdicts import eager_run, symptoms, user_oracle
+from repro_kit.session.verdicts.deadlocks import STUCK, STUCK_AT_END
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
@@ -240,7 +242,8 @@ class OnScript(Cells):
         argv: Sequence[str] | None = None,
     ) -> Run:
         """Run the subject, or `argv` in its place, in processes of its own."""
-        deadlock = DeadlockWatch(directory / "probe")
+        expected = self.target is not None and self.target.message == DEADLOCK
+        deadlock = DeadlockWatch(directory / "probe", STUCK_AT_END if expected else STUCK)
 
         def tick(seconds: float) -> None:
             self._tick(seconds)
