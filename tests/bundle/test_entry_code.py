@@ -1,4 +1,4 @@
-"""`repro.py` for programs that torch.export compiles."""
+"""`repro.py` for programs that torch.export compiles, and for growth of compile time."""
 
 import os
 import subprocess
@@ -67,3 +67,13 @@ def test_it_fails_where_the_dynamic_size_becomes_a_constant(tmp_path, rows, disa
     ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert ("Constraints violated" in ended.stderr) == bool(status)
+
+
+@pytest.mark.slow
+def test_growth_under_fullgraph_passes_without_torch_compile(tmp_path) -> None:
+    text = PROGRAM.replace("'backend': 'BACKEND'", "'fullgraph': True, 'check': False, 'growth': 2.0")
+    repro = tmp_path / "repro.py"
+    repro.write_text(render_program(source_of(parse(text.replace("ROWS", "3"))), FACTS))
+    environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1"}
+    ran = subprocess.run([sys.executable, str(repro)], capture_output=True, text=True, env=environment, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "PASS\n"), ran.stderr

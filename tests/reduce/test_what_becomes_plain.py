@@ -202,3 +202,18 @@ def test_inputs_are_of_the_default_dtype_where_they_can_be() -> None:
     )
     lines = minify(parse(text), Halved([])).program.inputs
     assert [line.dtype for line in lines if isinstance(line, TensorInput)] == ["torch.float16", None]
+
+
+def test_a_slow_failure_loses_its_stored_values_first():
+    class SlowWithGradient(Synthetic):
+        def check(self, programs):
+            yield from (replace(answer, seconds=30.0) for answer in super().check(programs))
+
+        def fails(self, program):
+            return super().fails(program) and any(line.requires_grad for line in program.inputs)
+
+    program = planted(10)
+    inputs = (replace(program.inputs[0], requires_grad=True), program.inputs[1])
+    result = minify(program.with_(inputs=inputs), SlowWithGradient(["bug0"]), budget=3)
+    assert [line.data.kind for line in result.program.inputs] == ["randn", "randn"]
+    assert size(result.program) == 60

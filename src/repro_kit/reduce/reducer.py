@@ -130,6 +130,7 @@ def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
     search.share = _STRUCTURE
     try:
         if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
+            _run(search, input_values.generate)  # a repro.py with stored values is not self-contained
             _run(search, plain)
         _run(search, recipe_settings.narrow)
         _run(search, statements.tidy)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from repro_kit.program import Data, TensorInput
-from repro_kit.program.inputs import DataKind, names_of
-from repro_kit.program.program_edits import Edit, SetData, SetInput
-from repro_kit.program.value_records import TensorRecord, generated, is_contiguous, span
+from repro_kit.program.inputs import DataKind
+from repro_kit.program.program_edits import Edit, SetInput
+from repro_kit.program.stored_inputs import generate_values, record_of, set_values, stored_inputs
+from repro_kit.program.value_records import TensorRecord, is_contiguous
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
 
@@ -18,73 +18,23 @@ _FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")
 
 def generate(search: Search) -> None:
     """Replace stored values by generated ones, so that the repro needs no user data."""
-    stored = {line.name: record for line, record in _stored(search)}
+    stored = {line.name: record for line, record in stored_inputs(search.program, search.metadata)}
 
     def propose(names: list[str]) -> Proposal:
-        return [_generate(name, stored[name]) for name in names]
+        return [generate_values(name, stored[name]) for name in names]
 
     sweep(search, list(stored), propose)  # type: ignore[arg-type]
-    for line, record in list(_stored(search)):
-        search.first([_set(line.name, record, data)] for data in _further(record))
+    for line, record in list(stored_inputs(search.program, search.metadata)):
+        search.first([set_values(line.name, record, data)] for data in _further(record))
 
 
 def plainest(search: Search) -> list[Edit]:
     """Edits that make every input as plain as possible."""
-    edits: list[Edit] = [_generate(line.name, record) for line, record in _stored(search)]
+    stored = stored_inputs(search.program, search.metadata)
+    edits: list[Edit] = [generate_values(line.name, record) for line, record in stored]
     for line in _tensors(search):
         edits += filter(None, (plainer(search, line) for plainer in _PLAINER))
     return edits
-
-
-def _stored(search: Search) -> Iterator[tuple[TensorInput, TensorRecord]]:
-    """Inputs with stored values, each with the metadata of the stored tensor."""
-    lines = [line for line in search.program.inputs if isinstance(line, TensorInput)]
-    for line in lines:
-        if line.data.kind not in ("load", "tensor"):
-            continue
-        record = _record(search, line.name)
-        if record is None:
-            views = [(view, _record(search, view.name)) for view in lines if view.base == line.name and view.strided]
-            ends = [view.offset + span(view.shape or (), view.stride or ()) for view, _ in views]
-            view_record = next((candidate for _, candidate in views if candidate is not None), None)
-            record = replace(view_record, shape=(max(ends),), stride=(1,)) if view_record is not None else None
-        if record is None and line.strided is not None:
-            record = _of_results(search, line.name)
-        if record is None:
-            continue
-        if line.strided is not None:
-            shape, stride = line.strided.shape, line.strided.stride
-            plain = not line.offset and is_contiguous(shape, stride)
-            record = replace(record, shape=shape if plain else (line.offset + span(shape, stride),), stride=(1,))
-        yield line, record
-
-
-def _of_results(search: Search, name: str) -> TensorRecord | None:
-    """The metadata of the first argument that is made of the input `name`, through other inputs; None without one."""
-    made = [name]
-    for line in search.program.inputs:
-        if set(line.reads) & set(made):
-            made += names_of(line)
-    return next((record for argument in made if (record := _record(search, argument)) is not None), None)
-
-
-def _record(search: Search, argument: str) -> TensorRecord | None:
-    """The metadata of the parameter that `argument` is passed to; None when it is not known to be a tensor."""
-    for call in search.program.calls:
-        for param, name in zip(search.program.graph.params, call, strict=True):
-            record = search.metadata.get(param)
-            if name == argument and isinstance(record, TensorRecord):
-                return record
-    return None
-
-
-def _generate(name: str, record: TensorRecord) -> Edit:
-    return _set(name, record, generated(record, record.shape))
-
-
-def _set(name: str, record: TensorRecord, data: Data) -> SetData:
-    dtype = None if record.dtype == "torch.float32" else record.dtype
-    return SetData(name, data, dtype, None if record.device == "cpu" else record.device)
 
 
 def _further(record: TensorRecord) -> Iterator[Data]:
@@ -127,13 +77,13 @@ def _tensors(search: Search) -> list[TensorInput]:
 
 
 def _contiguous(search: Search, line: TensorInput) -> Edit | None:
-    record = _record(search, line.name)
+    record = record_of(search.program, search.metadata, line.name)
     strided, whole = line.strided, line.data.sizes
     if strided is not None and strided.shape == whole and is_contiguous(whole, strided.stride):
         return SetInput(line.name, {"strided": None})
     if (line.strided is None and line.base is None) or line.data.kind == "load" or record is None:
         return None
-    data = _set(line.name, record, generated(record, record.shape))
+    data = generate_values(line.name, record)
     return SetInput(line.name, {"data": data.data, "strided": None, "dtype": data.dtype, "device": data.device})
 
 

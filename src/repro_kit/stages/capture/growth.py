@@ -21,6 +21,7 @@ from repro_kit.model.measure.symptom import parse_symptom
 from repro_kit.program import Program, parse, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.program_edits import Outputs, Remove, apply
+from repro_kit.program.stored_inputs import generate_values, stored_inputs
 from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import open_oracle
@@ -35,7 +36,7 @@ _OF_HANGS = 1.5  # the power above which the growth explains a compile that does
 _SMALLEST = 2  # statements of a part
 _POWER = re.compile(r"the power (\d[\d.]*) of")
 _SHARE = 0.75  # of the power that was measured: a reduced program must exceed it
-_STEEPEST = 6.0  # the highest power that query/growth.py fits: only what grows by a factor exceeds it
+_STEEPEST = 6.0  # the highest power that query/growth.py fits; what grows by a factor may read a little less steep
 
 
 def limit_of(case: Case, options: CaptureOptions) -> float | None:
@@ -70,7 +71,7 @@ def search(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraph
 def kept_limit(words: str, limit: float) -> float:
     """The power that a reduced program must exceed to grow in the way that `words` tell of (query/growth.py)."""
     power = _POWER.search(words)
-    return max(limit, round(_SHARE * float(power[1]), 1) if power else _STEEPEST)
+    return max(limit, round(_SHARE * (float(power[1]) if power else _STEEPEST), 1))
 
 
 def _with_limit(attempt: Attempt, limit: float) -> Attempt:
@@ -134,7 +135,7 @@ def _parts(case: Case, graphs: GraphSearch, attempt: Attempt, limit: float) -> I
     pieces = 2
     while len(base.units) >= _SMALLEST * pieces and graphs.latest.status is Status.CANNOT_TELL:
         for at in range(pieces):
-            part = _part(base, metadata, at, pieces)
+            part = part_of(base, metadata, at, pieces)
             if part is None:
                 continue
             how = f"part {at + 1} of {pieces}"
@@ -144,8 +145,11 @@ def _parts(case: Case, graphs: GraphSearch, attempt: Attempt, limit: float) -> I
         pieces *= 2
 
 
-def _part(base: Base, metadata: Metadata, at: int, pieces: int) -> Program | None:
-    """The part number `at` of `pieces` parts; values from outside become inputs, values that are read later outputs."""
+def part_of(base: Base, metadata: Metadata, at: int, pieces: int) -> Program | None:
+    """The part number `at` of `pieces` parts; values from outside become inputs, values that are read later outputs.
+
+    Inputs get generated values: compile time hardly depends on values, and the reduction may have no time for that.
+    """
     units = base.units
     inside = {index for unit in units[len(units) * at // pieces : len(units) * (at + 1) // pieces] for index in unit}
     low, high = min(inside), max(inside)
@@ -154,4 +158,5 @@ def _part(base: Base, metadata: Metadata, at: int, pieces: int) -> Program | Non
     read = {name for index in outside for name in base.reads[index]} | set(base.outputs)
     values = (base.statements[index].target or "" for index in sorted(inside))
     outputs = tuple(name for name in values if name in read and isinstance(metadata.get(name), TensorRecord))
-    return apply(base, [Remove(outside), Outputs(outputs)], metadata) if outputs else None
+    generated = [generate_values(line.name, record) for line, record in stored_inputs(base.program, metadata)]
+    return apply(base, [Remove(outside), Outputs(outputs), *generated], metadata) if outputs else None
