@@ -15,7 +15,7 @@ class Exit(IntEnum):
     USER_BUG = 4  # the subject fails in eager too
     UNVERIFIED = 5  # a bundle was written, but its repro did not fail as expected
     ROUNDING = 6  # results differ, and eager's own rounding explains that: no bug
-    CANNOT_RUN = 125  # `verify`: this machine cannot run the subject (`git bisect run` skips on this code)
+    CANNOT_RUN = 125  # "GPU only"; `verify`: this machine cannot run the subject (`git bisect run` skips on this code)
     INTERRUPTED = 130
 
 

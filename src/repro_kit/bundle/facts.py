@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
 
@@ -36,8 +37,19 @@ class Facts:
 
     @property
     def title(self) -> str:
-        """The failure in one line."""
-        return in_words(self.signature, self.failure)
+        """The failure in one line, and whether it is that of another device."""
+        words = in_words(self.signature, self.failure)
+        return f"{self.transplant.label(self.layer)}: {words}" if self.transplant else words
+
+    @property
+    def transplant(self) -> Transplant | None:
+        """How the program came from another device to the CPU."""
+        return self.capture.transplant if self.capture else None
+
+    @property
+    def moved(self) -> str:
+        """What a failure on the CPU says of the device on which the program was recorded; empty if it was not moved."""
+        return self.transplant.sentence(self.layer) if self.transplant else ""
 
     @property
     def expected(self) -> str:

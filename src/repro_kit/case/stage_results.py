@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Signature
@@ -122,6 +123,7 @@ class Capture:
     fresh: bool = False  # the program fails only in an interpreter that has compiled nothing before
     wrong: tuple[WrongStatement, ...] = ()  # of a wrong result; a hint, since to look at values changes the fusions
     note: str = ""  # why there is no program, or what was left out
+    transplant: Transplant | None = None  # the program was recorded on devices that this machine lacks
 
 
 @dataclass(frozen=True)

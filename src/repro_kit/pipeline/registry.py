@@ -12,6 +12,7 @@ from repro_kit.case.fingerprint import command_files
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.session.options import StageOptions
+from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.ui import Ui
 
 #: Options that select the cells of the ablation.
@@ -108,8 +109,8 @@ def prerequisites(name: str) -> list[str]:
 
 def settings_of(stage: Stage, case: Case, options: StageOptions) -> str:
     """The options of the stage that differ from their defaults, and the state of the files of the user's command."""
-    if not stage.needs and case.has("watched.json"):
-        return ""  # a run that another process recorded cannot be repeated
+    if not stage.needs and (case.has("watched.json") or is_program_alone(case)):
+        return ""  # a run that another process recorded cannot be repeated, and a program from a file was not observed
     default = type(options)()
     changed = [
         f"{name}={getattr(options, name)}"

@@ -45,6 +45,7 @@ class CaseSummary:
     statements_before: int | None = None
     minimal: bool = False  # every single removal was tried, and no smaller program fails alike
     passes_with: str | None = None  # the change that turns the program into one that passes
+    moved: str | None = None  # how the program came from another device to the CPU
     flaky: str | None = None  # how often the program fails, and how sure the reduction is
     verified: bool = False
     level: str | None = None  # "program" or "script"
@@ -104,6 +105,7 @@ def case_summary(
         statements_before=reduction.statements_before if reduction else captured,
         minimal=bool(reduction and reduction.minimal),
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
+        moved=capture.transplant.sentence(layer) if capture and capture.transplant else None,
         flaky="; ".join(_flaky(reduction, bundle)) or None,
         verified=bool(bundle and bundle.verified),
         level=bundle.level if bundle else None,

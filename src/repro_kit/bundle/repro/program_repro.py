@@ -179,6 +179,7 @@ def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
     paragraphs = [
         facts.title,
         f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
+        facts.moved,
         facts.evidence,
         f"Seen with {facts.seen_with}.",
         ending,

@@ -72,6 +72,7 @@ class Story:
     command: str = ""  # the user's, as typed
     others: tuple[str, ...] = ()  # further failures of the same run
     captured: str = ""  # where the captured graph comes from, in one sentence
+    moved: str = ""  # how the graph came from another device to the CPU
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
@@ -144,6 +145,8 @@ class Story:
         yield "failure", f"{seen}{self.error}"
         if self.captured:
             yield "graph", self.captured
+        if self.moved:
+            yield "device", self.moved
         if self.evidence:
             yield "layer", self.evidence
         if self.chain and self.chain.links:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +48,26 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
             raise UsageError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
         if not is_case(Path(words[0])):
             return _watched(ctx, Path(words[0]))
-        return existing_case(ctx, Path(words[0]))
+        return _transplant(ctx, Path(words[0])) or existing_case(ctx, Path(words[0]))
     exported = _exported(ctx, values, Path(words[0])) if form_of(ctx) == "script" and len(words) == 1 else None
     return exported or _subject(ctx, values, form_of(ctx), words)
+
+
+def _transplant(ctx: click.Context, path: Path) -> Job | None:
+    """The job on a new case on the CPU, of a program that the case at `path` recorded on another device.
+
+    None where the case holds no such program, and where this machine has the device.
+    """
+    from repro_kit.case.case import Case
+    from repro_kit.commands.intake.transplant import recorded_elsewhere
+    from repro_kit.session.strangers.trust import agree
+
+    case = Case.open(path)
+    program = recorded_elsewhere(case, merged(ctx)["python"])
+    if program is None:
+        return None
+    agree(case, make_ui(merged(ctx)))
+    return program_case(ctx, program, name=f"{case.path.absolute().name.removesuffix('.repro')}-cpu")
 
 
 def existing_case(ctx: click.Context, path: Path) -> Job:
@@ -153,9 +171,12 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     return Job(case, options.with_(output=str(bundle_path(path, output))), ui, resumed)
 
 
-def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) -> Job | None:
-    """The job on a case made of the program or trace at `path`; None if `path` holds no program."""
-    from repro_kit.commands.intake.program_sources import reader_of
+def program_case(ctx: click.Context, path: Path, compile_id: str | None = None, name: str = "") -> Job | None:
+    """The job on a case made of the program or trace at `path`; None if `path` holds no program.
+
+    `name` names the case; empty: the file does.
+    """
+    from repro_kit.commands.intake.program_sources import reader_of, recorded_failure
 
     reader = reader_of(path) if form_of(ctx) == "script" else None
     if reader is None:
@@ -171,7 +192,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     values = merged(ctx)
     options = make_options(values)
     output, failure = options.bundle.output, options.observe.failure
-    case_directory = program_case_path(path, output)
+    case_directory = program_case_path(Path(name) if name else path, output)
     subject = program_subject(case_directory, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
@@ -180,7 +201,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None) 
     job = Job(case, options.with_(output=str(bundle_path(case_directory, output))), ui, resumed)
     with job.ui.stage("read"):
         try:
-            adopt(path, programs, case, job.options.capture, job.ui)
+            adopt(path, programs, case, job.options.capture, job.ui, partial(recorded_failure, path, compile_id))
         except Stop as stop:
             raise ReproKitError(stop.sentence, stop.exit_code) from stop
     return job

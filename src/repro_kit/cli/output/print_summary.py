@@ -38,6 +38,8 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
 def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     if outcome.failure:
         yield "failed", f"{outcome.failure}: {outcome.signature}"
+    if outcome.moved:
+        yield "device", outcome.moved
     yield "where", outcome.sentence or (f"layer {outcome.layer}" if outcome.layer else "the layer is unknown")
     yield "size", _size(outcome)
     if outcome.passes_with and outcome.level == "program":

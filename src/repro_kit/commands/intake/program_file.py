@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +10,10 @@ from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.minifier_storages import storages_of, unpack
+from repro_kit.commands.intake.transplant import Recorded, lacking, move_values, transplanted
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
+from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import render, size
@@ -31,21 +33,42 @@ _SENTENCES = {
 }
 
 
-def adopt(path: Path, programs: Sequence[Program], case: Case, options: QueryOptions, ui: Ui) -> None:
+def adopt(
+    path: Path,
+    programs: Sequence[Program],
+    case: Case,
+    options: QueryOptions,
+    ui: Ui,
+    recorded: Callable[[], Recorded] = Recorded,
+) -> None:
     """Store the first of `programs` (read from `path`) that fails in `case`, as if it had been observed and captured.
 
-    A case that already holds one of the programs stays as it is. Raises ReproKitError when the programs cannot be
-    run, or the case holds a different program. Raises Stop when no program fails.
+    Programs for a device that this machine lacks are tried on the CPU; `recorded` reads how they failed there. A case
+    that already holds one of the programs stays as it is. Raises ReproKitError when the programs cannot be run, or the
+    case holds a different program. Raises Stop when no program fails.
     """
     captured = case.path / "capture" / "program.py"
+    original = captured.with_name("recorded.py")  # as it was read, where it was moved to the CPU
     if captured.is_file() and case.stage("capture") is not None:
-        if read_text(captured) not in map(render, (*programs, *map(with_random, programs))):
+        taken = original if original.is_file() else captured
+        if read_text(taken) not in map(render, (*programs, *map(with_random, programs))):
             raise UsageError(f"{path} has changed since {case.path} was made from it; start anew with --fresh.")
         ui.done("done before")
         return
-    case.store(ENVIRONMENT, environment(case.file.subject.python))
+    here = environment(case.file.subject.python)
+    case.store(ENVIRONMENT, here)
     inputs = _inputs(path, programs, case)
-    program, verdict = _first_failing(programs, inputs, case, options)
+    devices = lacking(programs, inputs, here.accelerator)
+    transplant = None
+    if devices:
+        inputs = _on_cpu(programs, inputs, case)
+        with open_oracle(case, options.jobs) as oracle:
+            number, program, verdict, transplant = transplanted(
+                programs, devices, recorded(), oracle, inputs, query_timeout(case, options)
+            )
+        write_atomic(original, render(programs[number]).encode())
+    else:
+        program, verdict = _first_failing(programs, inputs, case, options)
     if verdict.status is not Status.FAIL or verdict.failure is None:
         code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
         why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
@@ -59,9 +82,10 @@ def adopt(path: Path, programs: Sequence[Program], case: Case, options: QueryOpt
         if not (case.path / "capture" / "inputs" / name).exists():
             copy_atomic(inputs / name, case.path / "capture" / "inputs" / name)
     case.store(OBSERVATION, _observation(case, verdict, ObservedFailure(failure, signature)))
-    case.store(CAPTURE, _capture(program, verdict))
+    case.store(CAPTURE, _capture(program, verdict, transplant))
     case.update(signature=signature)
-    note = f"taken from {path.name}: {signature.summary()}"
+    label = f" ({transplant.label(None)})" if transplant else ""
+    note = f"taken from {path.name}: {signature.summary()}{label}"
     for name in ("observe", "capture"):
         case.record(StageRecord(name, "done", note))
     ui.done(note)
@@ -75,6 +99,15 @@ def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
         return path.parent / "inputs"
     unpack(storages, programs, case.path / "capture" / "inputs", case.file.subject.python)
     return case.path / "capture" / "inputs"
+
+
+def _on_cpu(programs: Sequence[Program], inputs: Path, case: Case) -> Path:
+    """Return the directory of the values that the programs load, on the CPU."""
+    names = {name for program in programs for name in program.stored}
+    target = case.path / "capture" / "inputs"
+    if names:
+        move_values(names, inputs, target, case.file.subject.python)
+    return target
 
 
 def _first_failing(
@@ -105,7 +138,7 @@ def _observation(case: Case, verdict: Verdict, failure: ObservedFailure) -> Obse
     )
 
 
-def _capture(program: Program, verdict: Verdict) -> Capture:
+def _capture(program: Program, verdict: Verdict, transplant: Transplant | None) -> Capture:
     failure = verdict.failure
     return Capture(
         subject="program",
@@ -115,4 +148,5 @@ def _capture(program: Program, verdict: Verdict) -> Capture:
         verdict=verdict,
         signature=signature_of(failure) if failure else None,
         recipe=program.recipe,
+        transplant=transplant,
     )

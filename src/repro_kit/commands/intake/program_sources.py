@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repro_kit.commands.intake.minifier_storages import storages_of
+from repro_kit.commands.intake.transplant import Recorded, recorded_in_case
 from repro_kit.errors import UsageError
 from repro_kit.files import read_text
+from repro_kit.model.failure.classify import failure_from_text
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
 from repro_kit.program.reading.from_runnable import from_runnable
@@ -66,6 +69,16 @@ def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
             f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(compile_ids)} (--compile-id)."
         )
     return [from_runnable(text) for text in texts]
+
+
+def recorded_failure(path: Path, compile_id: str | None) -> Recorded:
+    """How the program in `path` failed where it was recorded, as far as the trace or the case around the file says."""
+    if not (path.is_dir() or path.match(_TRACE)):
+        return recorded_in_case(path)
+    summary = summarise(path)
+    failures = [one for one in summary.failures if compile_id in (None, one.compile_id)]
+    failure = failure_from_text(failures[0].text) if failures else None
+    return Recorded(signature_of(failure) if failure else None)
 
 
 def _failing(summary: TraceSummary, compile_ids: list[str]) -> str:

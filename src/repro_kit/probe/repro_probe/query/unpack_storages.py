@@ -12,14 +12,16 @@ import sys
 
 import torch
 
+from repro_probe.common import torch_environment
 from repro_probe.protocol.programs import StorageData
 
 
 def main() -> None:
     """Write every tensor that the input asks for."""
     orders: list[StorageData] = json.load(sys.stdin)
+    place = None if torch_environment.accelerator(torch) else "cpu"  # they may have been saved on an accelerator
     for order in orders:
-        loaded = torch.load(order["storage"], weights_only=True)
+        loaded = torch.load(order["storage"], map_location=place, weights_only=True)
         storage = getattr(loaded, "_untyped_storage", loaded)
         dtype = getattr(torch, order["dtype"].replace("torch.", ""))
         flat = torch.empty(0, dtype=dtype, device=storage.device).set_(storage)

@@ -1,0 +1,147 @@
+"""Which accelerators a program names, and the same program on the CPU or with other sizes."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from repro_kit.program.inputs import DynamicMark, Input, OpaqueInput, TensorInput, parse_input
+from repro_kit.program.program import Function, Program
+from repro_kit.program.resize import numbers_in, resized, sizes_of
+from repro_kit.program.statement import Statement
+
+_TYPES = ("cuda", "xpu", "mps", "hpu", "mtia", "npu", "privateuseone")
+_DEVICE = re.compile(rf"({'|'.join(_TYPES)})(?::\d+)?")
+_FACTORS = (4.0, 0.5, 16.0, 0.25)
+_VARIED = 2  # sizes that are varied alone, the largest first
+_MOST = 1 << 24  # elements of all inputs of a variant
+
+
+def devices_in(program: Program) -> frozenset[str]:
+    """The types of the accelerators that the program names: ``cuda``, ``xpu`` …"""
+    recipe = program.recipe
+    named = {line.device for line in program.inputs if isinstance(line, TensorInput) and line.device}
+    named |= {recipe.autocast.device} if recipe.autocast else set()
+    functions = list(program.functions())
+    texts = [one.text for function in functions for one in (*function.statements, function.returns)]
+    texts += [line.text for line in program.inputs if isinstance(line, OpaqueInput | DynamicMark)]
+    for text in (*texts, *recipe.contexts, program.preamble):
+        named |= _ToCpu.seen_in(text)
+    return frozenset(found[1] for name in named if (found := _DEVICE.fullmatch(name)))
+
+
+def on_cpu(program: Program, types: Collection[str]) -> Program:
+    """`program` with every device of one of the `types` replaced by the CPU.
+
+    Calls of modules such as ``torch.cuda`` stay as they are: whether such a program runs on the CPU, only a run tells.
+    """
+    recipe = program.recipe
+    autocast = recipe.autocast
+    if autocast is not None and _is_of(autocast.device, types):
+        autocast = replace(autocast, device="cpu")
+    return program.with_(
+        graph=_function(program.graph, types),
+        bodies=tuple(_function(body, types) for body in program.bodies),
+        inputs=tuple(_input(line, types) for line in program.inputs),
+        preamble=_moved(program.preamble, types),
+        recipe=recipe.with_(autocast=autocast, contexts=tuple(_moved(text, types) for text in recipe.contexts)),
+    )
+
+
+def with_other_sizes(program: Program) -> Iterator[tuple[str, Program]]:
+    """Variants of the program with larger and with smaller sizes, each with what changed, in words.
+
+    All sizes change together, then one size alone with its multiples. A variant may be invalid.
+    """
+    sizes = sizes_of(program)
+    for factor in _FACTORS[:2] if sizes else ():
+        yield from _variant(program, {size: _times(size, factor) for size in sizes}, f"every size times {factor:g}")
+    for factor in _FACTORS[::2] + _FACTORS[1::2]:
+        for size in sizes[:_VARIED]:
+            numbers = {number: _times(number, factor) for number in numbers_in(program) if number and not number % size}
+            yield from _variant(program, numbers, f"size {size} times {factor:g}")
+
+
+def _variant(program: Program, sizes: Mapping[int, int], words: str) -> Iterator[tuple[str, Program]]:
+    variant = resized(program, sizes, code=True)
+    elements = sum(math.prod(line.shape or ()) for line in variant.inputs if isinstance(line, TensorInput))
+    if elements <= _MOST and variant != program:
+        yield words, variant
+
+
+def _times(size: int, factor: float) -> int:
+    return max(1, round(size * factor))
+
+
+def _is_of(device: str, types: Collection[str]) -> bool:
+    return device.partition(":")[0] in types
+
+
+def _function(function: Function, types: Collection[str]) -> Function:
+    statements = tuple(Statement(one.target, _moved(one.text, types)) for one in function.statements)
+    return function.with_(statements=statements, returns=Statement(None, _moved(function.returns.text, types)))
+
+
+def _input(line: Input, types: Collection[str]) -> Input:
+    match line:
+        case TensorInput(device=str(device)) if _is_of(device, types):
+            return replace(line, device=None)
+        case OpaqueInput() | DynamicMark():
+            return parse_input(ast.parse(_moved(line.text, types)).body[0])
+    return line
+
+
+def _moved(text: str, types: Collection[str]) -> str:
+    """Python code with the devices replaced; the same text where it names none."""
+    if not any(name in text for name in types):
+        return text
+    mover = _ToCpu(types)
+    tree = mover.visit(ast.parse(text))
+    return ast.unparse(tree) if mover.seen else text
+
+
+class _ToCpu(ast.NodeTransformer):
+    """Replaces devices by the CPU, and keeps what was replaced in `seen`."""
+
+    def __init__(self, types: Collection[str]) -> None:
+        self.types = types
+        self.seen: set[str] = set()
+
+    @classmethod
+    def seen_in(cls, text: str) -> set[str]:
+        """The devices that Python code names."""
+        if not any(name in text for name in _TYPES):
+            return set()
+        mover = cls(_TYPES)
+        mover.visit(ast.parse(text))
+        return mover.seen
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """``'cuda:0'`` becomes ``'cpu'``."""
+        if isinstance(node.value, str) and _DEVICE.fullmatch(node.value) and _is_of(node.value, self.types):
+            self.seen.add(node.value)
+            return ast.copy_location(ast.Constant("cpu"), node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``device(type='cuda', index=0)`` loses its index, and ``x.cuda(0)`` becomes ``x.cpu()``."""
+        self.generic_visit(node)
+        match node.func:
+            case ast.Name(id="device") | ast.Attribute(value=ast.Name(id="torch"), attr="device"):
+                if _names_cpu(node):
+                    node.args, node.keywords = [ast.Constant("cpu")], []
+            case ast.Attribute(attr=str(name)) if name in self.types and not _is_module(node.func.value):
+                self.seen.add(name)
+                node.func.attr, node.args, node.keywords = "cpu", [], []
+        return node
+
+
+def _names_cpu(call: ast.Call) -> bool:
+    return any(isinstance(part, ast.Constant) and part.value == "cpu" for part in ast.walk(call))
+
+
+def _is_module(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "torch"
