@@ -123,6 +123,13 @@ def test_a_script_ends_as_it_would_alone(oracle: ProgramOracle, tmp_path: Path, 
         assert (tmp_path / "run" / "stdout.txt").read_text() == "late\n"
 
 
+def test_forks_of_one_process_draw_numbers_of_their_own(oracle: ProgramOracle, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        run(oracle, "import random, torch\nprint(torch.rand(1).item(), random.random())", tmp_path / name)
+    one, other = ((tmp_path / name / "stdout.txt").read_text().split() for name in ("one", "other"))
+    assert one[0] != other[0] and one[1] != other[1]
+
+
 def test_a_script_that_does_not_end_is_ended(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, "while True: pass", tmp_path / "run", timeout=2)
     assert end.run.timed_out and end.run.exit_status is None

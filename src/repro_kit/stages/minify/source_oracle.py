@@ -33,6 +33,8 @@ from repro_kit.trace.symptom_causes import causes
 _SAME_RANDOM = {"inductor.fallback_random": True}
 #: Failures of other kinds are mostly mistakes that the candidate makes itself, such as a name that is not defined.
 _OF_COMPILER = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
+SEED = "manual_seed"
+_AGAIN = 2  # runs with other random numbers
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Expected:
     symptom: Symptom | None = None
     causes: frozenset[str] = frozenset()
     same_random: bool = False  # the failure shows with `fallback_random` too
+    seeded: bool = False  # the script sets a seed
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class SourceOracle:
             to_data(expected.symptom),
             sorted(expected.causes),
             expected.same_random,
+            expected.seeded,
             self._timeout,
             self._oracle.python,
             *([self._ranks] if self._ranks > 1 else []),
@@ -102,12 +106,21 @@ class SourceOracle:
             eager = self.eager(program)
             if eager.status is not Status.PASS:
                 return Answer(RunOutcome.INVALID, verdict.seconds + eager.seconds, "it fails without torch.compile too")
+            if not self._needs_no_seed(program, strength):
+                return Answer(RunOutcome.PASSES, verdict.seconds, "it fails with some random numbers only")
             return Answer(outcome, verdict.seconds + eager.seconds)
         if failure is None or outcome is not RunOutcome.FAILS_OTHERWISE:
             return Answer(outcome, verdict.seconds, verdict.note)
         if failure.kind not in _OF_COMPILER:
             return Answer(RunOutcome.INVALID, verdict.seconds)
         return Answer(outcome, verdict.seconds, signature_of(focused(failure, expected.signature)).summary())
+
+    def _needs_no_seed(self, program: SourceProgram, strength: Strength) -> bool:
+        """Whether a program that has lost the script's seed fails alike with other random numbers, too."""
+        if not self._expected.seeded or SEED in program.text:
+            return True
+        verdicts = [run.verdict for run in self.compiled([program] * _AGAIN)]
+        return all(outcome_of(it, self._expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)
 
     def compiled(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
         """Run programs with the compiler."""

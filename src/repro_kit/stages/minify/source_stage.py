@@ -31,7 +31,7 @@ from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.rank_views import RankView, rank_views
 from repro_kit.stages.minify.results import write_source
 from repro_kit.stages.minify.source_files import folded, main_file, third_party
-from repro_kit.stages.minify.source_oracle import Expected, SourceOracle, raising_lines
+from repro_kit.stages.minify.source_oracle import SEED, Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
 _DEADLINE = 300.0  # most seconds, unless the user gives a deadline
@@ -163,7 +163,7 @@ class _Attempt:
     def first(self, program: SourceProgram) -> _Start | None:
         """Run the whole script; None if it does not fail alike with the compiler, and pass without it."""
         for same_random in (True, False) if self.signature.kind is Kind.ACCURACY else (False,):
-            expected = Expected(self.signature, self.symptom, same_random=same_random)
+            expected = Expected(self.signature, self.symptom, same_random=same_random, seeded=SEED in program.text)
             judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
             (seen,) = judge.compiled([program])
             failure = seen.verdict.failure

@@ -8,6 +8,7 @@ import faulthandler
 import importlib
 import logging
 import os
+import random
 import signal
 import socket
 import sys
@@ -136,6 +137,16 @@ def _orders(request: Query) -> Orders:
     return cast(Orders, {"token": "", "mode": order["mode"], "directory": directory, "options": options})
 
 
+def _draw_anew() -> None:
+    """Give the process random numbers of its own, as a new interpreter has: forks of one process would share them."""
+    import torch
+
+    torch.seed()
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+
+
 def _run_as_main(path: str, text: str) -> int:
     """Run the script like ``python PATH``, and return the exit status."""
     module = types.ModuleType("__main__")
@@ -144,6 +155,7 @@ def _run_as_main(path: str, text: str) -> int:
     sys.modules["__main__"] = module
     sys.argv[:] = [path]
     sys.path[0] = os.path.dirname(path)
+    _draw_anew()
     try:
         exec(compile(text, path, "exec", dont_inherit=True), namespace)
     except SystemExit as ended:
