@@ -48,7 +48,7 @@ def test_the_last_state_of_a_rank_has_its_collectives_and_their_lines(tmp_path: 
 def test_the_users_line_is_told_from_that_of_an_installed_package() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import torch\n"
-        "from repro_probe.record.rank_state import _users_line as line\n"
+        "from repro_probe.record.rank_state import users_line as line\n"
         "lock, train = ('/env/lib/site-packages/filelock/_api.py', 8), ('/user/train.py', 3)\n"
         "inner = (torch.__file__, 9)\n"
         "print(line([inner, lock, train]), line([inner, lock]), line([inner]) == '')\n"

@@ -84,7 +84,7 @@ class RankWatch:
             "size": rank[1],
             "time": time.time(),
             "doing": doing,
-            "line": _users_line(_places(frame)),
+            "line": users_line(_places(frame)),
             "collectives": collectives,
             "compiles": self._compiles,
         }
@@ -105,7 +105,7 @@ def _places(frame: FrameType | None) -> Iterator[tuple[str, int]]:
         frame = frame.f_back
 
 
-def _users_line(places: Iterable[tuple[str, int]]) -> str:
+def users_line(places: Iterable[tuple[str, int]]) -> str:
     """The innermost place in the user's code, else in a package that is installed; "" in torch alone."""
     users = [place for place in places if _is_users(place[0])]
     own = [place for place in users if not any(mark in place[0] for mark in _INSTALLED)]
@@ -140,7 +140,7 @@ def _collectives(*, lines: bool) -> list[CollectiveData]:
             "number": int(entry["collective_seq_id"]),
             "sizes": entry["input_sizes"],
             "dtypes": entry["input_dtypes"],
-            "line": _users_line((frame["filename"], frame["line"]) for frame in entry.get("frames") or []),
+            "line": users_line((frame["filename"], frame["line"]) for frame in entry.get("frames") or []),
             "began": entry["time_created_ns"] / 1e9,
             "done": bool(entry["retired"]),
         }
