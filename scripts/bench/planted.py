@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from repro_kit.runner.program_oracle import ProgramOracle
-from verdict_cases import MODELS
+from samples.verdict_cases import MODELS
 
 _WRONG = 1.05  # the factor of the wrong operator
 _SPOILED_BACKWARD = """

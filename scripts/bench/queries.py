@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "helpers"))
 from repro_kit.program import Program
 from repro_kit.program.analysis import Base
 from repro_kit.reduce import Answer, Result, minify
+from samples.transformer import Shaped, transformer
 from synthetic import Synthetic, build
-from transformer import Shaped, transformer
 
 SIZES = (10, 30, 100, 300, 1000, 2000)
 CULPRITS = (1, 2, 4, 8)

@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from buried_failures import CASES, Buried
 from repro_kit.case.case import Case
 from repro_kit.case.handles import SOURCE_REDUCTION
+from samples.buried_failures import CASES, Buried
 
 _LAYERS = 12  # unrelated classes in each of two modules
 

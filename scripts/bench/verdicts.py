@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from planted import across_graphs, planted
-from verdict_cases import HEALTHY, RAISING
+from samples.verdict_cases import HEALTHY, RAISING
 
 
 def collected(directory: Path, name: str, script: str, *options: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_addresses import HARMLESS, leaf_alone, planted
 from repro_kit.bundle.privacy.redact import Redactor
-from secret_samples import CONTEXTS, FORMS, left_of, sample
+from samples.private_addresses import HARMLESS, leaf_alone, planted
+from samples.secret_samples import CONTEXTS, FORMS, left_of, sample
 
 
 def redacted(text, name="text.txt"):

@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 import pytest
 
-import strangers
 from repro_kit.cli.collect import command
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.config_defaults import KEYS, read_defaults
 from repro_kit.cli.common.option_rules import SETTINGS, Source
 from repro_kit.cli.main import COMMANDS
 from repro_kit.errors import ReproKitError
+from samples import strangers
 
 
 def write(place, text):

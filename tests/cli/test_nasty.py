@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-import nasty
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Capture
@@ -18,6 +17,7 @@ from repro_kit.files import read_text
 from repro_kit.model.serialize import DamagedError, dumps, from_data
 from repro_kit.program import parse
 from repro_kit.runner.read_findings import read_findings
+from samples import nasty
 
 LONG = "a" * 300
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hostile_files import bundle_of, sealed, write_special, write_zip
 from repro_kit.cli.main import cli
 from repro_kit.errors import ReproKitError
 from repro_kit.plain_file import check_tree, open_plain, read_plain
+from samples.hostile_files import bundle_of, sealed, write_zip
+from samples.special_files import write_special
 
 KINDS = ("pipe", "device", "endless", "socket", "directory", "loop", "dangling")
 COMMANDS = (

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 import repro_kit
-from hostile_text import CHARACTERS, SEQUENCES, raw_in
 from repro_kit.cli.main import cli
 from repro_kit.cli.output.explain_terminal import draw_section
 from repro_kit.explain.view import Code, Item, Section, Words
 from repro_kit.explain.view import Table as ViewTable
 from repro_kit.ui import Ui
 from repro_kit.visible import visible, visible_json
+from samples.hostile_text import CHARACTERS, SEQUENCES, raw_in
 
 SOURCE = Path(repro_kit.__file__).parent
 #: The only modules that write to the terminal.

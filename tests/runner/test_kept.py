@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-import hard_to_kill
-from hard_to_kill import start, wait_until
 from repro_kit.errors import ReproKitError
 from repro_kit.runner import kept
 from repro_kit.runner.launch import Run, launch
+from samples import hard_to_kill
+from samples.hard_to_kill import start, wait_until
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from promises import Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from blamed_scripts import LOST_VARIABLE, NOBODYS, WRONG_RESULTS
+from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, WRONG_RESULTS
 
 _SMALL = {"sla_message", "every_other_run", "full_disk", "cleared_environment", "plain_check"}
 

@@ -15,20 +15,6 @@ import orjson
 import tomli_w
 
 from attempts import Told, run_all
-from hostile_files import (
-    BESIDE,
-    MIB,
-    SPECIAL,
-    Hostile,
-    archives,
-    bundle_of,
-    sealed,
-    story_of,
-    write_special,
-    write_tar_of,
-    write_zip,
-)
-from hostile_text import CHARACTERS, SEQUENCES, raw_in
 from promises import Row
 from repro_kit.builds.build_source import Ready
 from repro_kit.case.case import Case, Subject
@@ -36,6 +22,19 @@ from repro_kit.case.stage_results import Reduction, ReductionStep
 from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.model.serialize import dumps
 from repro_kit.ui import SilentUi
+from samples.hostile_files import (
+    BESIDE,
+    MIB,
+    Hostile,
+    archives,
+    bundle_of,
+    sealed,
+    story_of,
+    write_tar_of,
+    write_zip,
+)
+from samples.hostile_text import CHARACTERS, SEQUENCES, raw_in
+from samples.special_files import SPECIAL, write_special
 
 _MOST = 192 * MIB  # that a command may take for any archive
 _COMMANDS_OF_A_CASE = ("collect", "observe", "capture", "ablate", "minify", "bundle", "explain", "explain --try")

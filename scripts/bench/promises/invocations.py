@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import nasty
-from nasty import Ran
 from promises import Row
+from samples import nasty
+from samples.nasty import Ran
 
 _SEED = 20_300_101
 #: In this process, in processes of their own, damaged files: how many.

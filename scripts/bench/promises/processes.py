@@ -18,12 +18,12 @@ from pathlib import Path
 
 import psutil
 
-import hard_to_kill
 from promises import Row
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import BundleResult
 from repro_kit.errors import ReproKitError
 from repro_kit.model.ablation.cell import Ablation
+from samples import hard_to_kill
 
 _SRC = Path(__file__).resolve().parents[3] / "src"
 _ORPHAN = 5.0  # seconds that everything may take to be gone

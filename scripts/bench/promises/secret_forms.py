@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from private_addresses import HARMLESS, Planted, leaf_alone, planted
 from promises import Row
 from repro_kit.bundle.privacy.redact import Redactor
-from secret_samples import CONTEXTS, FORMS, left_of, samples
+from samples.private_addresses import HARMLESS, Planted, leaf_alone, planted
+from samples.secret_samples import CONTEXTS, FORMS, left_of, samples
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SIZES = {"small": (2200, 720, 60), "full": (10_000, 5_000, 500)}

@@ -12,7 +12,6 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import strangers
 from promises import Row
 from repro_kit.cli.common.config_defaults import read_defaults
 from repro_kit.cli.common.option_rules import SETTINGS, Source
@@ -20,6 +19,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.subject_start import probe_environment
 from repro_kit.runner.write_orders import in_force
+from samples import strangers
 
 #: Variables that are tried beside the changes of orders: how many.
 _COUNTS = {"small": 10, "full": 200}

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import strangers
 from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.subject_start import probe_environment
 from repro_kit.runner.write_orders import in_force
 from root import ROOT
+from samples import strangers
 
 SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
 

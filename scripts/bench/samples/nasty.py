@@ -19,7 +19,7 @@ from unittest import mock
 
 import click
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "helpers"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "helpers"))
 from programs import FAILING
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.story import STORY, write_story
@@ -34,7 +34,7 @@ from repro_kit.session.kept_options import write_options
 from repro_kit.session.options import Options
 from stories import story_of
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 #: Text that is no valid value of any option.
 TEXTS = (
     *("", " ", "-", "-1", "0", "9" * 400, "1e999", "1e308", "nan", "-inf", "0x10", "1_0", "é", "\u202e", "\0", "a\0b"),

@@ -1,0 +1,1 @@
+"""What the benches and some tests try repro-kit on: hostile files, texts and command lines, secrets, and scripts."""
