@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import time
@@ -19,7 +20,6 @@ from repro_kit.runner.kept import KeeperDied, KeptCommand
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.scratch import Scratch
 
-_START = 300.0  # seconds that importing torch may take on a busy machine
 _STOP = 10.0
 
 #: Variables that would silently override the settings that a query makes, or that would make every query write to the
@@ -36,6 +36,10 @@ class ServerDied(Exception):
     """The server ended or stopped answering. The message is the end of its stderr."""
 
 
+class ServerSilent(ServerDied):
+    """The server did not answer in time, and was ended."""
+
+
 class ServerProcess:
     """A server that starts with the first request.
 
@@ -48,8 +52,11 @@ class ServerProcess:
         *,
         how: Literal["fork", "spawn"],
         cache: Path | None = None,
+        start_seconds: float = 300.0,
     ) -> None:
+        """Take `start_seconds` as the time that importing torch may take on a busy machine."""
         self.variables: dict[str, str] = {}
+        self._start_seconds = start_seconds
         self._python = python
         self._how = how
         self._env = dict(os.environ)
@@ -76,13 +83,15 @@ class ServerProcess:
             raise self._death() from None
 
     def receive(self, timeout: float) -> Reply:
-        """Return the next reply. Raises ServerDied when there is none within `timeout` seconds."""
+        """Return the next reply. Raises ServerDied when the server ends, and ServerSilent after `timeout` seconds."""
         process = self._running()
         assert process.stdout is not None
         deadline = time.monotonic() + timeout
         while b"\n" not in self._unread:
             ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            data = os.read(process.stdout.fileno(), 1 << 20) if ready else b""
+            if not ready:
+                raise ServerSilent(str(self._death()))
+            data = os.read(process.stdout.fileno(), 1 << 20)
             if not data:
                 raise self._death()
             self._unread += data
@@ -132,7 +141,12 @@ class ServerProcess:
                 stderr=err,
             )
         try:
-            self.receive(_START)
+            self.receive(self._start_seconds)
+        except ServerSilent:
+            raise StageError(
+                f"{self._python} did not import torch within {self._start_seconds:.0f} s; "
+                "run the command again when the machine is less busy."
+            ) from None
         except ServerDied as died:
             raise self._cannot_start(kept, str(died)) from None
 
@@ -165,6 +179,6 @@ class ServerProcess:
         last = text.rsplit("\n", 1)[-1]
         if last.startswith("ModuleNotFoundError") and "'torch'" in last:
             return UsageError(f"{self._python} has no torch; name the interpreter that runs the failing script.")
-        if "torch." in last and last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")):
+        if re.search(r"\btorch\.", last) and last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")):
             return UsageError(f"The torch of {self._python} is too old for repro-kit ({last}); upgrade it.")
         return StageError(f"{self._python} cannot import torch ({last}); repair that installation.")

@@ -1,0 +1,31 @@
+"""A server that does not start is told from one that cannot."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from repro_kit.errors import StageError
+from repro_kit.runner.server import ServerProcess
+
+
+def interpreter(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo 'No CUDA runtime is found' >&2; exec sleep 60", "did not import torch within 1 s"),
+        ("echo 'ImportError: libtorch.so is missing' >&2; exit 1", "cannot import torch (ImportError: libtorch.so"),
+    ],
+)
+def test_slow_is_told_from_broken(tmp_path: Path, text: str, said: str) -> None:
+    server = ServerProcess(interpreter(tmp_path / "python", text), how="fork", start_seconds=1.0)
+    with pytest.raises(StageError, match=r"again|repair") as raised:
+        server.send({"prepare": {}})
+    assert said in str(raised.value)
