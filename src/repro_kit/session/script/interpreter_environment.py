@@ -16,7 +16,7 @@ from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData
 from repro_kit.runner import kept
 from repro_kit.runner.launch import PROBE
 
-_SECONDS = 180
+_SECONDS = 300  # as long as importing torch may take on a busy machine
 
 
 def environment(python: str, cwd: Path | None = None) -> Environment:
