@@ -24,9 +24,10 @@ PATIENCE = ((1.5, TOO_LONG), (16.0, 32.0))
 SMALL, LARGE, OWN = 0.05, 0.5, 0.3  # shares of such a part in the longest time; the last one is for one function
 NEARLY = 0.85  # the share of a number that is nearly as large
 BENT = 1.3  # the least power that a linear time does not show by chance
-LEAST = 0.005  # CPU seconds: the clock of some machines counts no less
+LEAST, COARSE = 0.005, 0.02  # CPU seconds: the clock of some machines counts no less; a time this short counts half
 SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clock and not the growth
 EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
+STEPS = range(150)  # of a loop that shows how fast the CPU is
 ASLEEP, WHILE = 0.05, 15.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
 RATES = [step / 20 for step in range(22, 121)]
@@ -69,30 +70,59 @@ def without_native_compiler() -> None:
         setattr(AsyncCompile, name, lambda *arguments, **named: lambda *pointers: None)
 
 
+def pace() -> float:
+    """Return how long a short loop takes now. Other work on the same core makes it up to twice as long."""
+    took = []
+    for _ in range(2):  # the quicker one was not interrupted
+        before = time.perf_counter()
+        for _ in STEPS:
+            pass
+        took.append(time.perf_counter() - before)
+    return min(took)
+
+
+def usual_pace() -> float:
+    """Return the median of the pace within 30 ms."""
+    paces = []
+    for _ in range(15):
+        time.sleep(EVERY)
+        paces.append(pace())
+    return sorted(paces)[7]
+
+
 def cpu_seconds(
-    compile_repeated: Callable[[int], None], count: int, too_long: float = TOO_LONG
+    compile_repeated: Callable[[int], None], count: int, usual: float, too_long: float = TOO_LONG
 ) -> tuple[float, dict[CodeType, float]]:
     """Return the CPU seconds of `compile_repeated(count)` in this process, and those within each function.
 
     The seconds within a function count the functions that it calls, too. They come from a look at the stack every
-    2 ms. Raises TooLong when the whole needs more than `too_long`, or sleeps.
+    2 ms. A second in which the CPU is slower than the pace `usual` counts less. Raises TooLong when the whole needs
+    more than `too_long`, or sleeps.
     """
-    before = seen = awake = time.process_time()
+    seen = awake = time.process_time()
+    total = 0.0
     until = time.monotonic() + WHILE
     within: dict[CodeType, float] = {}
 
     def stop(*_: Any) -> None:
         raise TooLong
 
+    def since() -> float:
+        nonlocal seen, total
+        before, seen = seen, time.process_time()
+        taken = (seen - before) * usual / pace()
+        total += taken
+        return taken
+
     def look(_: int, frame: FrameType | None) -> None:
-        nonlocal seen, awake, until
-        taken, seen = time.process_time() - seen, time.process_time()
-        inside = set()
+        nonlocal awake, until
+        taken = since()
+        inside: dict[CodeType, None] = {}  # the innermost first, so that of two with equal seconds the inner is named
         while frame is not None and frame.f_code is not cpu_seconds.__code__:
-            inside.add(frame.f_code)
+            inside.setdefault(frame.f_code)
             frame = frame.f_back
         for code in inside:
-            within[code] = within.get(code, 0.0) + taken
+            within[code] = within.pop(code, 0.0) + taken
         if time.monotonic() > until:
             if seen - awake < ASLEEP:
                 raise TooLong
@@ -108,11 +138,12 @@ def cpu_seconds(
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return max(time.process_time() - before, LEAST), within
+    since()
+    return max(total, LEAST), within
 
 
 def quickest(
-    compile_repeated: Callable[[int], None], count: int, too_long: float
+    compile_repeated: Callable[[int], None], count: int, usual: float, too_long: float
 ) -> tuple[float, dict[CodeType, float]] | None:
     """Return the CPU seconds of the quicker of two compiles, or of one long one; None when it takes `too_long`.
 
@@ -121,7 +152,7 @@ def quickest(
     runs: list[tuple[float, dict[CodeType, float]]] = []
     while not runs or (len(runs) == 1 and runs[0][0] < TOO_LONG):
         try:
-            runs.append(cpu_seconds(compile_repeated, count, too_long))
+            runs.append(cpu_seconds(compile_repeated, count, usual, too_long))
         except TooLong:
             break
     return min(runs, key=lambda run: run[0], default=None)
@@ -139,12 +170,13 @@ def measure(
     gc.collect()
     gc.freeze()  # else what exists already makes every collection slow
     slow: list[int] = []
+    usual = usual_pace()
     for enough, too_long in PATIENCE:
         if slow or (seconds and not may_hide(seconds, within, limit)):
             break
         count = following(seconds, slow, enough) if seconds else 1
         while count is not None and (too_long == TOO_LONG or may_hide(seconds, within, limit)):
-            run = quickest(compile_repeated, count, too_long)
+            run = quickest(compile_repeated, count, usual, too_long)
             if run is None:
                 slow.append(count)
             else:
@@ -187,7 +219,7 @@ def growing_part(seconds: dict[int, float]) -> tuple[str, float, float]:
 
     The form and the rate are ("power", exponent), or ("factor", that of each further repetition); the share is that of
     the longest time. The times are a constant, a linear part and one that grows faster, none negative, by least squares
-    of the relative errors.
+    of the relative errors; those of short times count less, since the clock is coarse.
     """
     count, taken = torch.tensor(sorted(seconds.items()), dtype=torch.float64).T
     constant = torch.ones_like(count)
@@ -198,9 +230,10 @@ def growing_part(seconds: dict[int, float]) -> tuple[str, float, float]:
             for others in ([], [constant], [count], [constant, count]):
                 if others and len(others) + 3 > len(count):
                     continue
-                terms = torch.stack([grown, *others], 1) / taken[:, None]
-                parts = torch.linalg.lstsq(terms, constant[:, None]).solution[:, 0]
-                misfit = float((terms @ parts - 1).square().sum())
+                terms = torch.stack([grown, *others], 1) / (taken + COARSE)[:, None]
+                wanted = taken / (taken + COARSE)
+                parts = torch.linalg.lstsq(terms, wanted[:, None]).solution[:, 0]
+                misfit = float((terms @ parts - wanted).square().sum())
                 if parts.min() >= 0 and misfit < best.get(form, (math.inf,))[0]:
                     best[form] = (misfit, rate, float(parts[0] / taken[-1]))
     power, factor = (best.get(form, (math.inf, 1.0, 0.0)) for form in ("power", "factor"))
