@@ -43,15 +43,17 @@ def shared_oracles() -> Iterator[None]:
 
 
 @contextmanager
-def open_oracle(case: Case, jobs: int = 1) -> Iterator[ProgramOracle]:
+def open_oracle(case: Case, jobs: int | None = None) -> Iterator[ProgramOracle]:
     """An oracle that runs programs in the interpreter of the case.
+
+    `jobs` is the number of queries that run at once; None: only one is asked at a time, so any open oracle will do.
 
     Forking is not safe once the runtime of an accelerator has started, so a machine with an accelerator gets fresh
     interpreters. So does a failure that only shows in a process that has compiled nothing before: the zygote compiles
     before it forks.
     """
     if needs_fresh(case) or _fails_only_afresh(case):
-        with fresh_oracle(case, jobs) as spawn:
+        with fresh_oracle(case, jobs or 1) as spawn:
             yield spawn
         return
     zygote = _zygote(case.file.subject.python, _cache(case), jobs)
@@ -83,14 +85,14 @@ def _cache(case: Case) -> Path:
     return probes(case.file.subject.python) or case.path / "cache" / "oracle"
 
 
-def _zygote(python: str, cache: Path, jobs: int) -> ProgramOracle:
+def _zygote(python: str, cache: Path, jobs: int | None) -> ProgramOracle:
     shared = _SHARED.get()
-    key = (python, cache, jobs)
-    if shared is not None and key in shared:
-        return shared[key]
-    zygote = ProgramOracle(python, cache=cache, jobs=jobs)
+    for (of, within, at_once), zygote in (shared or {}).items():
+        if (of, within) == (python, cache) and jobs in (None, at_once):
+            return zygote
+    zygote = ProgramOracle(python, cache=cache, jobs=jobs or 1)
     if shared is not None:
-        shared[key] = zygote
+        shared[python, cache, jobs or 1] = zygote
     return zygote
 
 

@@ -33,6 +33,7 @@ few = [1, 2, 3, 4, 5, 6, 7]
 flat = noisy({n: 0.1 + 0.02 * n for n in counts})
 tiny = {n: 0.01 + 0.00003 * n**2 for n in counts}
 mixed = noisy({n: 0.1 + 0.02 * n + 2e-6 * n**3 for n in (1, 2, 4, 8, 16, 32, 48, 72, 108)})
+doubling = {1: 0.20, 2: 0.24, 4: 0.43, 6: 0.75, 7: 1.07, 8: 1.85, 9: 2.98}
 early = noisy({n: 0.1 + 0.02 * n + 2e-6 * n**3 for n in (1, 2, 4, 8, 16, 32, 48)})
 print(json.dumps({
     "cubic": rate(noisy({n: 0.05 + 0.004 * n + 2e-5 * n**3 for n in counts})),
@@ -45,6 +46,7 @@ print(json.dumps({
     "flat": growth.judge(flat, {n: {} for n in flat}, None, 2.0),
     "tiny": growth.judge(tiny, {n: {} for n in tiny}, None, 2.0),
     "within": growth.judge(mixed, pass_of(mixed), None, 2.0),
+    "spread": growth.judge(doubling, {n: {cubic.__code__: 0.2 * t} for n, t in doubling.items()}, None, 1.5),
     "small": growth.may_hide(early, pass_of(early), 2.0),
     "hidden": [growth.may_hide(times, {n: {} for n in times}, 2.0) for times in (
         {n: 0.05 + 0.01 * n + 3e-8 * n**3 for n in (1, 2, 4, 8, 16, 32, 64, 96, 144)},
@@ -73,6 +75,11 @@ def test_the_rate_is_found_in_noise(grown, times, form, rate) -> None:
 def test_linear_times_do_not_grow(grown) -> None:
     form, rate = grown["linear"]
     assert form == "power" and rate < 1.3
+
+
+def test_growth_that_no_single_function_shows_is_that_of_the_whole_compile(grown) -> None:
+    grows, words = grown["spread"]
+    assert grows and " in " not in words.partition("(")[0]
 
 
 def test_a_function_that_grows_is_named_with_its_own_rate(grown) -> None:

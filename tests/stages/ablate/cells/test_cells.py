@@ -17,6 +17,7 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import AblateOptions
+from repro_kit.session.oracles import open_oracle, shared_oracles
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
@@ -68,6 +69,19 @@ def from_(first: str) -> Behaviour:
 
 
 PLANS = Matrix("quick").cells(Recipe())
+
+
+def test_cells_share_the_oracle_of_the_stages(case: Case) -> None:
+    used = []
+
+    def behaviour(recipe: Recipe) -> Verdict:
+        with open_oracle(case) as oracle:
+            used.append(oracle)
+        return Verdict(Status.PASS)
+
+    with shared_oracles(), open_oracle(case, 2) as oracle:
+        cells_of(case, behaviour).run(PLANS)
+    assert len(used) > 1 and set(used) == {oracle}
 
 
 def test_a_cell_that_was_judged_is_not_run_again(case: Case) -> None:

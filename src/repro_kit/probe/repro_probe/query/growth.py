@@ -150,7 +150,7 @@ def quickest(
     Another process can make a compile slower, and the first one also loads the compiler.
     """
     runs: list[tuple[float, dict[CodeType, float]]] = []
-    while not runs or (len(runs) == 1 and runs[0][0] < TOO_LONG):
+    while not runs or (len(runs) == 1 and runs[0][0] < SHORT):
         try:
             runs.append(cpu_seconds(compile_repeated, count, usual, too_long))
         except TooLong:
@@ -284,12 +284,12 @@ def judge(
         return grows, f"compile time grows faster than the power {bound:.1f} of the repetitions ({times})"
     if slow is None and seconds[last] < SHORT:
         return False, f"compile time stays below {SHORT:g} s ({times})"
-    code, parts = steepest(seconds, within, limit)
-    if len(parts) < 4:
-        code, parts = None, seconds
-    form, rate, share = growing_part(parts)
-    if min(share, 1.0) * parts[max(parts)] < least(code) * seconds[last]:
-        form, rate, code = "power", 1.0, None
+    form, rate, code = "power", 1.0, None
+    for part, parts in (steepest(seconds, within, limit), (None, seconds)):
+        found = growing_part(parts) if len(parts) >= 4 else (form, rate, 0.0)
+        if min(found[2], 1.0) * parts[last] >= least(part) * seconds[last]:
+            form, rate, code = *found[:2], part
+            break
     how = f"with the power {rate:.2g} of the repetitions" if form == "power" else f"{rate:.2g} times per repetition"
     if code is not None:
         how += f" in {code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"

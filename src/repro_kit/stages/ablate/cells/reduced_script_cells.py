@@ -47,7 +47,7 @@ class OnReducedScript(OnScript):
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, script: Path, *, infer: bool = False) -> None:
         self.script, self.text = script.absolute(), read_text(script)
         self._ranks = max(1, case.load(SOURCE_REDUCTION).ranks)
-        self._one_at_a_time = Lock()
+        self._one_at_a_time, self._workers = Lock(), options.jobs
         hangs = case.file.signature is not None and case.file.signature.kind is Kind.TIMEOUT
         timeout = min(options.timeout, HANG) if hangs else options.timeout
         super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
@@ -82,7 +82,7 @@ class OnReducedScript(OnScript):
 
     def _forked(self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str]) -> Run:
         directory.mkdir(parents=True, exist_ok=True)
-        with self._one_at_a_time, open_oracle(self.case, self.options.jobs) as oracle:
+        with self._one_at_a_time, open_oracle(self.case, self._workers) as oracle:
             order: ScriptOrder = {
                 "text": self.text,
                 "directory": str(directory.absolute()),

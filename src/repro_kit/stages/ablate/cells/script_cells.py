@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -107,7 +108,8 @@ class OnScript(Cells):
                     at, plan = waiting.popleft()
                     cell = self._inferred(plan, cells)
                     if cell is None:
-                        running[pool.submit(self._one, plan)] = at
+                        within = copy_context()  # of the shared oracles, too
+                        running[pool.submit(within.run, self._one, plan)] = at
                         continue
                     cells.append(cell)
                     yield at, cell
