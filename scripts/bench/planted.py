@@ -225,7 +225,7 @@ def across_graphs() -> None:
                 captured = _captured(Path(directory), script)
                 took = time.monotonic() - started
             firsts = [f"{captured['graph']}, line {first['line'].rpartition(':')[2]}" for first in captured["wrong"]]
-            right = [first["backward"] for first in captured["wrong"]] == [backward]
+            right = [first.get("backward", False) for first in captured["wrong"]] == [backward]
             words = f"{', '.join(firsts) or 'nothing'}{'' if right else ' (the other direction)'}"
             direction = "backward" if backward else "forward"
             print(f"| {operator} ({graph}, line {line}) | {direction} | {words} | {took:.0f} |", flush=True)
