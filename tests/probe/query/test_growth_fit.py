@@ -47,6 +47,8 @@ print(json.dumps({
     "tiny": growth.judge(tiny, {n: {} for n in tiny}, None, 2.0),
     "within": growth.judge(mixed, pass_of(mixed), None, 2.0),
     "spread": growth.judge(doubling, {n: {cubic.__code__: 0.2 * t} for n, t in doubling.items()}, None, 1.5),
+    "doubling": rate(doubling),
+    "shown": growth.may_hide(doubling, {n: {cubic.__code__: 0.2 * t} for n, t in doubling.items()}, 1.5),
     "small": growth.may_hide(early, pass_of(early), 2.0),
     "hidden": [growth.may_hide(times, {n: {} for n in times}, 2.0) for times in (
         {n: 0.05 + 0.01 * n + 3e-8 * n**3 for n in (1, 2, 4, 8, 16, 32, 64, 96, 144)},
@@ -66,7 +68,8 @@ def grown():
 
 
 @pytest.mark.parametrize(
-    ("times", "form", "rate"), [("cubic", "power", 3), ("square", "power", 2), ("exponential", "factor", 3)]
+    ("times", "form", "rate"),
+    [("cubic", "power", 3), ("square", "power", 2), ("exponential", "factor", 3), ("doubling", "factor", 2)],
 )
 def test_the_rate_is_found_in_noise(grown, times, form, rate) -> None:
     assert grown[times] == [form, pytest.approx(rate, rel=0.1)]
@@ -80,6 +83,7 @@ def test_linear_times_do_not_grow(grown) -> None:
 def test_growth_that_no_single_function_shows_is_that_of_the_whole_compile(grown) -> None:
     grows, words = grown["spread"]
     assert grows and " in " not in words.partition("(")[0]
+    assert grown["shown"] is False  # more repetitions are not worth their time
 
 
 def test_a_function_that_grows_is_named_with_its_own_rate(grown) -> None:

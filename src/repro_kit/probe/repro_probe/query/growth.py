@@ -24,6 +24,7 @@ PATIENCE = ((1.5, TOO_LONG), (16.0, 32.0))
 SMALL, LARGE, OWN = 0.05, 0.5, 0.3  # shares of such a part in the longest time; the last one is for one function
 NEARLY = 0.85  # the share of a number that is nearly as large
 BENT = 1.3  # the least power that a linear time does not show by chance
+HIGH = 4.5  # above it, a part that makes most of the time is likelier an exponential than a power
 LEAST, COARSE = 0.005, 0.02  # CPU seconds: the clock of some machines counts no less; a time this short counts half
 SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clock and not the growth
 EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
@@ -189,9 +190,12 @@ def may_hide(seconds: dict[int, float], within: dict[int, dict[CodeType, float]]
     """Return whether growth beyond `limit` may be hidden in the times, and show with more repetitions."""
     if len(seconds) < 4:
         return False
+    form, rate, share = growing_part(seconds)
+    if (form == "factor" or rate > limit) and share >= LARGE:
+        return False  # it shows
     code, times = steepest(seconds, within, limit)
     if len(times) < 4:
-        return growing_part(seconds)[0] == "power"
+        return form == "power"
     form, rate, share = growing_part(times)
     small = share * times[max(times)] < least(code) * seconds[max(seconds)]
     return form == "power" and rate >= max(BENT, limit / 2) and share >= SMALL and (small or rate <= limit)
@@ -237,7 +241,8 @@ def growing_part(seconds: dict[int, float]) -> tuple[str, float, float]:
                 if parts.min() >= 0 and misfit < best.get(form, (math.inf,))[0]:
                     best[form] = (misfit, rate, float(parts[0] / taken[-1]))
     power, factor = (best.get(form, (math.inf, 1.0, 0.0)) for form in ("power", "factor"))
-    steeper = 2 * factor[0] < power[0] or power[1] == RATES[-1]
+    doubt = 0.5 if power[1] > HIGH and power[2] >= LARGE else 2.0
+    steeper = doubt * factor[0] < power[0] or power[1] == RATES[-1]
     return ("factor", *factor[1:]) if steeper else ("power", *power[1:])
 
 
