@@ -113,7 +113,7 @@ def f(x):
     scale = y.sum().item()
     return y.cos() * scale
 
-for step in range(3):
+for step in range(6):
     print("step", step, f(torch.randn(4)).sum().item())
 """
 
@@ -129,7 +129,7 @@ def test_a_script_is_run_and_its_advice_tried(tmp_path: Path, monkeypatch: pytes
     assert [one["kind"] for one in told["insights"]["breaks"]]
     best = told["advice"][0]
     assert best["ruling"] == "helps" and len(best["suggestions"]) == 2
-    assert best["results"]["same"] is True and "what 3 calls returned and the output" in best["results"]["sentence"]
+    assert best["results"]["same"] is True and "what 6 calls returned and the output" in best["results"]["sentence"]
     assert best["after"]["ops"] >= best["before"]["ops"] > 0
     assert best["steady"]["calls"] > 0
     assert json.loads(Path("train.repro/insights.json").read_text()) == told

@@ -83,6 +83,14 @@ def test_other_results_are_no_help() -> None:
     assert judge((RECOMPILES,), before, after, before).ruling is Ruling.WITHDRAWN
 
 
+def test_one_of_two_calls_that_waited_for_a_core_does_not_make_a_run_slower() -> None:
+    before = replace(BEFORE, calls=(call(1.0), call(1.0)))
+    after = replace(BEFORE, recompiles=0, calls=(call(1.0), call(1.0, seconds=0.5)))
+    assert judge((RECOMPILES,), before, after, None).ruling is Ruling.HELPS
+    slower = replace(after, calls=(call(1.0, seconds=0.004), call(1.0, seconds=0.5)))
+    assert judge((RECOMPILES,), before, slower, None).ruling is Ruling.WITHDRAWN
+
+
 def test_slower_calls_are_no_help_unless_runs_vary_as_much() -> None:
     before = replace(BEFORE, calls=(call(1.0, seconds=0.01),))
     after = replace(BEFORE, recompiles=0, calls=(call(1.0, seconds=0.03),))

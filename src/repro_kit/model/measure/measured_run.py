@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import median_low
 
 #: A digest of one tensor: shape, dtype, sum of magnitudes (None for a large tensor), some elements.
 Digest = tuple[tuple[int, ...], str, float | None, tuple[float, ...]]
@@ -44,7 +44,10 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class Steady:
-    """Seconds of a call that compiles nothing, before and after a change: medians over the same calls of both runs."""
+    """Seconds of a call that compiles nothing, before and after a change: medians over the same calls of both runs.
+
+    The median of two calls is the faster one, so that one call which waited for a core does not decide.
+    """
 
     before: float
     after: float
@@ -65,4 +68,4 @@ def steady(before: MeasuredRun, after: MeasuredRun) -> Steady | None:
     ]
     if not pairs:
         return None
-    return Steady(median(seconds for seconds, _ in pairs), median(two for _, two in pairs), len(pairs))
+    return Steady(median_low(seconds for seconds, _ in pairs), median_low(two for _, two in pairs), len(pairs))
