@@ -40,7 +40,7 @@ def import_torch(scratch: str) -> int:
     import torch._dynamo
     import torch._inductor.compile_fx
 
-    build_whole()
+    build_whole(os.path.join(scratch, "libraries"))
     precompiled_headers.share(scratch)
     vec_isa.pick()
     for name in _known_modules(scratch, threads):
