@@ -48,6 +48,8 @@ def test_collect_finds_the_failure(name, tmp_path):
     assert Path(result["bundle"]).is_file()
     if expected["level"] == "program":
         assert 1 <= result["statements"] <= expected["most_statements"]
+    if expected["failure"] == "accuracy":
+        assert result["runs"] == ["observe: what fails?"]
 
 
 def _collect(name, tmp_path, options):

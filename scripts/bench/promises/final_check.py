@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -152,13 +152,13 @@ def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
 
 def measure(size: str, scratch: Path) -> list[Row]:
     """One row a promise."""
-    scripts = [(unclean, PLAIN) for unclean in (UNCLEAN if size == "full" else UNCLEAN[::2])]
+    scripts = [(unclean, PLAIN) for unclean in (UNCLEAN if size == "full" else UNCLEAN[::3])]
     scripts += [(unclean, COMPILED) for unclean in (UNCLEAN if size == "full" else UNCLEAN[-2:-1])]
     return [
         *_unclean(scripts, scratch),
-        _flaky(PLAIN, 6, 2 / 3, scratch / "plain") if size == "small" else _flaky(PLAIN, 200, 0.9, scratch / "plain"),
+        _flaky(PLAIN, 4, 1 / 2, scratch / "plain") if size == "small" else _flaky(PLAIN, 200, 0.9, scratch / "plain"),
         *([_flaky(COMPILED, 10, 0.7, scratch / "compiled")] if size == "full" else []),
-        _stale(scratch),
+        _stale(scratch, ("skipped", "failed", None, "interrupted", "stopped")[: 5 if size == "full" else 3]),
     ]
 
 
@@ -189,7 +189,7 @@ def _fails_for_a_stranger(archive: Path, scratch: Path) -> bool:
 
 
 def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:
-    """A rate of one half is missed in 3 % of the cases, so that 3 of 6 are missed once in 2,000 times: `bar`."""
+    """A rate of one half is missed in 3 % of the cases, so that 3 of 4 are missed once in 9,000 times: `bar`."""
     broken = []
     for number in range(tries):
         directory = scratch / f"flaky-{number}"
@@ -207,10 +207,9 @@ def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:
     return Row(promise, tries, tries - len(broken), bar, tuple(broken))
 
 
-def _stale(scratch: Path) -> Row:
+def _stale(scratch: Path, statuses: Sequence[str | None]) -> Row:
     """Results that another symptom left in the case, with records that the pipeline dropped, kept or marked."""
     broken = []
-    statuses = (None, "skipped", "failed", "interrupted", "stopped")
     for number, status in enumerate(statuses):
         case = case_of(scratch / f"stale-{number}", PLAIN, "True")
         program = "import torch\n\nRECIPE = {}\n\n\ndef graph(x):\n    mul = x * x\n    return (mul,)\n\n\n"
