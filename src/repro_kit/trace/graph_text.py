@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from repro_kit.model.failure.failure import Frame
 
 _FORWARD = re.compile(r"^\s*def forward\(self(?:, )?(.*)\):\s*$")
 _PARAM = re.compile(r'(\w+)(?:: "([^"]*)")?(?:, |$)')
@@ -12,6 +15,7 @@ _CALL = re.compile(r'^\s+(\w+)(?:: "[^"]*")? = (.*?)(?:;  [\w = ]+ = None)?(?:\s
 _EFFECT = re.compile(r"^\s+((?:torch|operator|self)[\w.]*\(.*\))(?:;.*)?$")
 _TENSOR = re.compile(r"^([a-z]\w*)\[([^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*|\d+(?:\.\d+)?(?:e-?\d+)?")
+_PLACE = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d{1,9}) in (?P<function>[^,]+), code: (?P<code>.*)$")
 _SYMBOL = re.compile(r"^[su]\d+$")
 
 
@@ -35,6 +39,27 @@ class GraphInput:
     dtype: str
     sizes: tuple[str, ...]
     device: str = ""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An operation of a graph as printed, without the kind of its result, and the user's line that it comes from."""
+
+    text: str
+    where: Frame | None = None
+
+
+def statements_of(text: str) -> Iterator[Statement]:
+    """The operations of all graphs in `text`, in order."""
+    where = None
+    for line in text.split("\n"):
+        place, call = _PLACE.match(line), _CALL.match(line)
+        if place:
+            where = Frame(place["file"], int(place["line"]), place["function"], place["code"].strip())
+        elif call:
+            yield Statement(f"{call[1]} = {call[2]}", where)
+        elif (effect := _effect(line)) is not None:
+            yield Statement(effect, where)
 
 
 def inputs_of(text: str) -> tuple[GraphInput, ...]:

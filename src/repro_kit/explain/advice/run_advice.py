@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, counted, headline
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
+from repro_kit.trace.insights.rank_parting import GuardedValue, Parting
 
 #: Files of torch with the forward of a wrapper.
 _WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
@@ -28,7 +29,18 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             untried="needs an edit" if soft else "another command",
             weight=40.0,
         )
-    if insights.ranks.divergences:
+    branch = _branch(insights.parting)
+    if branch is not None:
+        yield Suggestion(
+            "Let every rank run the same code, or leave what differs out of the compiled function",
+            f"{branch.source} is {' and '.join(branch.values)}; a rank that runs other collectives makes others wait",
+            "ranks",
+            Aim.RECOMPILES,
+            place=context.place(branch.where),
+            untried="needs an edit",
+            weight=len(insights.ranks.divergences),
+        )
+    elif insights.ranks.divergences:
         yield Suggestion(
             "Let the ranks agree on what is dynamic",
             f"{counted(len(insights.ranks.divergences), 'compile')} of {len(insights.ranks.ranks)} ranks differ, "
@@ -39,6 +51,13 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             weight=len(insights.ranks.divergences),
         )
     yield from _wrapped(context)
+
+
+def _branch(parting: Parting | None) -> GuardedValue | None:
+    """The first value, no size of a tensor, that sends two ranks to different statements."""
+    if parting is None or parting.statements == (None, None):
+        return None
+    return next((value for value in parting.values if not value.sized), None)
 
 
 def _wrapped(context: Context) -> Iterator[Suggestion]:

@@ -61,6 +61,8 @@ def _divergences(insights: Insights) -> Iterator[str]:
             "A rank that runs other collectives than the others"
             " makes them wait. `repro-kit explain CASE --section ranks` lists the differences."
         )
+        if insights.parting is not None and insights.parting.compile_id == divergences[0].compile_id:
+            yield insights.parting.sentences()
         yield from _guards(insights, divergences)
 
 

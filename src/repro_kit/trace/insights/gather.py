@@ -15,6 +15,7 @@ from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.failed_compiles import FailedCompile, grouped
 from repro_kit.trace.insights.guards import Guards, GuardTrees
 from repro_kit.trace.insights.overview import Overview, Overviews
+from repro_kit.trace.insights.rank_parting import Parting, parting
 from repro_kit.trace.insights.ranks import RankBooks, Ranks
 from repro_kit.trace.insights.recompiles import Recompiled, Recompiles
 from repro_kit.trace.insights.similar import Similar, SimilarGraphs
@@ -37,6 +38,7 @@ class Insights:
     similar: tuple[SimilarGraphs, ...] = ()
     failures: tuple[FailedCompile, ...] = ()
     ranks: Ranks = field(default_factory=Ranks)
+    parting: Parting | None = None  # of the first compile whose graphs differ on two ranks
     problems: Problems = field(default_factory=Problems)  # parts of the log that could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
     text: bool = False  # from TORCH_LOGS text only: no times, graphs or inputs
@@ -50,7 +52,8 @@ def gather(path: str | Path, rank: int | None = None) -> Insights:
     reader = read(path)
     insights = _ask(_of(reader, rank))
     if reader.events:
-        return replace(insights, problems=reader.problems, events=dict(reader.events))
+        parted = parting(insights.ranks.divergences, read(path))
+        return replace(insights, parting=parted, problems=reader.problems, events=dict(reader.events))
     text = TextReader(Path(path))
     insights = _ask(_of(text, rank))
     return replace(insights, text=True, events=dict(text.events))
