@@ -60,12 +60,10 @@ def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, obj
 
 
 def test_a_graph_that_fails_alone_needs_one_start(tmp_path: Path) -> None:
-    summary, case = collected(tmp_path, CHECKED, "--until", "observe")
-    observation = case.load(OBSERVATION)
-    assert summary["failure"] == "accuracy" and observation.settled and observation.eager is Status.PASS
     summary, case = collected(tmp_path, CHECKED, "--until", "ablate")
     assert summary["runs"] == ["observe: what fails?"]
-    ablation = case.load(ABLATION)
+    observation, ablation = case.load(OBSERVATION), case.load(ABLATION)
+    assert observation.settled and observation.eager is None
     assert ablation.program == "reduced" and not any(cell.subject == "script" for cell in ablation.cells)
     assert any("on the graph, not on the script" in note for note in ablation.notes)
     confirmed = [cell for cell in ablation.cells if cell.changed.get("program") == "captured"]
@@ -104,3 +102,9 @@ def test_a_healthy_script_under_check_accuracy_is_run_once(tmp_path: Path) -> No
     summary, case = collected(tmp_path, HEALTHY, "--check", "accuracy")
     assert summary["exit"] == 3 and summary["runs"] == ["observe: what fails?"]
     assert case.load(OBSERVATION).compared == 1
+
+
+def test_observe_alone_settles_whose_failure_it_is(tmp_path: Path) -> None:
+    summary, case = collected(tmp_path, CHECKED, "--until", "observe")
+    observation = case.load(OBSERVATION)
+    assert summary["failure"] == "accuracy" and observation.settled and observation.eager is Status.PASS

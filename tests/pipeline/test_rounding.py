@@ -104,7 +104,7 @@ def test_a_failure_that_no_rounding_causes_stays_a_failure(tmp_path: Path) -> No
 
 
 def test_rounding_is_reduced_and_reported_where_it_counts_as_a_failure(tmp_path: Path) -> None:
-    summary = collected(tmp_path, HALF, "--treat-rounding-as", "failure", "--deadline", "15")
+    summary = collected(tmp_path, HALF, "--treat-rounding-as", "failure", "--deadline", "30")
     assert (summary["exit"], summary["failure"], summary["level"]) == (0, "rounding", "program")
     with zipfile.ZipFile(tmp_path / summary["bundle"]) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
