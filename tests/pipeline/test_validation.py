@@ -26,6 +26,13 @@ except RuntimeError:
 else:
     raise AssertionError("DID NOT RAISE")
 """
+#: Without torch.compile, another exception ends the script before.
+GOES_ON = """
+import torch
+
+out = torch.compile(lambda x: torch.nn.functional.celu(x + 1, alpha=0.0))(torch.ones(4))
+raise SystemExit(f"an invalid alpha gave {out}")
+"""
 PLAIN = """
 import torch
 torch.compile(lambda x: torch.nn.functional.smooth_l1_loss(x, 2 * x, beta=-1.0))(torch.ones(4))
@@ -74,6 +81,13 @@ def test_a_script_that_expects_the_exception_becomes_a_verified_program(tmp_path
     assert (summary["exit"], summary["failure"], summary["level"]) == (0, "validation", "program")
     assert summary["signature"].startswith("validation lost: eager raises RuntimeError: ZeroDivisionError")
     assert (summary["layer"], summary["statements"]) == ("decomposition", 1)
+
+
+def test_a_script_that_goes_on_where_eager_ends_has_lost_the_exception(tmp_path: Path) -> None:
+    summary = collected(tmp_path, GOES_ON, "--until", "capture")
+    assert (summary["exit"], summary["failure"]) == (0, "validation")
+    assert summary["signature"].startswith("validation lost: eager raises RuntimeError: ZeroDivisionError")
+    assert summary["statements"]
 
 
 def test_any_compiled_call_can_be_checked(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def begin(
     runs = Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
     eager = _eager(runs)
     if not eager.passes:
-        return _not_passed(failures, chosen, eager, timed_out=observed.timed_out)
+        return _not_passed(runs, failures, chosen, eager, timed_out=observed.timed_out)
     if copy_of is None and _of_the_user(chosen) and chosen.nature is Nature.OPEN:
         return Blame(Status.PASS, tuple(failures), settled=False)
     return _passed(runs, failures, chosen)
@@ -84,7 +84,7 @@ def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blam
     if observation.eager is None:
         eager = _eager(runs)
         if not eager.passes:
-            return _not_passed(failures, chosen, eager, timed_out=observation.timed_out)
+            return _not_passed(runs, failures, chosen, eager, timed_out=observation.timed_out)
     return _passed(runs, failures, chosen)
 
 
@@ -187,7 +187,9 @@ def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
     return ""
 
 
-def _not_passed(failures: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, *, timed_out: bool) -> Blame:
+def _not_passed(
+    runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, *, timed_out: bool
+) -> Blame:
     goes_on = not _of_the_user(chosen)
     alike = [failure for failure in eager.failures if failure.signature.matches(chosen.signature, Strength.REBASED)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
@@ -202,8 +204,20 @@ def _not_passed(failures: list[ObservedFailure], chosen: ObservedFailure, eager:
         status = Status.INVALID
     if goes_on:
         return Blame(status, tuple(failures), (f"{why}.",))
+    lost = _lost(runs, eager) if chosen is failures[0] and status is Status.INVALID else None
+    if lost is not None:  # the script fails because it goes on where eager ends
+        return Blame(None, (lost, *failures), settled=False)
     return Blame(
         status,
         tuple(failures),
         nobody=f"{why}; so repro-kit cannot say who is to blame for {chosen.signature.summary()}; {ORACLE}",
     )
+
+
+def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:
+    """The exception that ends the program in eager, where a compiled call returns instead of raising it."""
+    ended_by = next((failure.failure.exceptions for failure in eager.failures if failure.source == "exception"), ())
+    lost = validation_lost(_compared(runs)) if ended_by else None
+    if lost is None or lost.exceptions[-1].type != ended_by[-1].type:
+        return None
+    return ObservedFailure(lost, signature_of(lost), source="measured")
