@@ -54,6 +54,16 @@ def test_a_branch_on_the_rank_is_named_with_its_line_and_its_values(tmp_path: Pa
     )
 
 
+def test_a_line_of_torch_is_not_shown_for_the_users(tmp_path: Path) -> None:
+    inside = REDUCED.replace("/home/me/train.py", "/venv/site-packages/torch/distributed/_functional_collectives.py")
+    write(tmp_path, 0, GRAPH + inside)
+    write(tmp_path, 1, GRAPH)
+    words = (
+        "The graphs part where rank 0 calls `y_1 = torch.ops._c10d_functional.all_reduce(y, 'sum', '0')`, and rank 1"
+    )
+    assert parted(tmp_path).sentences().startswith(words)
+
+
 def test_another_operation_of_one_line_is_shown_as_it_is_in_the_graph(tmp_path: Path) -> None:
     write(tmp_path, 0, GRAPH)
     write(tmp_path, 1, GRAPH.replace(".relu()\n", ".relu_()\n").replace("x.relu_", "x.relu"), value=0)

@@ -13,6 +13,7 @@ from repro_kit.trace.graph_text import Statement, statements_of
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights.guards import leaves
 from repro_kit.trace.insights.ranks import Divergence
+from repro_kit.trace.places import is_torch
 from repro_kit.trace.record import Record
 
 _MOST = 5  # values that are listed
@@ -65,8 +66,10 @@ class Parting:
 def _statement(statement: Statement | None, bare: bool) -> str:
     if statement is None:
         return "ends"
-    if statement.where is None or bare:
-        return f"calls `{statement.text}`" + (f" ({_place(statement.where)})" if statement.where else "")
+    if statement.where is None or is_torch(statement.where.file):
+        return f"calls `{statement.text}`"
+    if bare:
+        return f"calls `{statement.text}` ({_place(statement.where)})"
     return f"goes on with `{statement.where.code}` ({_place(statement.where)})"
 
 
