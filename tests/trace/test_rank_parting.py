@@ -6,7 +6,8 @@ from repro_kit.trace.insights import gather
 from repro_kit.trace.insights.rank_parting import Parting
 
 COMPILE = '"rank": {rank}, "frame_id": 0, "frame_compile_id": 0'
-START = 'V1123 16:49:26.0 9 torch/_dynamo/x.py:1] {{"dynamo_start": {{"stack": []}}, ' + COMPILE + "}}"
+FILE = 'V1123 16:49:25.0 9 torch/_logging/x.py:1] {"str": ["/home/me/pipe.py", 7]}'
+START = 'V1123 16:49:26.0 9 torch/_dynamo/x.py:1] {{"dynamo_start": {{"stack": [{code}]}}, ' + COMPILE + "}}"
 HEAD = 'V1123 16:49:27.0 9 torch/_dynamo/x.py:1] {{"{event}": {{}}, ' + COMPILE + ', "has_payload": "x"}}'
 GRAPH = """\
 class GraphModule(torch.nn.Module):
@@ -31,8 +32,8 @@ TREE = """\
 
 
 def write(directory: Path, rank: int, graph: str, **values: object) -> None:
-    words = {"rank": rank, "size": 4, "value": rank, **values}
-    lines = [START.format(**words)]
+    words = {"rank": rank, "size": 4, "value": rank, "code": "", **values}
+    lines = [FILE, START.format(**words)]
     for event, payload in (("dynamo_output_graph", graph), ("dynamo_cpp_guards_str", TREE)):
         lines.append(HEAD.format(event=event, **words))
         lines += [f"\t{line}" for line in payload.format(**words).split("\n")]
@@ -77,6 +78,24 @@ def test_an_uneven_batch_is_told_by_its_sizes(tmp_path: Path) -> None:
     found = parted(tmp_path)
     assert found.statements == (None, None) and [value.sized for value in found.values] == [True]
     assert found.sentences().startswith("L['x'] is a tensor of size [4] on rank 0 and a tensor of size [3] on rank 1")
+
+
+def test_the_functions_of_a_pipeline_are_not_compared(tmp_path: Path) -> None:
+    for rank, line in enumerate((14, 26)):
+        code = f'{{"line": {line}, "name": "forward", "filename": 7}}'
+        write(tmp_path, rank, GRAPH if rank else GRAPH + REDUCED, code=code)
+    found = gather(tmp_path)
+    (divergence,) = found.ranks.divergences
+    assert divergence.what == "code"
+    assert divergence.groups == (("forward (pipe.py:14)", (0,)), ("forward (pipe.py:26)", (1,)))
+    assert found.parting is None
+
+
+def test_another_name_for_an_input_is_no_statement(tmp_path: Path) -> None:
+    named = GRAPH.replace("        # File", "        l_x_ = L_x_\n        # File")
+    write(tmp_path, 0, named)
+    write(tmp_path, 1, named.replace("l_x_ =", "l_y_ ="), value=0)
+    assert parted(tmp_path).statements == (None, None)
 
 
 def test_ranks_that_agree_part_nowhere(tmp_path: Path) -> None:

@@ -50,13 +50,16 @@ class Statement:
 
 
 def statements_of(text: str) -> Iterator[Statement]:
-    """The operations of all graphs in `text`, in order."""
+    """The operations of all graphs in `text`, in order; another name for an input is none."""
     where = None
+    inputs: set[str] = set()
     for line in text.split("\n"):
-        place, call = _PLACE.match(line), _CALL.match(line)
-        if place:
+        place, call, forward = _PLACE.match(line), _CALL.match(line), _FORWARD.match(line)
+        if forward:
+            inputs.update(name for name, _ in _PARAM.findall(forward[1]))
+        elif place:
             where = Frame(place["file"], int(place["line"]), place["function"], place["code"].strip())
-        elif call:
+        elif call and call[2] not in inputs:
             yield Statement(f"{call[1]} = {call[2]}", where)
         elif (effect := _effect(line)) is not None:
             yield Statement(effect, where)

@@ -30,6 +30,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             weight=40.0,
         )
     branch = _branch(insights.parting)
+    differing = [divergence for divergence in insights.ranks.divergences if divergence.what != "code"]
     if branch is not None:
         yield Suggestion(
             "Let every rank run the same code, or leave what differs out of the compiled function",
@@ -38,17 +39,17 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             Aim.RECOMPILES,
             place=context.place(branch.where),
             untried="needs an edit",
-            weight=len(insights.ranks.divergences),
+            weight=len(differing),
         )
-    elif insights.ranks.divergences:
+    elif differing:
         yield Suggestion(
             "Let the ranks agree on what is dynamic",
-            f"{counted(len(insights.ranks.divergences), 'compile')} of {len(insights.ranks.ranks)} ranks differ, "
+            f"{counted(len(differing), 'compile')} of {len(insights.ranks.ranks)} ranks differ, "
             "and the other ranks wait while one rank compiles",
             "ranks",
             Aim.RECOMPILES,
             AppliedChange(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
-            weight=len(insights.ranks.divergences),
+            weight=len(differing),
         )
     yield from _wrapped(context)
 

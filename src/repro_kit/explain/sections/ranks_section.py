@@ -8,6 +8,7 @@ from repro_kit.trace.insights.rank_parting import Parting
 from repro_kit.trace.insights.ranks import Divergence
 
 _WHAT = {
+    "code": "the ranks compile different functions",
     "compiles": "not all ranks compiled it",
     "graph": "the graphs differ",
     "cache": "the caches answered differently",

@@ -53,6 +53,10 @@ def suspects(trace: Path, findings: Findings) -> tuple[int, ...]:
 
 def _divergences(insights: Insights) -> Iterator[str]:
     """The first compile in which the ranks differ, with the user's code, and the guards that made only some compile."""
+    apart = next((divergence for divergence in insights.ranks.divergences if divergence.what == "code"), None)
+    if apart is not None:
+        functions = ", ".join(f"rank {min(ranks)} {function}" for function, ranks in apart.groups)
+        yield f"The ranks compile different functions, first in {apart.compile_id}: {functions}."
     divergences = [divergence for divergence in insights.ranks.divergences if divergence.what in _SHOWN]
     if divergences:
         more = f", and {len(divergences) - 1} more differ" if len(divergences) > 1 else ""

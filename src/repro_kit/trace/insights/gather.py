@@ -67,7 +67,7 @@ def _ask(records: Iterable[Record]) -> Insights:
     index, outcomes = CompileIndex(), Compiles()
     overview, breaks, recompiles = Overviews(index, outcomes), GraphBreaks(index), Recompiles(index)
     guards, specializations = GuardTrees(index), Specializations(index)
-    shapes, similar, ranks = Shapes(index), Similar(index), RankBooks()
+    shapes, similar, ranks = Shapes(index), Similar(index), RankBooks(index)
     asked: dict[str, list[Insight]] = {}
     for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar):
         for name in insight.names:

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from repro_kit.trace.places import ref_of
+from repro_kit.trace.insights.compile_index import CompileIndex
+from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 
 _MOST = 200  # divergences that are listed
@@ -14,7 +15,10 @@ _MOST = 200  # divergences that are listed
 
 @dataclass(frozen=True)
 class Divergence:
-    """A difference between ranks in ``compiles``, ``cache`` or ``graph``; each group is a value and its ranks."""
+    """A difference between ranks; each group is a value and its ranks.
+
+    `what`: ``code`` (the compile is of different functions, as in a pipeline), ``compiles``, ``graph`` or ``cache``.
+    """
 
     what: str
     compile_id: str
@@ -35,6 +39,8 @@ class Ranks:
 class RankBooks:
     """Collects a few bytes for each compile and rank."""
 
+    index: CompileIndex
+    refs: dict[str, dict[int, CompileRef]] = field(default_factory=dict)
     graphs: dict[str, dict[int, str]] = field(default_factory=dict)
     caches: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     compiles: dict[int, dict[str, None]] = field(default_factory=dict)
@@ -45,6 +51,7 @@ class RankBooks:
         if record.rank is None or ref is None:
             return
         self.compiles.setdefault(record.rank, {}).setdefault(ref.compile_id)
+        self.refs.setdefault(ref.compile_id, {}).setdefault(record.rank, ref)
         if record.event == "dynamo_output_graph":
             digest = hashlib.md5((record.payload or "").encode(), usedforsecurity=False).hexdigest()[:8]
             self.graphs.setdefault(ref.compile_id, {})[record.rank] = digest
@@ -61,11 +68,24 @@ class RankBooks:
 
     def _differences(self, ranks: tuple[int, ...]) -> Iterator[Divergence]:
         for compile_id in dict.fromkeys(compile_ for rank in ranks for compile_ in self.compiles[rank]):
+            different = list(_differing("code", compile_id, self._functions(compile_id)))
+            if different:  # nothing else of it can be compared
+                yield from different
+                continue
             states = {rank: "compiled" if compile_id in self.compiles[rank] else "not compiled" for rank in ranks}
             yield from _differing("compiles", compile_id, states)
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))
             caches = {rank: ", ".join(names) for rank, names in self.caches.get(compile_id, {}).items()}
             yield from _differing("cache", compile_id, caches)
+
+    def _functions(self, compile_id: str) -> dict[int, str]:
+        """The function that each rank compiled, where the trace names it."""
+        codes = {rank: self.index.code(ref) for rank, ref in self.refs.get(compile_id, {}).items()}
+        return {
+            rank: f"{code.function} ({code.file.rpartition('/')[2]}:{code.line})"
+            for rank, code in codes.items()
+            if code is not None
+        }
 
 
 def _differing(subject: str, compile_id: str, seen: dict[int, str]) -> Iterator[Divergence]:
