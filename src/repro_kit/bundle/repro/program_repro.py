@@ -234,7 +234,7 @@ def _imports(source: ProgramSource) -> list[str]:
     provided = [name for name in _PROVIDED if name in used]
     lines = [f"import {module}" for module in recipe_code.config_imports(source.recipe)]
     if source.recipe.growth is not None:
-        lines.append("from torch._inductor.async_compile import AsyncCompile")
+        lines += ["import torch._inductor.compile_fx", "from torch._inductor.async_compile import AsyncCompile"]
     if provided:
         lines.append(f"from torch import {', '.join(provided)}")
     return [*lines, *recipe_code.group_imports(source.recipe), *source.imports]

@@ -15,6 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+import torch._inductor.compile_fx  # loaded here, the first compile that is measured does not load it
 from torch._inductor.async_compile import AsyncCompile
 
 TOO_LONG = 4.0  # CPU seconds after which one compile is given up
@@ -28,6 +29,7 @@ HIGH = 4.5  # above it, a part that makes most of the time is likelier an expone
 LEAST, COARSE = 0.005, 0.02  # CPU seconds: the clock of some machines counts no less; a time this short counts half
 SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clock and not the growth
 EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
+CERTAIN = 2.5  # times the CPU seconds of a limit after which no slowness of the CPU explains them
 STEPS = range(150)  # of a loop that shows how fast the CPU is
 ASLEEP, WHILE = 0.05, 15.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
@@ -98,7 +100,7 @@ def cpu_seconds(
 
     The seconds within a function count the functions that it calls, too. They come from a look at the stack every
     2 ms. A second in which the CPU is slower than the pace `usual` counts less. Raises TooLong when the whole needs
-    more than `too_long`, or sleeps.
+    more than `too_long` such seconds, or sleeps.
     """
     seen = awake = time.process_time()
     total = 0.0
@@ -124,6 +126,8 @@ def cpu_seconds(
             frame = frame.f_back
         for code in inside:
             within[code] = within.pop(code, 0.0) + taken
+        if total > too_long:
+            raise TooLong
         if time.monotonic() > until:
             if seen - awake < ASLEEP:
                 raise TooLong
@@ -132,7 +136,7 @@ def cpu_seconds(
 
     signal.signal(signal.SIGPROF, stop)
     signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_PROF, too_long, too_long)
+    signal.setitimer(signal.ITIMER_PROF, CERTAIN * too_long, CERTAIN * too_long)
     signal.setitimer(signal.ITIMER_REAL, EVERY)
     try:
         compile_repeated(count)
