@@ -36,6 +36,16 @@ def test_the_guard_is_named_that_made_only_one_rank_compile_again(tmp_path: Path
     assert rank_report(tmp_path, TWO_RANKS).sentences[1].startswith(words)
 
 
+def test_where_the_graphs_part_is_said_as_far_as_the_trace_shows_it(tmp_path: Path) -> None:
+    write(tmp_path, 0, LOG)
+    write(tmp_path, 1, LOG.replace("l_x_ + 1", "l_x_ + 2"))
+    _, parting = rank_report(tmp_path, TWO_RANKS).sentences
+    assert parting.startswith("The graphs part where rank 0 calls `")
+    write(tmp_path, 1, LOG.replace("return (", "return  ("))
+    (only,) = rank_report(tmp_path, TWO_RANKS).sentences
+    assert "different graphs in 0/0" in only
+
+
 def test_a_run_of_one_rank_has_no_differences(tmp_path: Path) -> None:
     write(tmp_path, 0, LOG)
     assert rank_report(tmp_path, Findings(processes=TWO_RANKS.processes[:1])) == RankReport()

@@ -65,9 +65,16 @@ def _divergences(insights: Insights) -> Iterator[str]:
             "A rank that runs other collectives than the others"
             " makes them wait. `repro-kit explain CASE --section ranks` lists the differences."
         )
-        if insights.parting is not None and insights.parting.compile_id == divergences[0].compile_id:
-            yield insights.parting.sentences()
+        yield from _parting(insights, divergences[0])
         yield from _guards(insights, divergences)
+
+
+def _parting(insights: Insights, first: Divergence) -> Iterator[str]:
+    """Where the graphs of `first` part, as far as the trace shows it."""
+    parting = insights.parting
+    words = parting.sentences() if parting is not None and parting.compile_id == first.compile_id else ""
+    if words:
+        yield words
 
 
 def _place(insights: Insights, divergence: Divergence) -> str:
