@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from compatibility.examples import EXAMPLES, EXPECTED, fails_on, releases, torch_of_the_tests
 
+from repro_kit.case.case import Case
+from repro_kit.case.handles import ABLATION, OBSERVATION
+from repro_kit.model.failure.failure import Status
 from root import ROOT
 
 HERE = [name for name in EXPECTED if fails_on(name, torch_of_the_tests())]
@@ -48,8 +51,20 @@ def test_collect_finds_the_failure(name, tmp_path):
     assert Path(result["bundle"]).is_file()
     if expected["level"] == "program":
         assert 1 <= result["statements"] <= expected["most_statements"]
-    if expected["failure"] == "accuracy":
+    if expected["failure"] in ("accuracy", "compile-error"):
         assert result["runs"] == ["observe: what fails?"]
+        _all_came_from_one_run(Case.open(tmp_path / "case.repro"))
+
+
+def _all_came_from_one_run(case):
+    """The graph settles whose failure it is; backends are told apart on the reduced graph, not on the script."""
+    observation, ablation = case.load(OBSERVATION), case.load(ABLATION)
+    assert observation.settled and observation.eager is None
+    assert ablation.program == "reduced" and not any(cell.subject == "script" for cell in ablation.cells)
+    assert any("on the graph, not on the script" in note for note in ablation.notes)
+    confirmed = [cell for cell in ablation.cells if cell.changed.get("program") == "captured"]
+    assert [cell.same for cell in confirmed] == [False, True]
+    assert confirmed[0].verdict.status is Status.PASS
 
 
 def _collect(name, tmp_path, options):

@@ -77,6 +77,13 @@ def test_options_after_a_case_are_not_lost(work, fakes, repro_kit):
     assert result.exit_code == 2 and "--deadline 9 train.repro" in result.stderr and fakes.ran() == []
 
 
+def test_an_option_after_the_script_is_its_argument_and_said_to_be(work, fakes, repro_kit):
+    said = repro_kit("collect", "train.py", "--until", "observe", "--epochs=1").output
+    assert said.count("--until stands after train.py, so it is an argument of train.py") == 1
+    assert said.count("stands after") == 1
+    assert "stands after" not in repro_kit("collect", "--until", "observe", "--fresh", "train.py", "observe").output
+
+
 def test_another_command_is_refused_and_fresh_replaces_it(work, fakes, repro_kit):
     repro_kit("collect", "train.py", "1")
     fakes.ran()

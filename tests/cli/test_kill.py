@@ -114,7 +114,7 @@ def moments(rng: random.Random) -> Iterator[tuple[int, float]]:
     """When the next kill comes: so many more answers in the journal, and seconds after that."""
     yield from [(0, rng.uniform(0.2, 1.5)), (0, rng.uniform(1.5, 6))]
     while True:
-        yield rng.randrange(1, 12), rng.uniform(0, 0.3)
+        yield rng.randrange(1, 24), rng.uniform(0, 0.3)
 
 
 def test_killed_and_started_again_it_repeats_nothing_and_ends_alike(program: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The user's command is started once where a graph fails alone, and each further start has its reason."""
+"""Each further start of the user's command has its reason. (One is enough where a graph fails alone: examples.)"""
 
 from __future__ import annotations
 
@@ -10,30 +10,23 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, CAPTURE, OBSERVATION
+from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.case.starts import starts
 from repro_kit.model.failure.failure import Kind, Status
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 #: A switch of torch's own that makes Inductor's relu wrong (torch/_inductor/config.py).
-WRONG_RELU = "import torch, torch._inductor.config\ntorch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = {bug!r}\n"
-CHECKED = (
-    WRONG_RELU.format(bug="accuracy")
-    + """
+CHECKED = """
+import torch, torch._inductor.config
+torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+
 def plain(x):
     return torch.relu(x - 0.5).sum()
 
 x = torch.ones(8)
 torch.testing.assert_close(torch.compile(plain)(x), plain(x))
 """
-)
-RAISES = (
-    WRONG_RELU.format(bug="compile_error")
-    + """
-torch.compile(lambda x: torch.relu(x).exp() + 1)(torch.ones(8))
-"""
-)
 OWN_BUG = """
 import torch
 torch.compile(lambda x: x + 1)(torch.ones(3))
@@ -46,9 +39,15 @@ def branches(x):
     return x + 1 if x.sum() > 0 else x - 1
 branches(torch.ones(3))
 """
-HEALTHY = """
+#: What torch imports for the joint graph's patterns is there once a process has compiled something.
+FIRST_COMPILE = """
+import sys
 import torch
-torch.compile(lambda x: torch.relu(x) + 1)(torch.ones(8))
+def picky(gm, example_inputs):
+    if not any("serialized_patterns" in name for name in sys.modules):
+        raise ValueError("the first compile of a process")
+    return gm.forward
+torch.compile(lambda x: x.sin() * 2, backend=picky)(torch.ones(4))
 """
 
 
@@ -57,25 +56,6 @@ def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, obj
     words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
     ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
     return json.loads(ran.stdout), Case.open(tmp_path / "user.repro")
-
-
-def test_a_graph_that_fails_alone_needs_one_start(tmp_path: Path) -> None:
-    summary, case = collected(tmp_path, CHECKED, "--until", "ablate")
-    assert summary["runs"] == ["observe: what fails?"]
-    observation, ablation = case.load(OBSERVATION), case.load(ABLATION)
-    assert observation.settled and observation.eager is None
-    assert ablation.program == "reduced" and not any(cell.subject == "script" for cell in ablation.cells)
-    assert any("on the graph, not on the script" in note for note in ablation.notes)
-    confirmed = [cell for cell in ablation.cells if cell.changed.get("program") == "captured"]
-    assert [cell.same for cell in confirmed] == [False, True]
-    assert confirmed[0].verdict.status is Status.PASS
-
-
-def test_a_graph_that_raises_alone_needs_one_start(tmp_path: Path) -> None:
-    summary, case = collected(tmp_path, RAISES, "--until", "capture")
-    assert case.load(CAPTURE).subject == "program" and summary["runs"] == ["observe: what fails?"]
-    observation = case.load(OBSERVATION)
-    assert observation.settled and observation.eager is None
 
 
 def test_the_users_own_exception_is_asked_of_eager(tmp_path: Path) -> None:
@@ -98,10 +78,10 @@ def test_without_a_graph_each_start_says_why(tmp_path: Path) -> None:
     assert [start.why for start in starts(case)] == runs
 
 
-def test_a_healthy_script_under_check_accuracy_is_run_once(tmp_path: Path) -> None:
-    summary, case = collected(tmp_path, HEALTHY, "--check", "accuracy")
-    assert summary["exit"] == 3 and summary["runs"] == ["observe: what fails?"]
-    assert case.load(OBSERVATION).compared == 1
+def test_a_failure_of_the_first_compile_is_found_in_a_fresh_interpreter(tmp_path: Path) -> None:
+    _, case = collected(tmp_path, FIRST_COMPILE, "--until", "capture")
+    capture = case.load(CAPTURE)
+    assert (capture.subject, capture.fresh) == ("program", True)
 
 
 def test_observe_alone_settles_whose_failure_it_is(tmp_path: Path) -> None:

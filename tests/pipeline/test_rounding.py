@@ -61,9 +61,9 @@ WRONG_RELU = "import torch._inductor.config\ntorch._inductor.config.cpp.inject_r
 WRONG = WRONG_RELU + HALF.replace("torch.tanh(b) * a", "torch.relu(b) * a")
 
 
-def collected(tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
+def collected(tmp_path: Path, script: str, *options: str, subject: str = "user.py") -> dict[str, Any]:
     (tmp_path / "user.py").write_text(script)
-    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
+    words = ["collect", "--yes", "--trace", "no", "--json", *options, subject]
     ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
     summary: dict[str, Any] = json.loads(ran.stdout)
     assert summary["exit"] == ran.returncode
@@ -77,13 +77,22 @@ def test_other_random_numbers_are_no_bug(tmp_path: Path) -> None:
     assert summary["rounding"]["restored_by"] == "inductor.fallback_random=True"
 
 
-def test_a_half_precision_check_that_fails_by_rounding_is_no_bug(tmp_path: Path) -> None:
+def test_rounding_is_no_bug_and_is_reduced_and_reported_where_it_counts_as_a_failure(tmp_path: Path) -> None:
     summary = collected(tmp_path, HALF)
     assert (summary["exit"], summary["failure"], summary["bundle"]) == (6, "rounding", None)
     rounding = summary["rounding"]
     assert rounding["restored_by"] == "inductor.emulate_precision_casts=True"
     assert all(row["explained"] and row["compiled"] <= row["eager"] for row in rounding["errors"])
     assert rounding["first"]
+
+    words = ("--treat-rounding-as", "failure", "--deadline", "5")
+    again = collected(tmp_path, HALF, *words, subject="user.repro")
+    assert (again["exit"], again["failure"], again["level"]) == (0, "rounding", "program")
+    with zipfile.ZipFile(tmp_path / again["bundle"]) as archive:
+        names = {Path(name).name: name for name in archive.namelist()}
+        for name in ("README.md", "issue.md", "report.html"):
+            text = archive.read(names[name]).decode()
+            assert "eager vs fp64" in text and "This is rounding, not a wrong operator" in text, name
 
 
 def test_a_loop_that_makes_the_last_digit_large_is_no_bug(tmp_path: Path) -> None:
@@ -103,18 +112,9 @@ def test_a_failure_that_no_rounding_causes_stays_a_failure(tmp_path: Path) -> No
     assert (summary["exit"], summary["failure"], summary["rounding"]) == (0, "accuracy", None)
 
 
-def test_rounding_is_reduced_and_reported_where_it_counts_as_a_failure(tmp_path: Path) -> None:
-    summary = collected(tmp_path, HALF, "--treat-rounding-as", "failure", "--deadline", "30")
-    assert (summary["exit"], summary["failure"], summary["level"]) == (0, "rounding", "program")
-    with zipfile.ZipFile(tmp_path / summary["bundle"]) as archive:
-        names = {Path(name).name: name for name in archive.namelist()}
-        for name in ("README.md", "issue.md", "report.html"):
-            text = archive.read(names[name]).decode()
-            assert "eager vs fp64" in text and "This is rounding, not a wrong operator" in text, name
-
-
 def test_a_healthy_check_for_accuracy_tells_of_rounding_and_passes(tmp_path: Path) -> None:
     healthy = "\n".join(HALF.splitlines()[:-1]) + "\ntorch.compile(f)(x)\n"
     summary = collected(tmp_path, healthy, "--check", "accuracy")
     assert (summary["exit"], summary["failure"]) == (3, None)
+    assert summary["runs"] == ["observe: what fails?"]
     assert summary["rounding"]["errors"]

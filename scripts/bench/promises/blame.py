@@ -12,7 +12,7 @@ from promises import Row
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, WRONG_RESULTS
 
-_SMALL = {"sla_message", "every_other_run", "full_disk", "cleared_environment", "plain_check"}
+_SMALL = {"every_other_run", "cleared_environment", "plain_check"}
 
 
 def observed(source: str, directory: Path) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from dataclasses import MISSING
 import jsonschema
 import pytest
 
-from planted import case, with_program
+from planted_secrets import case, with_program
 from repro_kit.bundle.archive.manifest import Manifest
 from repro_kit.bundle.archive.schemas import PLACE, SCHEMAS, schemas
 from repro_kit.case.case import Case

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from planted import PROGRAM
+from planted_secrets import PROGRAM
 from private_values import (
     PRIVATE,
     SHOWN,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from planted import PROGRAM
+from planted_secrets import PROGRAM
 from private_values import bundle_of, problems_of, small_case, spelt, with_program, with_trace
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.private_values import Private, teach

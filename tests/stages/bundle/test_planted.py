@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from planted import PROGRAM, UNKNOWN, VALUES, case, record, texts, with_program
+from planted_secrets import PROGRAM, UNKNOWN, VALUES, case, record, texts, with_program
 from repro_kit.case.case import Case
 from repro_kit.program import parse
 from repro_kit.session.options import BundleOptions

@@ -159,16 +159,23 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     from repro_kit.session.script.subject_check import recognise
     from repro_kit.session.strangers.trust import agree
 
-    options = make_options(values)
+    options, ui = make_options(values), make_ui(values)
     users_logs.check()
     subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
+    for word in _own_options(ctx, words[1:]) if form != "command" else ():
+        ui.note(f"{word} stands after {words[0]}, so it is an argument of {words[0]}; repro-kit's options go before.")
     output, failure = options.bundle.output, options.observe.failure
     path = case_path(subject, output, failure)
     case, resumed = ctx.with_resource(open_case(path, subject, failure, fresh=values["fresh"]))
-    ui = make_ui(values)
     agree(case, ui)
     write_options(case, options, yes=ui.yes)
     return Job(case, options.with_(output=str(bundle_path(path, output))), ui, resumed)
+
+
+def _own_options(ctx: click.Context, arguments: Sequence[str]) -> list[str]:
+    """The script's arguments that begin with the long name of an option of this command."""
+    names = {name for param in ctx.command.params for name in (*param.opts, *param.secondary_opts)}
+    return [word for word in arguments if word.startswith("--") and word.partition("=")[0] in names]
 
 
 def program_case(ctx: click.Context, path: Path, compile_id: str | None = None, name: str = "") -> Job | None:

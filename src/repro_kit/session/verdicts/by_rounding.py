@@ -8,6 +8,7 @@ way. So a loop that makes small differences large is told from an operator that 
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,10 +106,11 @@ def conclude(case: Case, ui: Ui, treat_as: str) -> None:
             case.update(signature=replace(case.file.signature, rounding=True))
         ui.note(f"This is no bug by itself ({rounding.sentence}); it counts as a failure, as asked.")
         return
+    command = f"repro-kit collect --treat-rounding-as failure {shlex.quote(str(case.path))}"
     raise Stop(
         Exit.ROUNDING,
         f"{rounding.cause}, not a bug: {rounding.sentence}.\n{told(rounding)}\n"
-        "To reduce and report it all the same: --treat-rounding-as failure",
+        f"To reduce and report it all the same: {command}",
     )
 
 

@@ -75,13 +75,15 @@ class GraphSearch:
         return None, reasons
 
     def first_afresh(self, reasons: list[str]) -> Attempt | None:
-        """Repeat the first few attempts in fresh interpreters: only the first compilation of a process may fail."""
-        with fresh_oracle(self.case) as oracle:
-            for attempt in self.tried[:_MOST_AFRESH]:
-                self.ui.progress(
-                    f"trying graph {attempt.graph.compile_id} in a fresh interpreter {attempt.how}".rstrip()
-                )
-                (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
+        """Repeat the first few attempts in fresh interpreters: only the first compilation of a process may fail.
+
+        An attempt that only allows graph breaks compiles the same graph, and is not repeated.
+        """
+        attempts = ([it for it in self.tried if it.recipe.fullgraph] or self.tried)[:_MOST_AFRESH]
+        with fresh_oracle(self.case, self.options.jobs) as oracle:
+            self.ui.progress(f"trying the first {len(attempts)} attempts again, each in a fresh interpreter")
+            verdicts = oracle.check([it.text for it in attempts], self.inputs, timeout=self.timeout)
+            for attempt, verdict in zip(attempts, verdicts, strict=True):
                 if self._accepts(verdict):
                     self.fresh = True
                     return attempt

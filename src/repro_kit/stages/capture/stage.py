@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, OBSERVATION
+from repro_kit.case.handles import CAPTURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import link_or_copy, read_text, write_atomic
@@ -47,28 +47,12 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         recording = of_another_run(case, options.timeout, ui, "the graphs of the observed run were not recorded")
     for problem in recording.problems:
         ui.warn(f"A record of the probe is damaged and left out: {problem}.")
-    limit = growth.limit_of(case, options)
-    if limit is not None:
-        grown = growth.search(case, options, ui, recording, limit)
-        if grown.attempt is not None:
-            case.update(signature=grown.search.signature)
-            _keep(case, grown.attempt, grown.search, recording.graphs, "dynamo", ui)
-            settle.by_program(case)
-            return
-        growth.refuse(case, ui, grown, recording.graphs)
-    searched = _searched(case, options, ui, observation, recording)
-    if searched.attempt is None and recording.lacks_values and not watched_recording.is_watched(case.path):
-        ui.progress("recording the graphs again, with large values")
-        recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
-        searched = _searched(case, options, ui, observation, recording)
-    if searched.attempt is None and not watched_recording.is_watched(case.path):
-        settle.by_runs(case, options.timeout, ui)
-        if _is_lost(case) and searched.search.kind is not Kind.VALIDATION:
-            ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
-            searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
-        if searched.attempt is None and _is_lost(case) and observation.failures:  # the script's own words for it
-            case.update(signature=observation.failures[case.file.failure_index].signature)
+    if _keeps_growth(case, options, ui, recording):
+        return
+    searched = _searched_in_all_ways(case, options, ui, observation, recording)
     if searched.attempt is None:
+        if _is_lost(case) and observation.failures:  # the script's own words for it
+            case.update(signature=observation.failures[case.file.failure_index].signature)
         _stay_with_script(case, ui, options, recording.graphs, searched)
         return
     _keep(case, searched.attempt, searched.search, recording.graphs, searched.border, ui)
@@ -78,6 +62,21 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
     if observation.eager is None and not observation.settled:
         ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
+
+
+def _keeps_growth(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraphs) -> bool:
+    """Whether the failure is about the growth of compile time, and a graph was kept that shows it."""
+    limit = growth.limit_of(case, options)
+    if limit is None:
+        return False
+    grown = growth.search(case, options, ui, recording, limit)
+    if grown.attempt is None:
+        growth.refuse(case, ui, grown, recording.graphs)
+        return False
+    case.update(signature=grown.search.signature)
+    _keep(case, grown.attempt, grown.search, recording.graphs, "dynamo", ui)
+    settle.by_program(case)
+    return True
 
 
 def _is_lost(case: Case) -> bool:
@@ -95,17 +94,37 @@ class _Searched:
     reasons: list[str]
 
 
+def _searched_in_all_ways(
+    case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
+) -> _Searched:
+    """Try the graphs of `recording`, then with large values, as a lost exception, and last in fresh interpreters."""
+    searched = _searched(case, options, ui, observation, recording)
+    is_watched = watched_recording.is_watched(case.path)
+    if searched.attempt is None and recording.lacks_values and not is_watched:
+        ui.progress("recording the graphs again, with large values")
+        recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
+        searched = _searched(case, options, ui, observation, recording)
+    if searched.attempt is None and not is_watched:
+        settle.by_runs(case, options.timeout, ui)
+        if _is_lost(case) and searched.search.kind is not Kind.VALIDATION:
+            ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
+            searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
+    if searched.attempt is None and not case.holds(ROUNDING) and not _is_healthy(case, observation):
+        return _afresh(case, searched)
+    return searched
+
+
 def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> _Searched:
-    """Try the graphs of `recording`: Dynamo's, then Inductor's, then Dynamo's first ones in fresh interpreters."""
+    """Try the graphs of `recording`: Dynamo's, then Inductor's."""
     wanted = Kind.VALIDATION if options.check == Kind.VALIDATION else Kind.ACCURACY
     kind = case.file.signature.kind if case.file.signature else wanted
     target, as_failure = case.file.signature, options.treat_rounding_as == by_rounding.AS_FAILURE
     if target is not None and as_failure:
         target = replace(target, rounding=True)
     search = GraphSearch(case, options, ui, target, kind, recording.inputs)
-    healthy = case.file.signature is None and observation.compared > 0
+    healthy = _is_healthy(case, observation)
     reasons: list[str] = []
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
@@ -125,9 +144,20 @@ def _searched(
         reasons += more
         if attempt is not None:
             return _Searched(search, attempt, "aot", reasons)
-    if search.tried and not needs_fresh(case):
-        return _Searched(search, search.first_afresh(reasons), "dynamo", reasons)
     return _Searched(search, None, "dynamo", reasons)
+
+
+def _is_healthy(case: Case, observation: Observation) -> bool:
+    """Whether nothing failed, and the compiled calls were compared with eager."""
+    return case.file.signature is None and observation.compared > 0
+
+
+def _afresh(case: Case, searched: _Searched) -> _Searched:
+    """`searched`, and Dynamo's first graphs in fresh interpreters where the queries were forks."""
+    if not searched.search.tried or needs_fresh(case):
+        return searched
+    attempt = searched.search.first_afresh(searched.reasons)
+    return replace(searched, attempt=attempt, border="dynamo")
 
 
 def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[float, float] | None]:

@@ -40,6 +40,7 @@ def main(descriptor: str) -> None:
 
 
 def _import_torch() -> None:
+    gc.disable()  # an import makes many objects and hardly any garbage
     # codecache must be imported before TMPDIR changes: its import fixes the directory of precompiled headers.
     for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
         importlib.import_module(name)
@@ -47,6 +48,7 @@ def _import_torch() -> None:
     vec_isa.pick()  # the shared cache has its test libraries from the second query on
     gc.collect()
     gc.freeze()  # makes the garbage collection after the query quick
+    gc.enable()
 
 
 def _answer(request: Query, pipe: int) -> None:

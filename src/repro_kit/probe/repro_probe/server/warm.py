@@ -33,6 +33,7 @@ def calls():
 
 def import_torch(scratch: str) -> int:
     """Import everything that children will need. Return torch's default number of threads."""
+    gc.disable()  # an import makes many objects and hardly any garbage
     import torch
 
     threads = torch.get_num_threads()
@@ -51,6 +52,7 @@ def import_torch(scratch: str) -> int:
     # The present objects are no garbage, and a collection in a child would copy all their pages.
     gc.collect()
     gc.freeze()
+    gc.enable()
     return threads
 
 
