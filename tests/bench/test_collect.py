@@ -85,7 +85,7 @@ def test_a_stopped_case_is_marked_in_the_table():
 
 def test_an_example_has_its_options():
     (script,) = chosen(["hang"], [])
-    assert script.options == ("--timeout", "45", "--deadline", "60")
+    assert script.options == ("--timeout", "45", "--deadline", "20")
 
 
 def test_an_unknown_name_is_refused():
