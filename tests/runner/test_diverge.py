@@ -10,7 +10,7 @@ pytestmark = pytest.mark.torch
 #: Takes the wrong operator wherever it meets tanh or max.
 WRONG = """
 def mine(gm, example_inputs):
-    wrong = {torch.tanh: torch.sin, torch.max: torch.min}
+    wrong = {torch.tanh: torch.sin, torch.tanh_: torch.sin_, torch.max: torch.min}
     for node in gm.graph.nodes:
         node.target = wrong.get(node.target, node.target)
     gm.recompile()
@@ -27,6 +27,10 @@ def mine(gm, example_inputs):
         ("a = x * 2\nb = torch.max(a, 1)\nc = b[0]\nd = b[1]\nreturn (c, d)", ("b",)),
         ("a = x * 2\nb = a.shape[0]\nc = torch.tanh(a) * b\nreturn (c,)", ("c",)),
         ("a = torch.empty_like(x)\na[:] = x\na.mul_(2)\nb = torch.tanh(a)\nreturn (b,)", ("b",)),
+        # A value counts as it was before another statement writes to it.
+        ("a = x * 2\nb = torch.tanh_(a)\nc = b + 1\nreturn (c,)", ("b",)),
+        ("a = torch.tanh(x)\nb = a.mul_(2)\nreturn (b,)", ("a",)),
+        ("a = x * 2\nb = a[0]\nc = torch.tanh_(b)\nreturn (a,)", ("c",)),
         ("a = x * 2\nreturn (a,)", ()),
     ],
 )

@@ -6,7 +6,8 @@ The result is only a hint: with other inputs and outputs the compiler fuses diff
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from repro_probe.query.first_wrong import first_wrong
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
+_NOTE = "__repro_note__"  # the name that instrumented code calls
 _OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
@@ -29,9 +31,10 @@ def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> 
     """
     read_by = reads(text)
     sizes = _sizes(_returning(program, text, list(read_by)), list(read_by))
+    writers = _writers(program, text)
 
     def wrong_among(names: Sequence[str]) -> set[str]:
-        return _differing(_returning(program, text, names), names, exactly=exactly)
+        return _differing(_returning(program, text, names, writers), names, exactly=exactly)
 
     return first_wrong(list(sizes), read_by, sizes, wrong_among)
 
@@ -79,12 +82,59 @@ def defined(function: ast.FunctionDef, program: LoadedProgram) -> dict[str, Any]
     return namespace
 
 
-def _returning(program: LoadedProgram, text: str, names: Sequence[str]) -> LoadedProgram:
-    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance."""
+def _returning(
+    program: LoadedProgram, text: str, names: Sequence[str], writers: Mapping[str, int] = MappingProxyType({})
+) -> LoadedProgram:
+    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance.
+
+    `writers`: the number of the statement before which a value is copied, since the statement writes to the value.
+    """
     function = graph_of(text)
-    function.body[-1:] = ast.parse(f"return ({''.join(name + ', ' for name in names)})").body
+    copied = {name: f"{name}_before_{writers[name]}" for name in names if name in writers}
+    body = []
+    for number, statement in enumerate(function.body[:-1]):
+        body += [
+            ast.parse(f"{copy} = {name}.clone()").body[0] for name, copy in copied.items() if writers[name] == number
+        ]
+        body.append(statement)
+    returned = "".join(f"{copied.get(name, name)}, " for name in names)
+    function.body = [*body, *ast.parse(f"return ({returned})").body]
     recipe: RecipeData = {**program.recipe, "backward": "none", "rtol": None, "atol": None}
     return LoadedProgram(defined(function, program), recipe)
+
+
+def _writers(program: LoadedProgram, text: str) -> dict[str, int]:
+    """Return the number of the first statement that writes in eager to a value of an earlier one, and has a name too.
+
+    Statements without a name, such as ``a[:] = x``, are taken for parts of the making of the value.
+    """
+    function = graph_of(text)
+    writers: dict[str, int] = {}
+    seen: dict[str, tuple[torch.Tensor, int]] = {}
+
+    def note(number: int, name: str, value: Any) -> None:
+        for earlier, (tensor, version) in seen.items():
+            if tensor._version != version:
+                seen[earlier] = (tensor, tensor._version)
+                if name:
+                    writers.setdefault(earlier, number)
+        if is_plain(value) and not value.is_inference():
+            seen[name] = (value, value._version)
+
+    body = []
+    for number, statement in enumerate(function.body[:-1]):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        name = target.id if isinstance(target, ast.Name) else ""
+        body += [statement, ast.parse(f"{_NOTE}({number}, {name!r}, {name or None})").body[0]]
+    function.body = [*body, function.body[-1]]
+    namespace = defined(function, program)
+    namespace[_NOTE] = note
+    seed(program.recipe)
+    for arguments in program.calls():
+        seen.clear()
+        with program.forward_region():
+            namespace["graph"](*arguments)
+    return writers
 
 
 def _sizes(program: LoadedProgram, names: Sequence[str]) -> dict[str, int]:
