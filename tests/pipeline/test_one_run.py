@@ -1,4 +1,4 @@
-"""Each further start of the user's command has its reason. (One is enough where a graph fails alone: examples.)"""
+"""Each further start of the user's command has its reason. test_examples.py shows where one start is enough."""
 
 from __future__ import annotations
 

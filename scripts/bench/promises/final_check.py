@@ -153,7 +153,8 @@ def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
 def measure(size: str, scratch: Path) -> list[Row]:
     """One row a promise."""
     scripts = [(unclean, PLAIN) for unclean in (UNCLEAN if size == "full" else UNCLEAN[::3])]
-    scripts += [(unclean, COMPILED) for unclean in (UNCLEAN if size == "full" else ())]
+    if size == "full":
+        scripts += [(unclean, COMPILED) for unclean in UNCLEAN]
     return [
         *_unclean(scripts, scratch),
         _flaky(PLAIN, 4, 1 / 2, scratch / "plain") if size == "small" else _flaky(PLAIN, 200, 0.9, scratch / "plain"),

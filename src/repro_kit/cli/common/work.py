@@ -163,7 +163,10 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     users_logs.check()
     subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
     for word in _own_options(ctx, words[1:]) if form != "command" else ():
-        ui.note(f"{word} stands after {words[0]}, so it is an argument of {words[0]}; repro-kit's options go before.")
+        ui.note(
+            f"{word} stands after {words[0]}, so it is an argument of {words[0]}. "
+            f"Options of repro-kit go before {words[0]}."
+        )
     output, failure = options.bundle.output, options.observe.failure
     path = case_path(subject, output, failure)
     case, resumed = ctx.with_resource(open_case(path, subject, failure, fresh=values["fresh"]))

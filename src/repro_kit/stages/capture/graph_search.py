@@ -81,7 +81,7 @@ class GraphSearch:
         """
         attempts = ([it for it in self.tried if it.recipe.fullgraph] or self.tried)[:_MOST_AFRESH]
         with fresh_oracle(self.case, self.options.jobs) as oracle:
-            self.ui.progress(f"trying the first {len(attempts)} attempts again, each in a fresh interpreter")
+            self.ui.progress("trying the graphs again, each in a fresh interpreter")
             verdicts = oracle.check([it.text for it in attempts], self.inputs, timeout=self.timeout)
             for attempt, verdict in zip(attempts, verdicts, strict=True):
                 if self._accepts(verdict):

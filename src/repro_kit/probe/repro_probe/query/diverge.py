@@ -118,6 +118,7 @@ def _writers(program: LoadedProgram, text: str) -> dict[str, int]:
                 seen[earlier] = (tensor, tensor._version)
                 if name:
                     writers.setdefault(earlier, number)
+        seen.pop(name, None)
         if is_plain(value) and not value.is_inference():
             seen[name] = (value, value._version)
 
