@@ -199,6 +199,16 @@ def test_a_deadline_returns_the_best_so_far():
     assert result.queries > 3
 
 
+@pytest.mark.parametrize("deadline", [1, 8])
+def test_a_deadline_that_the_first_runs_use_up_still_leaves_time_to_drop_stored_values(deadline: int):
+    oracle = Synthetic(["bug0"])
+    program = planted([3])
+    assert program.stored
+    result = minify(program, oracle, deadline=deadline, clock=lambda: 3.0 * oracle.count)
+    assert result.stopped == "deadline"
+    assert not result.program.stored
+
+
 def test_an_original_that_does_not_fail_is_refused():
     with pytest.raises(CannotReduce, match="did not fail as expected in 3 runs"):
         minify(planted([3]), Synthetic(["absent"]))

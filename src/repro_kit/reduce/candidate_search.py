@@ -142,6 +142,10 @@ class CandidateSearch(ABC, Generic[B, P]):
         """Report the end of the search, and why."""
         self.on_event(Event("end", self.name, self.measure[0], self.queries, stopped=stopped))
 
+    def allow_more(self, share: float) -> None:
+        """Let the search go on from now for `share` of its deadline."""
+        self.share = share + (self._elapsed() / self.limits.deadline if self.limits.deadline else 0.0)
+
     def first(self, proposals: Iterable[object], *, fake: bool = False, equivalent: bool = False) -> int | None:
         """Judge proposals (edits on top of the best program) in order, and accept the first that fails alike.
 
@@ -223,18 +227,20 @@ class CandidateSearch(ABC, Generic[B, P]):
         telling = min(answers, key=lambda answer: (_TELLING.index(answer.outcome), not answer.equivalent))
         return replace(telling, seconds=sum(answer.seconds for answer in answers))
 
+    def _elapsed(self) -> float:
+        return self.limits.clock() - self._start
+
     def _check_limits(self, *, live: bool) -> None:
         if self.limits.budget is not None and self.queries >= self.limits.budget:
             raise Stopped("budget")
         deadline = self.limits.deadline
-        if live and deadline is not None and self.limits.clock() - self._start >= self.share * deadline:
+        if live and deadline is not None and self._elapsed() >= self.share * deadline:
             raise Stopped("deadline")
 
     def _accept(self, winner: Candidate[P]) -> None:
         self._take(winner)
         self.program, self.measure = winner.program, winner.measure
-        seconds = self.limits.clock() - self._start
-        self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, seconds))
+        self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, self._elapsed()))
         self._tell("accepted")
 
     def _tell(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:

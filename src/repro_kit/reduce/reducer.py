@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
@@ -19,7 +20,8 @@ from repro_kit.reduce.passes.plain import plain
 from repro_kit.reduce.result import CannotReduce, Result, count_failed, is_slow, measure_original, result_of
 from repro_kit.reduce.search_state import Search
 
-_STRUCTURE = 0.75  # share of the deadline for the structure; the rest makes the best program self-contained
+_STRUCTURE = 0.75  # share of the deadline for the structure
+_FINISH = 1 - _STRUCTURE  # share for making the best program self-contained, however late the structure ended
 
 #: The passes in order. Each list is repeated until it makes no progress, then all lists are.
 CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, bodies.levels, cut.cut_end, cut.cut_start, cut.ends)
@@ -71,8 +73,8 @@ def minify(
     `hints`: operators, kernels or values that the failure names. `before`: answers that the oracle gave for `program`
     already; they count among its first runs. `journal`: with the journal of a killed search, no finished query is made
     again, and the result is the same. `budget` (queries) and `deadline` (seconds of `clock`) end the search early; the
-    best program so far is the result. Raises CannotReduce when no first run of `program` fails alike, or when a program
-    without compute fails alike too.
+    best program so far is the result. After a deadline, stored values are still dropped from it. Raises CannotReduce
+    when no first run of `program` fails alike, or when a program without compute fails alike too.
     """
     search = Search(
         Base(program),
@@ -81,6 +83,7 @@ def minify(
         SearchLimits(budget, deadline, clock),
         on_event,
     )
+    search.share = _STRUCTURE
     start = clock()
     original: list[Answer] = list(before)
     stopped: Stop = "fixpoint"
@@ -96,6 +99,8 @@ def minify(
             pass
     except Stopped as stop:
         stopped = stop.reason
+        if stopped == "deadline" and search.share == _STRUCTURE:
+            _finish(search)
     search.end(stopped)
     return result_of(search, original, size(program), clock() - start, stopped, neighbours)
 
@@ -127,21 +132,24 @@ def _trivial(search: Search) -> Program | None:
 
 
 def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
-    search.share = _STRUCTURE
-    try:
-        if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
-            _run(search, input_values.generate)  # a repro.py with stored values is not self-contained
-            _run(search, plain)
-        _run(search, recipe_settings.narrow)
-        _run(search, statements.tidy)
-        search.begin("guess")
-        guess(search, hints)
-        _to_the_end(search)
-    except Stopped as stop:
-        if stop.reason == "deadline":
-            search.share = 1.0
-            _fixpoint(search, FINISH)
-        raise
+    if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
+        _run(search, input_values.generate)  # a repro.py with stored values is not self-contained
+        _run(search, plain)
+    _run(search, recipe_settings.narrow)
+    _run(search, statements.tidy)
+    search.begin("guess")
+    guess(search, hints)
+    _to_the_end(search)
+
+
+def _finish(search: Search) -> None:
+    """Make the best program self-contained and plain, in the share of the deadline that is kept for that."""
+    search.allow_more(_FINISH)
+    with suppress(Stopped):
+        if not search.metadata:  # the first runs used the deadline up
+            search.learn(search.oracle.record(search.base.program))
+        _run(search, input_values.generate)
+        _fixpoint(search, FINISH)
 
 
 def _to_the_end(search: Search) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.case.stage_results import Environment, Observation, Reduction, TwinFound
+from repro_kit.case.stage_results import Capture, Environment, Observation, Reduction, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature
@@ -83,6 +83,16 @@ def test_what_is_about_it_is_told() -> None:
 def test_an_ablation_of_something_else_is_left_out(ablation: Ablation, why: str) -> None:
     (sentence,) = dropped(candidate_of(ablation))
     assert why in sentence
+
+
+def test_the_failure_of_the_captured_graph_is_the_failure_of_the_script_in_another_form() -> None:
+    of_graph = replace(WRONG, magnitude=0.5)
+    judged = ablation_of(failure=of_graph.summary())
+    of_script = candidate_of(judged, "script")
+    known = replace(known_of(of_script), capture=Capture("program", signature=of_graph))
+    found = check_claims(of_script, known, check_of(), lambda backend: False)
+    (sentence,) = found.dropped
+    assert "ran on a graph of the script" in sentence
 
 
 def test_a_reduced_program_that_fails_with_the_backend_before_contradicts_the_layer() -> None:

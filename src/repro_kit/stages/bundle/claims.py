@@ -75,7 +75,9 @@ def check_claims(form: ReproForm, results: CaseResults, check: Check, fails_with
 
 def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Ablation) -> Iterator[str]:
     """Why the ablation does not apply to `repro.py`; nothing if it does."""
-    own_failures = {form.facts.signature.summary(), results.facts.signature.summary()}
+    captured = results.capture.signature if results.capture else None
+    own = (form.facts.signature, results.facts.signature, captured)
+    own_failures = {signature.summary() for signature in own if signature}
     if ablation.failure and ablation.failure not in own_failures:
         yield f"the ablation is about another failure ({ablation.failure})"
     torch = form.facts.environment.torch
