@@ -77,6 +77,14 @@ def test_what_an_earlier_run_compiled_is_told_from_the_compiler_of_today(passes:
     assert told([*cells, contrast(causes.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
 
 
+def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
+    cells = [*ladder("aot_eager"), contrast(causes.NOT_SPLIT_FOR_DDP, passes=True)]
+    found = diagnose(cells, Recipe())
+    assert found.layer is Layer.AOT and found.sentence.endswith("does not split graphs for DDP (optimize_ddp=False).")
+    split_or_not = [*ladder("aot_eager"), contrast(causes.NOT_SPLIT_FOR_DDP, passes=False)]
+    assert "DDP" not in diagnose(split_or_not, Recipe()).sentence
+
+
 @pytest.mark.parametrize(
     ("cells", "cause"),
     [

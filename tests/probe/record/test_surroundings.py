@@ -95,3 +95,63 @@ def test_with_blocks_and_switches_are_recorded(tmp_path: Path) -> None:
         ("contextlib.ExitStack()", {"contextlib": here}),
         ("Scaled(2 * 2)", {"Scaled": modes}),
     ]
+
+UNDER_DDP = """
+import sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+graphs = []
+def counting(graph, example_inputs):
+    graphs.append(graph)
+    return graph
+
+store = dist.HashStore()
+dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+model = torch.nn.Sequential(*[torch.nn.Linear(300, 300) for _ in range(6)])
+torch.compile(DistributedDataParallel(model, bucket_cap_mb=1), backend=counting)(torch.ones(2, 300))
+dist.destroy_process_group()
+print(len(graphs))
+"""
+
+#: The statement that was recorded stands for the process group and for DistributedDataParallel.
+WITHOUT_DDP = """
+import torch
+
+graphs = []
+def counting(graph, example_inputs):
+    graphs.append(graph)
+    return graph
+
+{switch}
+model = torch.nn.Sequential(*[torch.nn.Linear(300, 300) for _ in range(6)])
+torch.compile(model, backend=counting)(torch.ones(2, 300))
+print(len(graphs))
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_program_of_a_model_under_ddp_is_split_as_the_model_is(tmp_path: Path) -> None:
+    def graphs_of(script: str, findings: Path) -> int:
+        (tmp_path / "script.py").write_text(script)
+        ran = launch(
+            [sys.executable, str(tmp_path / "script.py")],
+            cwd=tmp_path,
+            env=probe_environment(os.environ, "capture", findings, 120),
+            timeout=120,
+            stdout=tmp_path / "out.txt",
+            stderr=tmp_path / "err.txt",
+        )
+        assert ran.ok, (tmp_path / "err.txt").read_text()
+        return int((tmp_path / "out.txt").read_text())
+
+    split = graphs_of(UNDER_DDP, tmp_path / "under")
+    assert split > 1
+    (recorded,) = read_recorded(tmp_path / "under")
+    (graph,) = recorded.graphs
+    (switch,) = graph.recipe["switches"]
+    assert "DistributedDataParallel" in switch and str(2**20) in switch
+    assert graphs_of(WITHOUT_DDP.format(switch=switch), tmp_path / "alone") == split
+    assert graphs_of(WITHOUT_DDP.format(switch=""), tmp_path / "plain") == 1

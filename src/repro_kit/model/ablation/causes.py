@@ -25,6 +25,7 @@ AFRESH = "afresh"
 OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
 SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their arguments is compared with their schemas
 NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
+NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
@@ -113,6 +114,9 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
     diagnosis = _in_layer(plain, layer, contrasts, failure)
+    if _passes(contrasts, NOT_SPLIT_FOR_DDP):
+        evidence = ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
+        diagnosis = replace(diagnosis, sentence=diagnosis.sentence.rstrip(".") + evidence)
     if lying:
         note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
         return replace(diagnosis, sentence=diagnosis.sentence + note)

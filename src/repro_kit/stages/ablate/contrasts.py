@@ -142,12 +142,14 @@ _SCHEMAS = Contrast(
 
 
 _NO_ARTIFACTS = Contrast(causes.NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
+_NOT_SPLIT = Contrast(causes.NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
 
 
-def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts: bool) -> list[CellPlan]:
+def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts: bool, ddp: bool) -> list[CellPlan]:
     """The contrasts for the layer that `cells` name.
 
     `custom`: the subject may use operators that are not torch's. `artifacts`: it loads what an earlier run compiled.
+    `ddp`: its graphs may be split as under DistributedDataParallel.
     """
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
@@ -159,6 +161,7 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts:
         return []
     more = [_CHECKED, _SCHEMAS] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
     more += [_NO_ARTIFACTS] if artifacts else []
+    more += [_NOT_SPLIT] if ddp else []
     return [contrast.plan(failing.recipe, failing.changed) for contrast in [*_of(layer, kind, failing.recipe), *more]]
 
 

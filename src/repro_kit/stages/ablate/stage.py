@@ -112,8 +112,15 @@ def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
-    custom, artifacts = work.cells.uses_custom_operators(), work.cells.loads_artifacts()
-    cells += work.cells.run(contrasts(cells, work.recipe, custom=custom, artifacts=artifacts))
+    cells += work.cells.run(
+        contrasts(
+            cells,
+            work.recipe,
+            custom=work.cells.uses_custom_operators(),
+            artifacts=work.cells.loads_artifacts(),
+            ddp=work.cells.is_under_ddp(),
+        )
+    )
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
     return Judged(work, cells, tally, diagnose(cells, work.recipe))

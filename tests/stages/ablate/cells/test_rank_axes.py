@@ -22,5 +22,5 @@ def test_they_apply_where_the_script_mentions_what_they_change(tmp_path: Path) -
     case.store(OBSERVATION, ONE)
     assert rank_axes(case, [TRAINS]) == ()
     case.store(OBSERVATION, replace(ONE, ranks=("rank 0: …", "rank 1: …")))
-    assert [axis.name for axis in rank_axes(case, [TRAINS])] == ["dynamo.optimize_ddp", "dynamo.compiled_autograd"]
+    assert [axis.name for axis in rank_axes(case, [TRAINS])] == ["dynamo.compiled_autograd"]
     assert rank_axes(case, ["torch.compile(model)(x)"]) == ()

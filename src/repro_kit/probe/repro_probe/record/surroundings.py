@@ -204,6 +204,10 @@ def switches() -> list[str]:
     return statements
 
 
+#: While a model in this class runs, Dynamo splits graphs by the model's buckets of gradients (`CatchErrorsWrapper` in
+#: torch/_dynamo/convert_frame.py). It asks for the size of the buckets alone: no process group and no model is needed.
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+
 #: For each switch: the expression that reads it, its default, and the statement that sets it.
 _SWITCHES = (
     (
@@ -228,4 +232,9 @@ _SWITCHES = (
     ("torch.backends.cudnn.benchmark", False, "torch.backends.cudnn.benchmark = {}"),
     ("torch.backends.cudnn.deterministic", False, "torch.backends.cudnn.deterministic = {}"),
     ("torch.backends.cudnn.allow_tf32", True, "torch.backends.cudnn.allow_tf32 = {}"),
+    (
+        f"getattr({_DDP}._get_active_ddp_module(), 'bucket_bytes_cap', None)",
+        None,
+        f'{_DDP}._active_ddp_module = type("DDP", (), {{{{"bucket_bytes_cap": {{}}}}}})',
+    ),
 )

@@ -22,6 +22,7 @@ from repro_kit.ui import Ui
 
 STOPPED = "not run: the layer was known"
 
+_DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
 _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 
 Until = Callable[[Sequence[Cell]], bool]
@@ -65,6 +66,10 @@ class Cells(ABC):
     def loads_artifacts(self) -> bool:
         """Whether the text of the subject loads what an earlier run compiled (torch's Mega-cache)."""
         return any("load_cache_artifacts" in text for text in self.texts())
+
+    def is_under_ddp(self) -> bool:
+        """Whether the text of the subject mentions DistributedDataParallel, for which Dynamo splits graphs."""
+        return any(_DDP.search(text) for text in self.texts())
 
     @abstractmethod
     def texts(self) -> list[str]:
