@@ -21,7 +21,7 @@ class Model(torch.nn.Module):
         self.fails = fails
 
     def forward(self, x):
-        if self.fails and torch.compiler.is_exporting():
+        if self.fails and isinstance(x, torch._subclasses.FakeTensor):  # not seen by Dynamo
             raise RuntimeError("cannot be exported")
         return torch.relu(self.linear(x))
 
@@ -69,8 +69,8 @@ def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
     assert traced.backend.name == "export"
     assert "torch.relu" in traced.code
     tensors = [record for record in traced.inputs if record.kind == "tensor"]
-    assert [record.parameter for record in tensors] == [True, True, False]
-    assert tensors[-1].symbols[0] != "3"
+    (x,) = (record for record in tensors if not record.parameter)  # the order of the inputs differs among versions
+    assert len(tensors) == 3 and x.symbols[0] != "3"
 
 
 @pytest.mark.torch

@@ -96,6 +96,7 @@ def test_with_blocks_and_switches_are_recorded(tmp_path: Path) -> None:
         ("Scaled(2 * 2)", {"Scaled": modes}),
     ]
 
+
 UNDER_DDP = """
 import sys
 import torch
