@@ -102,7 +102,7 @@ def try_tests(environment: Environment, directory: Path) -> str:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])
     done = _run([*command, "--basetemp", str(directory / "tests")], {"PYTHONPATH": path})
     last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failed = [line.rpartition("/")[2] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode != 0:
         return f"✗ {_short('; '.join([*failed, last]))}"
     skipped = [line.rpartition(": ")[2] for line in done.stdout.splitlines() if line.startswith("SKIPPED")]

@@ -31,6 +31,8 @@ operators(sys.argv[1])
 
 @pytest.mark.parametrize("entry", ["export", "export-strict", "export-draft", "export-decomposed"])
 def test_a_script_exports_in_another_way(entry: str, tmp_path: Path) -> None:
+    if entry == "export-draft" and not hasattr(pytest.importorskip("torch.export"), "draft_export"):
+        pytest.skip("this torch has no torch.export.draft_export")
     done = _run(SCRIPT, tmp_path, entry)
     decomposed = entry == "export-decomposed"
     assert ("aten.silu.default" in done.stdout) is not decomposed
