@@ -97,37 +97,41 @@ def test_with_blocks_and_switches_are_recorded(tmp_path: Path) -> None:
     ]
 
 
-UNDER_DDP = """
-import sys
+COUNTED = """
 import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 graphs = []
 def counting(graph, example_inputs):
     graphs.append(graph)
     return graph
 
-store = dist.HashStore()
-dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-model = torch.nn.Sequential(*[torch.nn.Linear(300, 300) for _ in range(6)])
-torch.compile(DistributedDataParallel(model, bucket_cap_mb=1), backend=counting)(torch.ones(2, 300))
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(300, 300) for _ in range(6))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+UNDER_DDP = f"""
+{COUNTED}
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+torch.compile(DistributedDataParallel(Model(), bucket_cap_mb=1), backend=counting)(torch.ones(2, 300))
 dist.destroy_process_group()
 print(len(graphs))
 """
 
 #: The statement that was recorded stands for the process group and for DistributedDataParallel.
-WITHOUT_DDP = """
-import torch
-
-graphs = []
-def counting(graph, example_inputs):
-    graphs.append(graph)
-    return graph
-
-{switch}
-model = torch.nn.Sequential(*[torch.nn.Linear(300, 300) for _ in range(6)])
-torch.compile(model, backend=counting)(torch.ones(2, 300))
+WITHOUT_DDP = f"""
+{COUNTED}
+{{switch}}
+torch.compile(Model(), backend=counting)(torch.ones(2, 300))
 print(len(graphs))
 """
 
