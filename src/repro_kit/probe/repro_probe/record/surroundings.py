@@ -235,6 +235,6 @@ _SWITCHES = (
     (
         f"getattr({_DDP}._get_active_ddp_module(), 'bucket_bytes_cap', None)",
         None,
-        f'{_DDP}._active_ddp_module = type("DDP", (), {{{{"bucket_bytes_cap": {{}}}}}})',
+        f'{_DDP}._active_ddp_module = type("SplitGraphsAsDDP", (), {{{{"bucket_bytes_cap": {{}}}}}})',
     ),
 )
