@@ -314,5 +314,26 @@ def test_ranks_that_diverge(tmp_path):
     assert ("graph", "0/0") not in found
 
 
+def test_compiled_collectives_in_another_order(tmp_path):
+    text = (FIXTURES / "four_sizes_static.log").read_text()
+    for rank, names in enumerate(
+        (["all_reduce_", "all_gather_into_tensor"], ["all_gather_into_tensor", "all_reduce_"])
+    ):
+        payload = json.dumps([f"torch.ops._c10d_functional.{name}.default" for name in names]).encode()
+        head = {
+            "artifact": {"name": "inductor_collective_schedule", "encoding": "json"},
+            "frame_id": 0,
+            "frame_compile_id": 0,
+            "attempt": 0,
+            "has_payload": hashlib.md5(payload, usedforsecurity=False).hexdigest(),
+        }
+        record = f"V1120 17:29:59.000000 4244 torch/_inductor/debug.py:764] {json.dumps(head)}"
+        log = f"{text.rstrip()}\n{record}\n\t{payload.decode()}\n"
+        (tmp_path / f"rank_{rank}.log").write_text(log.replace('"frame_id"', f'"rank": {rank}, "frame_id"'))
+    (one,) = gather(tmp_path).ranks.divergences
+    assert (one.what, one.compile_id) == ("collectives", "0/0")
+    assert one.groups == (("all_reduce, all_gather_into_tensor", (0,)), ("all_gather_into_tensor, all_reduce", (1,)))
+
+
 def test_one_rank_diverges_from_none():
     assert gather(FIXTURES / "four_sizes_static.log").ranks.divergences == ()

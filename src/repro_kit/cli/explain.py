@@ -83,7 +83,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     r"""Explain what torch compiled, why the graph broke, recompiled or specialized, and what to do about it.
 
     SUBJECT is a script (which is run first, unchanged), a TORCH_TRACE log or directory of logs, the text of
-    TORCH_LOGS, or a case.
+    TORCH_LOGS, or a case. The directory may also hold the flight recorder's dumps of a distributed job.
 
     \b
     repro-kit explain train.py --epochs 1

@@ -9,6 +9,7 @@ from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
 from repro_kit.explain.sections.breaks_section import cost, title
+from repro_kit.explain.sections.ranks_section import collective_sentences
 from repro_kit.explain.sections.recompiles_section import times, wanted
 from repro_kit.explain.sections.specializations_section import WORDS, named
 from repro_kit.trace.insights.overview import OverviewState
@@ -153,6 +154,8 @@ def _specialized(context: Context) -> Iterator[Sentence]:
 
 
 def _divergent(context: Context) -> Iterator[Sentence]:
+    for sentence in collective_sentences(context):
+        yield Sentence("!", sentence, "ranks")
     ranks = context.insights.ranks
     if ranks.divergences:
         first = ranks.divergences[0]

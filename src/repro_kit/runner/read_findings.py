@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.model.measure.timing import CompiledCall
+from repro_kit.model.ranks import RankState
 from repro_kit.probe.repro_probe.protocol.findings import (
     APPLIED,
     COMPILED,
@@ -20,7 +21,6 @@ from repro_kit.probe.repro_probe.protocol.findings import (
     RANK,
     STACK,
     THREAD_EXCEPTION,
-    Doing,
     finding,
 )
 from repro_kit.probe.repro_probe.protocol.queries import Application
@@ -37,56 +37,6 @@ class TorchProcess:
     torch: str
     time: float  # seconds since the epoch
     rank: str | None = None
-
-
-@dataclass(frozen=True)
-class Collective:
-    """One collective that a rank began (`CollectiveData` of the probe's protocol)."""
-
-    name: str
-    group: str
-    number: int
-    sizes: tuple[tuple[int, ...], ...] = ()
-    dtypes: tuple[str, ...] = ()
-    line: str = ""
-    began: float = 0.0
-    done: bool = True
-
-
-@dataclass(frozen=True)
-class CompileTime:
-    """A time in which a rank was compiling, in seconds since the epoch."""
-
-    began: float
-    ended: float
-
-
-@dataclass(frozen=True)
-class RankState:
-    """What a rank did last (`RankStateData` of the probe's protocol); `pid` is its process."""
-
-    rank: int
-    size: int
-    time: float
-    doing: Doing
-    line: str = ""
-    collectives: tuple[Collective, ...] = ()
-    compiles: tuple[CompileTime, ...] = ()
-    pid: int = 0
-
-    @property
-    def last(self) -> Collective | None:
-        """The last collective that the rank began."""
-        return self.collectives[-1] if self.collectives else None
-
-    def compiled_between(self, start: float, end: float) -> float:
-        """The seconds between two times in which the rank was compiling."""
-        return sum(max(0.0, min(end, span.ended) - max(start, span.began)) for span in self.compiles)
-
-    @property
-    def waits(self) -> Collective | None:
-        """The collective that the rank waits in."""
-        return self.last if self.doing == "collective" else None
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@ from pathlib import Path
 
 from repro_kit.model.failure.failure import ExceptionLink, Kind
 from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.ranks import RankState
 from repro_kit.runner.launch import Run
-from repro_kit.runner.read_findings import Findings, RankState, UncaughtException
+from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure

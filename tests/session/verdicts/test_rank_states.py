@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from repro_kit.model.failure.failure import ExceptionLink
-from repro_kit.runner.read_findings import Collective, CompileTime, Findings, RankState, UncaughtException
+from repro_kit.model.ranks import Collective, CompileTime, RankState, differing_collectives
+from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.deadlocks import deadlock
 from repro_kit.session.verdicts.rank_states import (
     cause_sentences,
-    differing_collectives,
     late_ranks,
     rank_lines,
 )

@@ -25,6 +25,7 @@ from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import users_logs
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.strangers.trust import agree
+from repro_kit.trace.flight_recorder import is_dump
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.ui import Ui
 
@@ -61,7 +62,11 @@ def source_of_case(case: Case, options: ObserveOptions, ui: Ui, *, as_it_is: boo
 def insights_of(source: TraceSource) -> Insights:
     """The insights of the trace. Raises ReproKitError if the trace is empty."""
     insights = gather(source.trace)
-    if not insights.events:
+    if not insights.events and not insights.collectives.ranks:
+        if is_dump(source.trace):
+            raise UsageError(
+                f"{source.trace} is the flight recorder's dump of one rank; give the directory with those of all ranks."
+            )
         raise UsageError(
             f"{source.trace} holds no records of torch; give a TORCH_TRACE log or directory, or the text of TORCH_LOGS."
         )

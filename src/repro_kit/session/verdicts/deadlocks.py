@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from repro_kit.runner.read_findings import Collective, Findings, RankState
+from repro_kit.model.ranks import Collective, RankState
+from repro_kit.runner.read_findings import Findings
 
 STUCK = 20.0  # seconds in one collective, in a run that may go on
 STUCK_AT_END = 3.0  # the same, in a run that has used up its time, or that is repeated many times
 _CERTAIN = 4  # so many times sooner it is sure, where two ranks are in calls that can never meet
-#: Collectives in which every rank gives a tensor of one size. In the others the sizes may differ.
-_ONE_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "_allgather_base", "all_gather_into_tensor")
 
 
 def latest(findings: Findings) -> tuple[RankState, ...]:
@@ -35,29 +34,12 @@ def deadlock(states: Sequence[RankState], alive: Collection[int], stuck: float =
     began = max(wait.began for wait in waits)  # from then on all of them waited: an older state shows nothing
     if any(state.time - began < stuck / (_CERTAIN if _never_meet(waits) else 1) for state, _ in living):
         return ""
-    return "; ".join(f"rank {state.rank} waits in {named(wait)}" for state, wait in living if wait is not None)
+    return "; ".join(f"rank {state.rank} waits in {wait.named()}" for state, wait in living if wait is not None)
 
 
 def _call(collective: Collective) -> tuple[object, ...]:
-    return (collective.group, collective.number, kind_of(collective))
+    return (collective.group, collective.number, collective.kind)
 
 
 def _never_meet(waits: Sequence[Collective]) -> bool:
     return len(set(map(_call, waits))) > len({(wait.group, wait.number) for wait in waits})
-
-
-def named(collective: Collective, sizes: str = "") -> str:
-    """The collective with the user's line."""
-    place = f" at {short(collective.line)}" if collective.line else ""
-    return f"{collective.name}{sizes}{place}"
-
-
-def short(line: str) -> str:
-    """A place, ``FILE:LINE``, without the directory."""
-    return line.replace("\\", "/").rpartition("/")[2]
-
-
-def kind_of(collective: Collective) -> tuple[object, ...]:
-    """What must be alike in the calls of all ranks."""
-    same = collective.name in _ONE_SIZE
-    return (collective.name, collective.sizes, collective.dtypes) if same else (collective.name,)

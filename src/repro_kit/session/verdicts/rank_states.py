@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from repro_kit.model.failure.failure_nature import is_of_a_peer
-from repro_kit.runner.read_findings import Collective, Findings, RankState, UncaughtException
-from repro_kit.session.verdicts.deadlocks import kind_of, latest, named, short
+from repro_kit.model.ranks import Collective, RankState, differing_collectives, in_order, short
+from repro_kit.runner.read_findings import Findings, UncaughtException
+from repro_kit.session.verdicts.deadlocks import latest
 from repro_kit.session.verdicts.observed_failures import aborted_at_exit, failure_of
 
 _LATE = 2.0  # seconds that a rank is late; less is usual
@@ -37,12 +38,12 @@ def _end(state: RankState, uncaught: UncaughtException | None, findings: Finding
 def _where(state: RankState) -> str:
     place = f" at {short(state.line)}" if state.line else ""
     if state.waits is not None:
-        return f"waited in {named(state.waits)}"
+        return f"waited in {state.waits.named()}"
     return f"was compiling{place}" if state.doing == "compiling" else f"was in Python{place}"
 
 
 def _last(state: RankState) -> str:
-    return f"last collective {named(state.last)}" if state.last is not None else "no collective"
+    return f"last collective {state.last.named()}" if state.last is not None else "no collective"
 
 
 def _counted(number: int) -> str:
@@ -87,23 +88,6 @@ def _first_failure(findings: Findings, states: Sequence[RankState]) -> str:
     )
 
 
-def differing_collectives(states: Sequence[RankState]) -> str:
-    """The first collective of a group that is not the same on all its ranks, in words; empty where there is none."""
-    by_number: dict[tuple[str, int], dict[int, Collective]] = {}
-    for state in states:
-        for collective in state.collectives:
-            by_number.setdefault((collective.group, collective.number), {})[state.rank] = collective
-    for (group, number), calls in sorted(by_number.items(), key=lambda item: min(c.began for c in item[1].values())):
-        if len({kind_of(collective) for collective in calls.values()}) > 1:
-            words = " and ".join(f"{named(call, _sizes(call))} on rank {rank}" for rank, call in calls.items())
-            return f"number {number} of group {group} is {words}."
-    return ""
-
-
-def _sizes(collective: Collective) -> str:
-    return f" of {', '.join(map(str, map(list, collective.sizes)))}" if collective.sizes else ""
-
-
 def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState], findings: Findings) -> Iterator[str]:
     """The ranks that have not come to the collective in which another rank waits."""
     for state in states:
@@ -112,7 +96,7 @@ def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState]
             why = "has ended" if state.pid in findings.ended else _where(state)
             slow = " A slow compile is no hang: the others wait for it." if state.doing == "compiling" else ""
             yield (
-                f"Rank {waiter.rank} waits in {named(waiting)} for {waiter.time - waiting.began:.0f} s, to which rank "
+                f"Rank {waiter.rank} waits in {waiting.named()} for {waiter.time - waiting.began:.0f} s, to which rank "
                 f"{state.rank} does not come: rank {state.rank} {why}.{slow}"
             )
             return
@@ -120,13 +104,9 @@ def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState]
 
 def late_ranks(states: Sequence[RankState]) -> Iterator[str]:
     """The collective for which the ranks waited longest, where one rank came later than usual by seconds."""
-    by_number: dict[tuple[str, int], dict[int, Collective]] = {}
-    for state in states:
-        for collective in state.collectives:
-            by_number.setdefault((collective.group, collective.number), {})[state.rank] = collective
     gaps: list[tuple[float, int, Collective]] = []
-    for calls in by_number.values():
-        if len(calls) == len(states) and len(set(map(kind_of, calls.values()))) == 1:  # others never meet
+    for _, _, calls in in_order({state.rank: state.collectives for state in states}):
+        if len(calls) == len(states) and len({call.kind for call in calls.values()}) == 1:  # others never meet
             last, first = (pick(calls, key=lambda rank: calls[rank].began) for pick in (max, min))
             gaps.append((calls[last].began - calls[first].began, last, calls[last]))
     for gap, rank, collective in sorted(gaps, key=lambda entry: -entry[0])[:1]:
@@ -135,4 +115,4 @@ def late_ranks(states: Sequence[RankState]) -> Iterator[str]:
         late = next(state for state in states if state.rank == rank)
         compiled = late.compiled_between(collective.began - gap, collective.began)
         why = f": it was compiling for {compiled:.0f} s of them, which is no hang" if compiled >= gap / 2 else ""
-        yield f"Rank {rank} came {gap:.0f} s later than the others to {named(collective)}{why}."
+        yield f"Rank {rank} came {gap:.0f} s later than the others to {collective.named()}{why}."

@@ -15,7 +15,7 @@ from repro_kit.trace.insights.gather import Insights, gather
 from repro_kit.trace.insights.ranks import Divergence
 from repro_kit.trace.places import CompileRef
 
-_SHOWN = ("compiles", "graph")
+_SHOWN = ("compiles", "graph", "collectives")
 
 
 @dataclass(frozen=True)
@@ -108,4 +108,7 @@ def _in_words(divergence: Divergence) -> str:
     if divergence.what == "compiles":
         return f"only rank {ranks['compiled']} compiled {divergence.compile_id}"
     groups = " and ".join(f"rank {numbers}" for numbers in ranks.values())
+    if divergence.what == "collectives":
+        orders = " and ".join(f"{text} on rank {numbers}" for text, numbers in ranks.items())
+        return f"the code of {divergence.compile_id} calls {orders}"
     return f"{groups} have different graphs in {divergence.compile_id}"

@@ -10,6 +10,7 @@ from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.compiles import Compiles
 from repro_kit.trace.insight import Insight
 from repro_kit.trace.insights.breaks import GraphBreaks
+from repro_kit.trace.insights.collectives import Collectives, collectives_in
 from repro_kit.trace.insights.compile_index import CompileIndex
 from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.failed_compiles import FailedCompile, grouped
@@ -39,6 +40,7 @@ class Insights:
     failures: tuple[FailedCompile, ...] = ()
     ranks: Ranks = field(default_factory=Ranks)
     parting: Parting | None = None  # of the first compile whose graphs differ on two ranks
+    collectives: Collectives = field(default_factory=Collectives)  # from dumps of the flight recorder, if any
     problems: Problems = field(default_factory=Problems)  # parts of the log that could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
     text: bool = False  # from TORCH_LOGS text only: no times, graphs or inputs
@@ -47,13 +49,15 @@ class Insights:
 def gather(path: str | Path, rank: int | None = None) -> Insights:
     """The insights of the trace at `path`: a log, a directory of logs, or ``TORCH_LOGS`` text.
 
+    A directory may also hold dumps of the flight recorder, with logs or alone.
     With `rank`, only the records of that rank. Raises ReproKitError if nothing is at `path`.
     """
     reader = read(path)
     insights = _ask(_of(reader, rank))
-    if reader.events:
-        parted = parting(insights.ranks.divergences, read(path))
-        return replace(insights, parting=parted, problems=reader.problems, events=dict(reader.events))
+    collectives = collectives_in(Path(path)) if Path(path).is_dir() else Collectives()
+    if reader.events or collectives != Collectives():
+        insights = replace(insights, problems=reader.problems, events=dict(reader.events), collectives=collectives)
+        return replace(insights, parting=parting(insights.ranks.divergences, read(path)))
     text = TextReader(Path(path))
     insights = _ask(_of(text, rank))
     return replace(insights, text=True, events=dict(text.events))

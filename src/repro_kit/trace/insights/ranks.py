@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import orjson
+
 from repro_kit.trace.insights.compile_index import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
@@ -17,7 +19,8 @@ _MOST = 200  # divergences that are listed
 class Divergence:
     """A difference between ranks; each group is a value and its ranks.
 
-    `what`: ``code`` (the compile is of different functions, as in a pipeline), ``compiles``, ``graph`` or ``cache``.
+    `what`: ``code`` (the compile is of different functions, as in a pipeline), ``compiles``, ``graph``, ``collectives``
+    (their order in what Inductor generated) or ``cache``.
     """
 
     what: str
@@ -42,6 +45,7 @@ class RankBooks:
     index: CompileIndex
     refs: dict[str, dict[int, CompileRef]] = field(default_factory=dict)
     graphs: dict[str, dict[int, str]] = field(default_factory=dict)
+    schedules: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     caches: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     compiles: dict[int, dict[str, None]] = field(default_factory=dict)
 
@@ -55,6 +59,8 @@ class RankBooks:
         if record.event == "dynamo_output_graph":
             digest = hashlib.md5((record.payload or "").encode(), usedforsecurity=False).hexdigest()[:8]
             self.graphs.setdefault(ref.compile_id, {})[record.rank] = digest
+        elif record.name == "inductor_collective_schedule":
+            self.schedules.setdefault(ref.compile_id, {}).setdefault(record.rank, []).append(_schedule(record))
         elif "_cache_" in record.name and record.event == "artifact":
             seen = self.caches.setdefault(ref.compile_id, {}).setdefault(record.rank, [])
             seen.append(record.name)
@@ -75,6 +81,8 @@ class RankBooks:
             states = {rank: "compiled" if compile_id in self.compiles[rank] else "not compiled" for rank in ranks}
             yield from _differing("compiles", compile_id, states)
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))
+            schedules = {rank: "; ".join(texts) for rank, texts in self.schedules.get(compile_id, {}).items()}
+            yield from _differing("collectives", compile_id, schedules)
             caches = {rank: ", ".join(names) for rank, names in self.caches.get(compile_id, {}).items()}
             yield from _differing("cache", compile_id, caches)
 
@@ -86,6 +94,20 @@ class RankBooks:
             for rank, code in codes.items()
             if code is not None
         }
+
+
+def _schedule(record: Record) -> str:
+    """The collectives of one graph in their order (torch/_inductor/debug.py, `log_collective_schedule`)."""
+    try:
+        names = orjson.loads(record.payload or "")
+    except orjson.JSONDecodeError:
+        return record.payload or ""
+    return ", ".join(_plain(str(name)) for name in names) if isinstance(names, list) else str(names)
+
+
+def _plain(kernel: str) -> str:
+    """``all_reduce`` of ``torch.ops._c10d_functional.all_reduce_.default``."""
+    return kernel.removesuffix(".default").rpartition(".")[2].rstrip("_")
 
 
 def _differing(subject: str, compile_id: str, seen: dict[int, str]) -> Iterator[Divergence]:
