@@ -13,6 +13,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from compatibility.pythons import find_version
 from repro_kit.builds.installed import installed
 from repro_kit.builds.target import target_of
 from repro_kit.builds.uv import Uv, Wants, interpreter_in
@@ -62,10 +63,7 @@ def environment_for(wanted: Wanted, directory: Path, index: str | None) -> Envir
 
     Raises UsageError when there is no such Python, and UnusableError when the installation fails.
     """
-    name = wanted.python if "/" in wanted.python else f"python{wanted.python}"
-    base = shutil.which(name) if wanted.python else sys.executable
-    if base is None:
-        raise UsageError(f"there is no {name}; give VERSION@PATH, with the path of an interpreter")
+    base = _base(wanted.python)
     target = target_of(base)
     tests = target.version[:2] >= _OWN_PYTHON
     named = f"-python{'.'.join(map(str, target.version[:2]))}" if wanted.python else ""
@@ -81,6 +79,16 @@ def environment_for(wanted: Wanted, directory: Path, index: str | None) -> Envir
     answer = subprocess.run([python, "-c", _DESCRIBE], capture_output=True, text=True, check=True)
     torch, version = json.loads(answer.stdout)
     return Environment(python, torch, version, tests)
+
+
+def _base(python: str) -> str:
+    """The interpreter that `python` means: a path, a version, or "" for that of repro-kit."""
+    if not python:
+        return sys.executable
+    base = shutil.which(python) if "/" in python else find_version(python)
+    if base is None:
+        raise UsageError(f"there is no Python {python} that runs; give VERSION@PATH, with the path of an interpreter")
+    return base
 
 
 def _has_repro_kit(python: str) -> bool:

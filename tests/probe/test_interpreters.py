@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
+from compatibility.pythons import find_version
 
 from repro_kit.runner.launch import PROBE
 
@@ -30,8 +30,8 @@ print(json.dumps(failed))
 
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"])
 def test_all_modules_of_the_probe_can_be_imported(version: str) -> None:
-    python = shutil.which(f"python{version}")
-    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+    python = find_version(version)
+    if python is None:
         pytest.skip(f"no Python {version} at hand")
     done = subprocess.run([python, "-ISc", IMPORT_ALL, str(PROBE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
