@@ -18,6 +18,11 @@ class Feature:
 
 FEATURES = (
     Feature(
+        "observe",
+        "torch._C:_distributed_c10d._dump_fr_trace",
+        "of several ranks only the compiles are compared: this torch has no flight recorder for gloo's collectives",
+    ),
+    Feature(
         "ablate",
         "torch._inductor.compiler_bisector:CompilerBisector",
         "the layer is named, but not the lowering, pass or decomposition in it: this torch has no CompilerBisector",

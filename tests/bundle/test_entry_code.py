@@ -53,6 +53,9 @@ def test_parameters_belong_to_the_module_and_marks_become_dynamic_shapes() -> No
 def test_each_entry_has_its_own_call() -> None:
     assert "torch.export.draft_export(" in written("export-draft", 1)
     assert "exported.run_decompositions()" in written("export-decomposed", 1)
+    precompiled = written("precompile", 1)
+    assert "capture(module, x, other)\n        loaded = functools.partial(precompile.load(" in precompiled
+    assert "import tempfile" in precompiled and not any(line.isspace() for line in precompiled.splitlines())
     packaged = written("aot-inductor", 1)
     assert "torch._inductor.aoti_load_package(package)(x, other)" in packaged
 

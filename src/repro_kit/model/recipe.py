@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORTS
 from repro_kit.probe.repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, FAKE, Backward, GradMode
 from repro_kit.probe.repro_probe.protocol.recipe_data import RECIPE_DEFAULTS as DEFAULTS
 
@@ -16,10 +16,11 @@ LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 def rungs(backend: str) -> tuple[str, ...]:
     """The backends to look at for a failure with `backend`, in order: the ladder, and what can export.
 
-    AOTInductor is slow, so it is looked at only for its own failures.
+    What writes Inductor's code into files is slow, so it is looked at only for its own failures.
     """
-    entries = ENTRIES if backend == AOT_INDUCTOR else tuple(entry for entry in ENTRIES if entry != AOT_INDUCTOR)
-    return (*LADDER, *entries) if backend in ENTRIES else (*LADDER, backend)
+    if backend in EXPORTS:
+        return (*LADDER, *EXPORTS)
+    return (*LADDER, *EXPORTS, backend) if backend == AOT_INDUCTOR else (*LADDER, backend)
 
 
 @dataclass(frozen=True)

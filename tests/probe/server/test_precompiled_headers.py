@@ -15,6 +15,8 @@ def test_a_header_is_preprocessed_once_for_each_set_of_flags(tmp_path: Path, mon
 
     from repro_probe.server import precompiled_headers
 
+    if not hasattr(codecache, "_precompile_header"):
+        pytest.skip("this torch precompiles no headers")
     preprocessed: list[str] = []
     build = cpp_builder.CppBuilder.build
 

@@ -1,8 +1,12 @@
-"""Write the code that compiles a program by torch.export or AOTInductor (`run/compile_entries.py` of the probe)."""
+"""Write the code that compiles a program by torch.export, AOTInductor or precompilation.
+
+`run/compile_entries.py` of the probe does the same for queries.
+"""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +18,7 @@ from repro_kit.probe.repro_probe.protocol.entries import (
     EXPORT_DECOMPOSED,
     EXPORT_DRAFT,
     EXPORT_STRICT,
+    PRECOMPILE,
 )
 from repro_kit.program import Program, TensorInput
 from repro_kit.program.inputs import DynamicMark
@@ -36,7 +41,7 @@ class Arguments:
 
 
 def is_entry(recipe: Recipe) -> bool:
-    """Whether the program is compiled by torch.export or AOTInductor."""
+    """Whether the program is compiled by torch.export, AOTInductor or precompilation."""
     return recipe.backend in ENTRIES
 
 
@@ -76,12 +81,14 @@ def entry_code(recipe: Recipe, arguments: Arguments, names: Mapping[str, str], c
         lines = ["if not made:", *(f"    {line}" for line in lines), f"    made.append({result})"]
         result = "made[0]"
     signature = ", ".join([*arguments.names, *(["made=[]"] if calls > 1 else [])])
-    body = "\n".join(f"    {line}" for line in [*lines, f"return {result}({inputs})"])
+    body = textwrap.indent("\n".join([*lines, f"return {result}({inputs})"]), "    ")
     return f"{module}\n\n\ndef {names['compile_and_run']}({signature}):\n{body}"
 
 
 def _compile(recipe: Recipe, arguments: Arguments, module: str) -> tuple[list[str], str]:
     """The lines that compile `module`, and the expression of what they make."""
+    if recipe.backend == PRECOMPILE:
+        return _precompile(arguments, module)
     given = [module, f"({', '.join(arguments.inputs)}{',' if len(arguments.inputs) == 1 else ''})"]
     if arguments.dynamic:
         given.append(f"dynamic_shapes={_shapes(arguments, 'AUTO' if recipe.dynamic else 'DYNAMIC')}")
@@ -96,6 +103,20 @@ def _compile(recipe: Recipe, arguments: Arguments, module: str) -> tuple[list[st
     options = f", inductor_configs={recipe_code.literal(recipe.options)}" if recipe.options else ""
     lines.append(f"package = torch._inductor.aoti_compile_and_package(exported{options})")
     return lines, "torch._inductor.aoti_load_package(package)"
+
+
+def _precompile(arguments: Arguments, module: str) -> tuple[list[str], str]:
+    lines = [
+        "from torch.compiler import precompile",
+        "",
+        f"module = {module}",
+        "with tempfile.TemporaryDirectory() as directory:",
+        '    files = {"artifact_path": f"{directory}/artifact.py", "cache_path": f"{directory}/cache"}',
+        "    with precompile.capture(torch.nn.Module.__call__, **files) as capture:",
+        f"        capture({', '.join(['module', *arguments.inputs])})",
+        "    loaded = functools.partial(precompile.load(*files.values()), module)",
+    ]
+    return lines, "loaded"
 
 
 def _shapes(arguments: Arguments, size: str) -> str:

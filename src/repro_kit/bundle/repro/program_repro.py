@@ -21,6 +21,7 @@ from repro_kit.bundle.repro import recipe_code
 from repro_kit.bundle.repro.entry_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.program import Program, ScalarInput
 from repro_kit.program.inputs import DynamicMark, names_of
 from repro_kit.program.regions import with_regions
@@ -222,6 +223,8 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
         modules |= {"gc", "math", "signal", "time"}
     if recipe.env or recipe.fullgraph or is_entry(recipe):
         modules.add("os")
+    if recipe.backend == PRECOMPILE:
+        modules |= {"functools", "tempfile"}
     if stored:
         modules.add("pathlib")
     if recipe.memory:

@@ -25,8 +25,8 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 
 #: The symptoms that a script can count in torch's trace, with their units.
 _UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
-#: Names of torch.export and AOTInductor, which TORCH_COMPILE_DISABLE does not switch off.
-_EXPORTS = re.compile(rb"torch\.export|\bdraft_export\b|\baoti?_compile|\baoti_load_package\b")
+#: Names of torch.export, AOTInductor and precompilation, which TORCH_COMPILE_DISABLE does not switch off.
+_EXPORTS = re.compile(rb"torch\.export|\bdraft_export\b|\baoti?_compile|\baoti_load_package\b|\bprecompile\b")
 #: Operators whose functions torch traces in eager too (`_set_compilation_env`, torch/_higher_order_ops/utils.py).
 _OPERATORS = re.compile(
     rb"_higher_order_ops|\b(cond|while_loop|associative_scan|flex_attention|nested_compile_region)\("

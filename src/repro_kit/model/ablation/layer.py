@@ -12,15 +12,16 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES, EXPORTS, PRECOMPILE
 
 _LAYER_OF = {
     "eager": Layer.DYNAMO,  # the backend of that name compiles nothing: Dynamo alone has been at work
     "aot_eager": Layer.AOT,
     "aot_eager_decomp_partition": Layer.DECOMPOSITION,
     "inductor": Layer.INDUCTOR,
-    **dict.fromkeys(ENTRIES, Layer.EXPORT),
+    **dict.fromkeys(EXPORTS, Layer.EXPORT),
     AOT_INDUCTOR: Layer.AOT_INDUCTOR,
+    PRECOMPILE: Layer.PRECOMPILE,
 }
 
 _PEOPLE_SAY = {
@@ -30,6 +31,7 @@ _PEOPLE_SAY = {
     Layer.INDUCTOR: "Inductor",
     Layer.EXPORT: "torch.export",
     Layer.AOT_INDUCTOR: "AOTInductor",
+    Layer.PRECOMPILE: "torch.compiler.precompile",
     Layer.BACKEND: "The backend",
 }
 

@@ -50,6 +50,7 @@ class Layer(StrEnum):
     INDUCTOR = "inductor"
     EXPORT = "export"  # torch.export
     AOT_INDUCTOR = "aot-inductor"  # what AOTInductor adds to Inductor
+    PRECOMPILE = "precompile"  # what torch.compiler.precompile adds to Inductor
     BACKEND = "backend"  # a user's own backend
     USER = "user"  # fails in eager too
 

@@ -15,7 +15,7 @@ from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
 from repro_kit.program import parse, render
@@ -166,7 +166,7 @@ class Variants:
             dynamic=True if plain_ints else backend.dynamic,
             fullgraph=not _is_entry(graph),
             backward=self._backward(graph),
-            grad_mode="no_grad" if backend.name == AOT_INDUCTOR else recorded.get("grad_mode", "enabled"),
+            grad_mode="no_grad" if backend.name in PACKAGED else recorded.get("grad_mode", "enabled"),
             autocast=Autocast(**autocast) if autocast else None,
             contexts=(f"torch.device({recorded['device']!r})",) if recorded.get("device") else (),
             group=_group(graph)[0],
@@ -274,7 +274,7 @@ def _words(*parts: str) -> str:
 
 
 def _is_entry(graph: GraphRecord) -> bool:
-    """Whether torch.export or AOTInductor compiled the graph."""
+    """Whether torch.export, AOTInductor or precompilation compiled the graph."""
     return graph.backend.name in ENTRIES
 
 

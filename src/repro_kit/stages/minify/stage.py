@@ -15,7 +15,7 @@ from repro_kit.files import link_or_copy, read_text
 from repro_kit.model.failure.failure import Failure, Kind, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.candidate_search import Accepted
@@ -131,14 +131,15 @@ class _Work:
         return replace(result, program=smallest), failure
 
     def by_inductor(self, program: Program, signature: Signature) -> tuple[Result[Program], Failure | None] | None:
-        """The result of a program of AOTInductor that fails alike under torch.compile, reduced there.
+        """The result of a program of AOTInductor or precompilation that fails alike under torch.compile, reduced there.
 
-        A query of torch.compile takes a fraction of the time. None where the failure is AOTInductor's own, or the
-        reduced program does not fail alike under AOTInductor.
+        A query of torch.compile takes a fraction of the time. None where torch.compile does not fail alike, or the
+        reduced program does not fail alike by its own way to compile.
         """
-        if program.recipe.backend != AOT_INDUCTOR:
+        own = program.recipe.backend
+        if own not in PACKAGED:
             return None
-        self.ui.progress("trying torch.compile, which is faster than AOTInductor")
+        self.ui.progress("trying torch.compile, which is faster")
         inputs = self.directory / "inputs"
         cheaper = program.with_(recipe=program.recipe.with_(backend="inductor", fullgraph=True))
         (verdict,) = self.oracle.check([render(cheaper)], inputs, timeout=self.timeout)
@@ -146,7 +147,7 @@ class _Work:
             return None
         alike = signature_of(focused(verdict.failure, signature))
         result, _ = self.reduced(cheaper, alike, verdict, "journal-inductor.jsonl")
-        back = result.program.with_(recipe=result.program.recipe.with_(backend=AOT_INDUCTOR, fullgraph=False))
+        back = result.program.with_(recipe=result.program.recipe.with_(backend=own, fullgraph=False))
         smallest, failure = verified(self.afresh, back, signature, inputs, self.timeout, 1)
         return (replace(result, program=smallest), failure) if failure else None
 

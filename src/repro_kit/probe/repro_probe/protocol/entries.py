@@ -7,6 +7,7 @@ EXPORT_STRICT = "export-strict"  # torch.export.export(…, strict=True): Dynamo
 EXPORT_DRAFT = "export-draft"  # torch.export.draft_export(…)
 EXPORT_DECOMPOSED = "export-decomposed"  # ExportedProgram.run_decompositions()
 AOT_INDUCTOR = "aot-inductor"  # torch._inductor.aoti_compile_and_package(…), loaded again
+PRECOMPILE = "precompile"  # torch.compiler.precompile.capture(…), loaded again
 
 #: The calls that people write for them.
 CALLS = {
@@ -15,7 +16,10 @@ CALLS = {
     EXPORT_DRAFT: "torch.export.draft_export(…)",
     EXPORT_DECOMPOSED: "ExportedProgram.run_decompositions(…)",
     AOT_INDUCTOR: "AOTInductor (torch._inductor.aoti_compile_and_package, aot_compile)",
+    PRECOMPILE: "torch.compiler.precompile (capture, load)",
 }
 
 #: In the order in which the layer at fault is looked for.
-ENTRIES = (EXPORT, EXPORT_STRICT, EXPORT_DRAFT, EXPORT_DECOMPOSED, AOT_INDUCTOR)
+EXPORTS = (EXPORT, EXPORT_STRICT, EXPORT_DRAFT, EXPORT_DECOMPOSED)
+PACKAGED = (AOT_INDUCTOR, PRECOMPILE)  # Inductor's code goes into files, and is loaded again
+ENTRIES = (*EXPORTS, *PACKAGED)

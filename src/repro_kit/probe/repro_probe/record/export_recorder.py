@@ -1,8 +1,9 @@
-"""Record the calls of torch.export and AOTInductor, and the graphs that they compile.
+"""Record the calls of torch.export, AOTInductor and precompilation, and the graphs that they compile.
 
-AOTInductor's graph is seen in `compile_fx_aot` (torch/_inductor/compile_fx.py), and that of `run_decompositions` in
-the exported program. When an export fails it has made no graph; then Dynamo traces the model once more, and the graph
-that it makes, if it can, is recorded as the one that was exported.
+AOTInductor's graph is seen in `compile_fx_aot` (torch/_inductor/compile_fx.py), that of torch.compiler.precompile in
+`compile_to_python` (torch/_functorch/aot_autograd.py), and that of `run_decompositions` in the exported program.
+When an export fails it has made no graph; then Dynamo traces the model once more, and the graph that it makes, if it
+can, is recorded as the one that was exported.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro_probe.change.export_stand_ins import EXPORTS, PACKAGERS, Call, entry_of, wrap
+from repro_probe.change.export_stand_ins import CAPTURE, EXPORTS, PACKAGERS, Call, entry_of, wrap
 from repro_probe.change.override import is_users
 from repro_probe.common.imports import when_imported
-from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED
+from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, PACKAGED, PRECOMPILE
 from repro_probe.protocol.graph_data import BackendData, CompileSettings
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ _OF_FILES = ("aot_inductor.serialized_in_spec", "aot_inductor.serialized_out_spe
 
 def install(recorder: GraphRecorder) -> None:
     """Record what the script exports and packages from now on."""
-    for module, name in (*EXPORTS, *PACKAGERS):
+    for module, name in (*EXPORTS, *PACKAGERS, CAPTURE):
         wrap(module, name, functools.partial(_noted, recorder, name))
     when_imported("torch.export.exported_program", lambda module: _watch_decompositions(recorder, module))
     when_imported("torch._inductor.compile_fx", lambda module: _watch_aot(recorder, module))
+    when_imported("torch._functorch.aot_autograd", lambda module: _watch_precompile(recorder, module))
 
 
 def _noted(recorder: GraphRecorder, name: str, original: Call) -> Call:
@@ -44,7 +46,7 @@ def _noted(recorder: GraphRecorder, name: str, original: Call) -> Call:
         try:
             return original(*positional, **named)
         except Exception:
-            if entry != AOT_INDUCTOR:
+            if entry not in PACKAGED:
                 _trace_by_dynamo(recorder, entry, given)
             raise
 
@@ -155,7 +157,7 @@ def _graph_of(exported: Any) -> tuple[Any, Sequence[Any]]:
     from torch.utils import _pytree
 
     gm = exported.module()
-    gm.graph.set_codegen(torch.fx.graph.CodeGen())
+    gm.graph.set_codegen(torch.fx.graph.CodeGen())  # takes flat inputs
     for node in list(gm.graph.nodes):
         if node.op == "call_module" and node.target == "_guards_fn":
             gm.graph.erase_node(node)
@@ -174,3 +176,26 @@ def _watch_aot(recorder: GraphRecorder, module: Any) -> None:
             return original(model_, example_inputs_, *rest, **named)
 
     module.compile_fx_aot = compile_fx_aot
+
+
+def _watch_precompile(recorder: GraphRecorder, module: Any) -> None:
+    original: Callable[..., Any] | None = getattr(module, "compile_to_python", None)
+    if original is None:
+        return  # this torch cannot precompile
+
+    @functools.wraps(original)
+    def compile_to_python(gm: Any, example_inputs: Any, *rest: Any, **named: Any) -> Any:
+        with recorder.compiling(lambda: (_flat(gm), example_inputs), _backend(PRECOMPILE)):
+            return original(gm, example_inputs, *rest, **named)
+
+    module.compile_to_python = compile_to_python
+
+
+def _flat(gm: Any) -> Any:
+    """Return a copy of `gm` that takes its inputs one by one; make_fx lets a module take them as a tree."""
+    import torch
+
+    graph = torch.fx.Graph()
+    output = graph.graph_copy(gm.graph, {})
+    graph.output(output)
+    return torch.fx.GraphModule(gm, graph)

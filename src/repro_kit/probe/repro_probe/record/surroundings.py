@@ -21,6 +21,7 @@ _KNOWN = (
     *("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "device"),
     *("maybe_enable_compiled_autograd", "_enable"),
 )
+_PRECOMPILE = ("torch.compiler.precompile", "torch._precompile")
 _DEEPEST = 4  # how often a local name is replaced by the expression that was assigned to it
 
 
@@ -52,20 +53,24 @@ def _regions_of(frame: FrameType) -> list[Region]:
     for expression in items:
         if isinstance(expression, ast.Call) and ast.unparse(expression.func).rpartition(".")[2] in _KNOWN:
             continue
-        if isinstance(expression, ast.Call) and _is_ours(frame, expression.func):
-            continue
         written = _Inline(frame, scope, _DEEPEST).visit(ast.parse(ast.unparse(expression), mode="eval").body)
+        if any(isinstance(entered, ast.Call) and _compiles(frame, entered.func) for entered in (expression, written)):
+            continue
         homes = {name: _home(frame, name) for name in sorted(_reads(written) - set(dir(builtins)))}
         regions.append({"file": path, "expression": ast.unparse(written), "names": homes})
     return regions
 
 
-def _is_ours(frame: FrameType, called: ast.expr) -> bool:
-    """Whether a ``with`` block enters a context of repro-kit: `repro_kit.watch`."""
-    name = ast.unparse(called).partition(".")[0]
-    value = frame.f_locals.get(name, frame.f_globals.get(name))
-    home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
-    return str(home).partition(".")[0] in ("repro_kit", "repro_probe")
+def _compiles(frame: FrameType, called: ast.expr) -> bool:
+    """Whether a ``with`` block enters what watches or makes the compilation: `repro_kit.watch`, or a precompilation."""
+    first, *attributes = ast.unparse(called).split(".")
+    value = frame.f_locals.get(first, frame.f_globals.get(first))
+    for name in ("", *attributes):
+        value = getattr(value, name, None) if name else value
+        home = str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
+        if home.partition(".")[0] in ("repro_kit", "repro_probe") or home in _PRECOMPILE:
+            return True
+    return False
 
 
 def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:

@@ -1,7 +1,13 @@
-"""Compile a program by torch.export or AOTInductor, as `bundle/repro/entry_code.py` writes it for `repro.py`."""
+"""Compile a program by torch.export, AOTInductor or precompilation.
+
+`bundle/repro/entry_code.py` writes the same for `repro.py`.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +19,7 @@ from repro_probe.protocol.entries import (
     EXPORT_DECOMPOSED,
     EXPORT_DRAFT,
     EXPORT_STRICT,
+    PRECOMPILE,
 )
 
 Function = Callable[..., Any]
@@ -90,10 +97,21 @@ def _aot_inductor(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: A
     return _inductor.aoti_load_package(_inductor.aoti_compile_and_package(exported, inductor_configs=dict(options)))
 
 
+def _precompile(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+    from torch.compiler import precompile
+
+    with tempfile.TemporaryDirectory() as directory:
+        files = os.path.join(directory, "artifact.py"), os.path.join(directory, "cache")
+        with precompile.capture(torch.nn.Module.__call__, artifact_path=files[0], cache_path=files[1]) as capture:
+            capture(module, *inputs)
+        return functools.partial(precompile.load(*files), module)
+
+
 _ENTRIES = {
     EXPORT: _export,
     EXPORT_STRICT: _export_strict,
     EXPORT_DRAFT: _export_draft,
     EXPORT_DECOMPOSED: _export_decomposed,
     AOT_INDUCTOR: _aot_inductor,
+    PRECOMPILE: _precompile,
 }

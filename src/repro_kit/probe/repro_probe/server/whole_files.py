@@ -23,23 +23,33 @@ def build_whole(shared: str | None = None) -> None:
     build = CppBuilder.build
 
     def build_aside(self: Any) -> Any:
-        target, output = getattr(self, "_target_file", ""), getattr(self, "_output", "")
-        if not target or not output.endswith(f" {target}"):
+        target = getattr(self, "_target_file", "")
+        aside = f"{target}.{os.getpid()}"
+        redirected = _redirected(self, target, aside)
+        if redirected is None:
             return build(self)
         name = kept_libraries.key(self.get_command_line(), target) if shared else None
         if shared and name and kept_libraries.take(shared, name, target):
             return None
-        aside = f"{target}.{os.getpid()}"
-        self._output = output[: -len(target)] + aside
+        before = {attribute: getattr(self, attribute) for attribute in redirected}
+        vars(self).update(redirected)
         try:
             build(self)
             os.replace(aside, target)
             if shared and name:
                 kept_libraries.keep(shared, name, target)
         finally:
-            self._output = output
+            vars(self).update(before)
             with contextlib.suppress(OSError):
                 os.unlink(aside)
         return None
 
     CppBuilder.build = build_aside
+
+
+def _redirected(builder: Any, target: str, aside: str) -> dict[str, str] | None:
+    """Return the attributes with which `builder` writes `aside` in place of `target`; None where it would not."""
+    output = getattr(builder, "_output", None)
+    if output is None:  # an older torch makes the command from the target
+        return {"_target_file": aside} if f" -o {target}" in builder.get_command_line() else None
+    return {"_output": output[: -len(target)] + aside} if target and output.endswith(f" {target}") else None

@@ -1,0 +1,64 @@
+"""What a script precompiles is recorded, and a stand-in runs the function in its place; with a torch that has it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.launch import launch
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.recorded import read_recorded
+from repro_kit.runner.subject_start import probe_environment
+
+SCRIPT = """
+import os
+import torch
+from torch.compiler import precompile
+
+model, x = torch.nn.Linear(2, 2), torch.ones(3, 2)
+with precompile.capture(lambda model, x: {"a": model(x).relu()}, artifact_path="m.py", cache_path="m.cache") as capture:
+    capture(model, x)
+with precompile.load("m.py", "m.cache") as loaded:
+    print(torch.equal(loaded(model, x)["a"], model(x).relu()), os.path.getsize("m.py") > 0)
+"""
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+def run(tmp_path: Path, mode: str, options: dict[str, object]) -> str:
+    if not hasattr(pytest.importorskip("torch.compiler"), "precompile"):
+        pytest.skip("this torch has no torch.compiler.precompile")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    ended = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=probe_environment(os.environ, mode, tmp_path / "probe", 240, options),
+        timeout=240,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ended.exit_status == 0, (tmp_path / "err.txt").read_text()
+    assert read_findings(tmp_path / "probe").problems == ()
+    return (tmp_path / "out.txt").read_text()
+
+
+def test_the_graph_that_inductor_got_is_recorded(tmp_path: Path) -> None:
+    assert run(tmp_path, "capture", {}) == "True True\n"
+    (recorded,) = read_recorded(tmp_path / "probe")
+    assert recorded.problems == () and recorded.compile_settings()["backend"] == "precompile"
+    (graph,) = recorded.graphs
+    assert graph.backend.name == "precompile" and graph.recipe["regions"] == []
+    assert "tree_flatten" not in graph.code and "torch.ops.aten.relu" in graph.code
+    assert [(tensor.shape, tensor.parameter) for tensor in graph.inputs] == [
+        ((2, 2), True),
+        ((2,), True),
+        ((3, 2), False),
+    ]
+
+
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_without_it_the_function_itself_runs(tmp_path: Path, backend: str | None) -> None:
+    options = {"eager": True} if backend is None else {"backend": backend}
+    assert run(tmp_path, "override", options) == "True False\n"
