@@ -2,16 +2,16 @@
 
 Run as ``python insight_cases.py NAME``, or ``python insight_cases.py --each DIRECTORY`` for all, each in a forked child
 with a trace directory of its own.
+Recorded traces name the lines of this file.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import sys
-from pathlib import Path
 
 import torch
+from forked import run
 
 x = torch.ones(8, 8)
 
@@ -271,28 +271,11 @@ def pgo_warm():
     h(torch.ones(5, 2))
 
 
-CASES = [name for name, it in list(globals().items()) if getattr(it, "__module__", "") == __name__ and name[0] != "_"]
-
-
-def each(directory):
-    """Run every case that is quick in a child that was forked from a process in which Dynamo is warm."""
-    graph(lambda x: x + 1)(x)
-    torch._dynamo.reset()
-    for name in CASES:
-        child = os.fork()
-        if not child:
-            torch._logging._internal.LOG_TRACE_HANDLER.root_dir = str(Path(directory, name))
-            torch._logging.structured.INTERN_TABLE.clear()  # or the child's log would lack what the parent's names
-            try:
-                globals()[name]()
-            finally:
-                sys.stdout.flush()
-                os._exit(0)
-        os.waitpid(child, 0)
-
+CASES = {
+    name: case
+    for name, case in list(globals().items())
+    if getattr(case, "__module__", "") == __name__ and name[0] != "_" and name != "graph"
+}
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--each":
-        each(sys.argv[2])
-    else:
-        globals()[sys.argv[1]]()
+    run(CASES, warm=lambda: graph(lambda x: x + 1)(x))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
 
 import torch
 import torch._inductor.config
+from forked import run
 from torch._inductor.lowering import lowerings
 
 x = torch.ones(8, 8)
@@ -150,5 +150,11 @@ def hang():
     torch.compile(f)(x)
 
 
+CASES = {
+    name: case
+    for name, case in list(globals().items())
+    if getattr(case, "__module__", "") == __name__ and name not in ("f", "broken")
+}
+
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    run(CASES, warm=lambda: torch.compile(f)(x))
