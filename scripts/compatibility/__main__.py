@@ -1,6 +1,6 @@
 """Try repro-kit with other builds of torch, and write docs/compatibility.md and examples/versions.toml.
 
-    scripts/matrix [VERSION[@PYTHON]]... [--all] [--index URL] [--directory DIR]
+    scripts/matrix [VERSION[@PYTHON]]... [--all] [--check] [--index URL] [--directory DIR]
 
 VERSION is a release of torch, or `pre` for the newest pre-release that the index has. PYTHON is a version or a path;
 without it, repro-kit's own Python is used. Each version gets an environment of its own, made with uv from the index
@@ -8,7 +8,7 @@ without it, repro-kit's own Python is used. Each version gets an environment of 
 --index https://download.pytorch.org/whl/cpu). `collect`, `verify` and `explain` are run on two examples, and on those
 that fail with that version but not with the torch of the tests; the others run by themselves. Environments and cases
 that exist are used again: remove DIR to begin anew. Results of other versions stay on the page. Exits with 1 when a
-command failed with one of the versions.
+command failed with one of the versions, else with 2 when a version could not be tried.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VERSIONS = ("2.5.1@3.9", "2.7.1", "2.9.1", "2.11.0", "2.13.0", "2.14.1", "2.15.0
 def main() -> int:
     """Try each version, and write the page after each."""
     options = _options()
-    failed = False
+    failed = untried = False
     for text in options.versions or VERSIONS:
         wanted = Wanted.parse(text)
         if wanted.version == PRE:
@@ -46,13 +46,13 @@ def main() -> int:
             result = _try(wanted, options)
         except (ReproKitError, UnusableError) as error:
             print(f"torch {wanted.version} was not tried: {error}", flush=True)
-            failed = True
+            untried = True
             continue
         failed = failed or any(cell.startswith("✗") for cell in _cells(result))
-        results = {**read_results(), wanted.version: result}
-        write_results(results)
-        PAGE.write_text(page(read_results()), encoding="utf-8")
-    return int(failed)
+        if not options.check:
+            write_results({**read_results(), wanted.version: result})
+            PAGE.write_text(page(read_results()), encoding="utf-8")
+    return 1 if failed else 2 * untried
 
 
 def _options() -> argparse.Namespace:
@@ -60,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="VERSION[@PYTHON]", help=f"[default: {' '.join(VERSIONS)}]")
     parser.add_argument("--all", action="store_true", help="all commands on all examples")
+    parser.add_argument("--check", action="store_true", help="write no page; results of earlier runs do not count")
     parser.add_argument("--example", action="append", metavar="NAME", help="only this example (may be repeated)")
     parser.add_argument("--no-examples", action="store_true", help="leave the examples out")
     parser.add_argument("--no-tests", action="store_true", help="leave the probe's tests out")
@@ -71,7 +72,7 @@ def _options() -> argparse.Namespace:
 def _try(wanted: Wanted, options: argparse.Namespace) -> dict[str, Any]:
     """What was seen with one version. Results of examples that are left out this time stay."""
     environment = _make(wanted, options)
-    before = read_results().get(wanted.version, {})
+    before = {} if options.check else read_results().get(wanted.version, {})
     tests = before.get("tests", "—")
     cases = options.directory.absolute() / "cases" / wanted.version
     cases.mkdir(parents=True, exist_ok=True)

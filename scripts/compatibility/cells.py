@@ -44,8 +44,7 @@ def try_example(name: str, environment: Environment, directory: Path) -> dict[st
         code, verified = _repro_kit(["verify", "--json", "--yes", "--python", environment.interpreter, bundle])
         cells["verify"] = "✓" if code == 0 else f"✗ {_reason(verified, code)}"
     code, explained = _repro_kit(["explain", "--json", str(case)])
-    compiles = explained.get("insights", {}).get("overview", {}).get("compiles", ())
-    cells["explain"] = "✓" if code == 0 and compiles else f"✗ {_reason(explained, code)}"
+    cells["explain"] = "✓" if code == 0 and explained.get("sentences") else f"✗ {_reason(explained, code)}"
     return cells
 
 

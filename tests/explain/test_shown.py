@@ -10,11 +10,14 @@ from rich.console import Console
 
 from repro_kit.cli.output.explain_terminal import draw_section, draw_sentences
 from repro_kit.commands.explain.explain_trace import TraceSource, explain
+from repro_kit.explain.context import Context
 from repro_kit.explain.page import page
 from repro_kit.explain.sections import NAMES
+from repro_kit.explain.sentences import sentences
 from repro_kit.model.serialize import from_data
 from repro_kit.session.explained import Explained
 from repro_kit.trace import summarise
+from repro_kit.trace.insights import Insights
 from root import ROOT
 
 FIXTURES = ROOT / "tests/trace/fixtures" / "insights"
@@ -87,6 +90,11 @@ def test_a_text_claims_nothing_that_it_does_not_hold() -> None:
     text = said("breaks_on_item.txt")
     assert text.startswith("· A text of TORCH_LOGS")
     assert "No graph" not in text and "more graph" not in text
+
+
+def test_a_trace_without_dynamo_says_so() -> None:
+    (sentence,) = sentences(Context(Insights(events={"inductor_output_code": 1})), ())
+    assert sentence.text.startswith("Dynamo compiled nothing, so there are no graph breaks")
 
 
 def test_a_failure_comes_before_what_went_well() -> None:

@@ -37,6 +37,9 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
 def _compiled(context: Context) -> Iterator[Sentence]:
     overview = context.insights.overview
     if not overview.compiles:
+        if context.insights.events:
+            text = "Dynamo compiled nothing, so there are no graph breaks and no recompiles to explain"
+            yield Sentence("·", f"{text}; --list names what Inductor wrote.", "overview")
         return
     if context.insights.text:
         codes = {compile_.code for compile_ in overview.compiles}

@@ -23,6 +23,7 @@ from repro_probe.protocol.findings import RANK, CollectiveData, CompileSpan, Doi
 _EVERY, _LOOK = 1.0, 0.2  # seconds between states, and between looks at the main thread
 _LONG = 10.0  # seconds in one collective
 _MOST, _SPANS = 200, 50  # collectives and compiles that are kept
+_BUFFER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")  # how many collectives the flight recorder keeps
 #: Files of torch, and their functions, that run only while something is compiled.
 _COMPILES = (("torch/_dynamo/convert_frame.py", "_compile"), ("torch/_inductor/compile_fx.py", "_compile_fx_inner"))
 _GENERATED = ("torchinductor_", "/inductor/")
@@ -31,6 +32,8 @@ _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist
 
 def install(findings: FindingsDirectory) -> None:
     """Watch this process from the time when it imports `torch.distributed`."""
+    if not any(name in os.environ for name in _BUFFER):  # some versions of torch record nothing by default
+        os.environ[_BUFFER[0]] = "2000"  # the default of the newer ones
     when_imported("torch.distributed.distributed_c10d", lambda module: RankWatch(findings, module).start())
 
 
