@@ -45,7 +45,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
         monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
         source = cache / "lib.cpp"
         source.write_text(text.replace("CACHE", str(cache)))
-        words = cpp_builder.CppOptions(compiler=cpp_builder.get_cpp_compiler(), **options)
+        words = cpp_builder.CppOptions(**options)
         builder = cpp_builder.CppBuilder("lib", [str(source)], words, str(cache))
         builder.build()
         return Path(builder.get_target_file_path())

@@ -26,8 +26,7 @@ def test_a_build_that_is_ended_leaves_no_target(tmp_path: Path, monkeypatch: pyt
         raise KeyboardInterrupt
 
     def builder() -> cpp_builder.CppBuilder:
-        options = cpp_builder.CppOptions(compiler=cpp_builder.get_cpp_compiler())
-        return cpp_builder.CppBuilder("lib", [str(source)], options, str(tmp_path))
+        return cpp_builder.CppBuilder("lib", [str(source)], cpp_builder.CppOptions(), str(tmp_path))
 
     source = tmp_path / "lib.cpp"
     source.write_text('extern "C" int one() { return 1; }')

@@ -10,6 +10,7 @@ import linecache
 import sys
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -86,9 +87,7 @@ def _entered_later(node: ast.With, line: int) -> Iterator[ast.expr]:
 
 def _modes() -> Iterator[Region]:
     """Yield the user's modes that are on, if their classes can be called without arguments."""
-    tracer = sys.modules.get("torch._dynamo.variables.torch_function")
-    aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
-    entered = [*getattr(aside, "stack", ()), *torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
+    entered = [*_function_modes(), *torch.utils._python_dispatch._get_current_dispatch_mode_stack()]
     for cls in map(type, entered):
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if file is None or "." in cls.__qualname__ or cls.__module__.partition(".")[0] == "torch":
@@ -167,17 +166,21 @@ def _assigned(scope: ast.AST | None, name: str) -> ast.expr | None:
 
 
 def default_device() -> str | None:
-    """Return the default device that the user set, or None.
-
-    While Dynamo compiles, the mode that holds the device is not on torch's mode stack, but on one of Dynamo.
-    """
+    """Return the default device that the user set, or None."""
     holder = sys.modules.get("torch.utils._device")
-    aside = getattr(
-        sys.modules.get("torch._dynamo.variables.torch_function"), "torch_function_mode_stack_state_mgr", None
-    )
-    devices = [mode.device for mode in getattr(aside, "stack", ()) if type(mode).__name__ == "DeviceContext"]
+    devices = [mode.device for mode in _function_modes() if type(mode).__name__ == "DeviceContext"]
     device = devices[-1] if devices else getattr(holder, "CURRENT_DEVICE", None)
     return None if device is None else str(device)
+
+
+def _function_modes() -> list[Any]:
+    """Return the modes that are on, the outermost first.
+
+    While Dynamo compiles, they are not on torch's own stack, but on one of Dynamo; in an older torch they stay.
+    """
+    tracer = sys.modules.get("torch._dynamo.variables.torch_function")
+    aside = getattr(tracer, "torch_function_mode_stack_state_mgr", None)
+    return [*getattr(aside, "stack", ()), *torch.overrides._get_current_function_mode_stack()]
 
 
 def world() -> WorldData | None:

@@ -30,7 +30,7 @@ def build_whole(shared: str | None = None) -> None:
             return build(self)
         name = kept_libraries.key(self.get_command_line(), target) if shared else None
         if shared and name and kept_libraries.take(shared, name, target):
-            return None
+            return b"", target  # an older torch asks for the compiler's words and for the path
         before = {attribute: getattr(self, attribute) for attribute in redirected}
         vars(self).update(redirected)
         try:
@@ -42,7 +42,7 @@ def build_whole(shared: str | None = None) -> None:
             vars(self).update(before)
             with contextlib.suppress(OSError):
                 os.unlink(aside)
-        return None
+        return b"", target
 
     CppBuilder.build = build_aside
 
