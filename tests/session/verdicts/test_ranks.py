@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ def test_the_first_compile_in_which_ranks_differ_is_named(tmp_path: Path, other:
     sentences = rank_report(tmp_path, TWO_RANKS).sentences
     assert bool(sentences) == (words is not None)
     assert words is None or words in sentences[0]
+
+
+def test_ranks_that_all_differ_are_listed_in_their_order(tmp_path: Path) -> None:
+    for rank in (2, 0, 1):
+        write(tmp_path, rank, LOG.replace("l_x_ + 1", f"l_x_ + {7 + rank}"))
+    processes = (*TWO_RANKS.processes, replace(TWO_RANKS.processes[0], rank="2"))
+    words = rank_report(tmp_path, Findings(processes=processes)).sentences[0]
+    assert "ranks 0, 1 and 2 all have different graphs in 0/0" in words
 
 
 def test_the_guard_is_named_that_made_only_one_rank_compile_again(tmp_path: Path) -> None:

@@ -107,8 +107,12 @@ def _in_words(divergence: Divergence) -> str:
     ranks = {text: ", ".join(map(str, numbers)) for text, numbers in divergence.groups}
     if divergence.what == "compiles":
         return f"only rank {ranks['compiled']} compiled {divergence.compile_id}"
-    groups = " and ".join(f"rank {numbers}" for numbers in ranks.values())
     if divergence.what == "collectives":
         orders = " and ".join(f"{text} on rank {numbers}" for text, numbers in ranks.items())
         return f"the code of {divergence.compile_id} calls {orders}"
-    return f"{groups} have different graphs in {divergence.compile_id}"
+    groups = sorted(numbers for _, numbers in divergence.groups)
+    if len(groups) > 2 and all(len(numbers) == 1 for numbers in groups):
+        *others, last = (str(number) for (number,) in groups)
+        return f"ranks {', '.join(others)} and {last} all have different graphs in {divergence.compile_id}"
+    words = " and ".join(f"rank {', '.join(map(str, numbers))}" for numbers in groups)
+    return f"{words} have different graphs in {divergence.compile_id}"
