@@ -60,7 +60,9 @@ class Findings:
 
     processes: tuple[TorchProcess, ...] = ()
     exceptions: tuple[UncaughtException, ...] = ()
-    stacks: tuple[str, ...] = ()  # the text of faulthandler, for each process that crashed or hung
+    stacks: dict[int, str] = field(
+        default_factory=dict
+    )  # the text of faulthandler, for each process that crashed or hung
     config: dict[str, Any] = field(
         default_factory=dict
     )  # settings that differ from their defaults, in the first process that ended normally
@@ -121,11 +123,14 @@ def read_findings(directory: Path) -> Findings:
     measured = [process.compiled for _, process in read_files(directory, MEASURED, _Measured, problems)]
     first = next(iter(goodbyes), _Goodbye())
     problems += [path.read_text(errors="replace") for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt")))]
-    stacks = [path.read_text(errors="replace") for path in sorted(directory.glob(finding(STACK, "*", "txt")))]
+    stacks = {
+        process_of(path): path.read_text(errors="replace")
+        for path in sorted(directory.glob(finding(STACK, "*", "txt")))
+    }
     return Findings(
         processes=tuple(sorted(hellos, key=lambda process: process.time)),
         exceptions=tuple(sorted(_exceptions(directory, problems), key=lambda uncaught: uncaught.time)),
-        stacks=tuple(stack for stack in stacks if stack.strip()),
+        stacks={pid: stack for pid, stack in stacks.items() if stack.strip()},
         config=first.config,
         threads=first.threads,
         compiled=max(measured, key=len, default=()),

@@ -6,7 +6,7 @@ from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.ranks import RankState
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
-from repro_kit.session.verdicts.observed_failures import found_in
+from repro_kit.session.verdicts.observed_failures import crashes, found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
 
@@ -86,3 +86,48 @@ def test_a_rank_that_is_aborted_after_its_script_has_ended_is_no_failure(tmp_pat
     ]
     unexplained = replace(ended, ended=frozenset())
     assert [seen.nature for seen in found_in(tmp_path, ENDED, unexplained, TraceSummary())] == [Nature.OPEN]
+
+
+SIGTERM, SIGSEGV, SIGKILL = "exitcode  : -15 (pid: 5)", "exitcode  : -11 (pid: 7)", "exitcode  : -9 (pid: 7)"
+STACK = """Fatal Python error: Segmentation fault
+
+Current thread 0x00007f13a0c00b80 (most recent call first):
+  File "/env/torch/_inductor/lowering.py", line 521 in wrapped
+"""
+
+
+def of_launcher(message: str, kind: str = "ChildFailedError") -> UncaughtException:
+    return UncaughtException(6, 2.0, (ExceptionLink(kind, message),))
+
+
+def test_a_rank_that_a_signal_ended_is_a_crash(tmp_path: Path) -> None:
+    states = (rank_state(0, 5), rank_state(1, 7))
+    report = of_launcher(f"train.py FAILED\n{SIGTERM}\n{SIGSEGV}")
+    findings = Findings(exceptions=(PEER, report), ranks=states, stacks={7: STACK})
+    (crash,) = found_in(tmp_path, ENDED, findings, TraceSummary())
+    assert (crash.failure.kind, crash.failure.signal, crash.source) == (Kind.CRASH, "SIGSEGV", "exit")
+    assert [frame.function for frame in crash.failure.stack] == ["wrapped"]
+    own = replace(findings, exceptions=(CHILD, report))
+    assert [seen.source for seen in found_in(tmp_path, ENDED, own, TraceSummary())] == ["exception"]
+
+
+def test_only_the_launcher_tells_of_a_rank_that_was_killed(tmp_path: Path) -> None:
+    states = (rank_state(0, 5), rank_state(1, 7))
+    by_torchrun = of_launcher(f"train.py FAILED\n{SIGTERM}\n{SIGKILL}")
+    by_spawn = of_launcher("process 1 terminated with signal SIGKILL", "ProcessExitedException")
+    for report in (by_torchrun, by_spawn):
+        findings = Findings(exceptions=(PEER, report), ranks=states)
+        assert crashes(findings) == {7: "SIGKILL"}
+        assert [seen.signature.kind for seen in found_in(tmp_path, ENDED, findings, TraceSummary())] == [Kind.OOM]
+
+
+def test_a_report_says_less_than_what_a_rank_printed_or_caught(tmp_path: Path) -> None:
+    report = of_launcher("train.py FAILED\nexitcode  : 3 (pid: 7)")
+    failure = CompileFailure("0/0", None, "InductorError", "no lowering", "InductorError: no lowering")
+    found = found_in(tmp_path, ENDED, Findings(exceptions=(report,)), TraceSummary(failures=(failure,)))
+    assert [seen.source for seen in found] == ["trace", "exception"]
+    (tmp_path / "stderr.txt").write_text(
+        'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nValueError: the loss is off\n'
+    )
+    (printed,) = found_in(tmp_path, ENDED, Findings(exceptions=(report,)), TraceSummary())
+    assert (printed.source, printed.failure.exceptions[-1].type) == ("output", "ValueError")

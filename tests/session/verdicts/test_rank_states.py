@@ -81,6 +81,40 @@ def test_the_first_failure_is_told_from_what_the_other_ranks_raise() -> None:
     assert second == "rank 1: ValueError: the loss is off; no collective; 1 compile"
 
 
+def test_a_failure_of_the_compiler_is_named_as_in_the_verdict() -> None:
+    links = (
+        ExceptionLink(
+            "torch._inductor.exc.InductorError", "CppCompileError: C++ compile error\n\nOutput:\na.cpp:1:2: error: no"
+        ),
+        ExceptionLink("subprocess.CalledProcessError", "Command '['g++', '-c']' returned non-zero exit status 1."),
+    )
+    peer = raised(0, "RuntimeError", "Connection closed by peer [127.0.0.1]", 4.0)
+    findings = Findings(exceptions=(peer, UncaughtException(11, 5.0, links)), ranks=(state(0, REDUCE), state(1)))
+    assert next(cause_sentences(findings)).startswith("Rank 1 failed first, with CppCompileError;")
+    assert rank_lines(findings, {})[1].startswith("rank 1: CppCompileError: no;")
+
+
+def test_a_rank_that_a_signal_ended_failed_first() -> None:
+    peer = raised(0, "RuntimeError", "Connection closed by peer [127.0.0.1]", 4.0)
+    crashed = state(1, doing="compiling", line="/user/model.py:3")
+    findings = Findings(
+        exceptions=(peer,), ranks=(state(0, REDUCE), crashed), stacks={11: "Fatal Python error: Bus error"}
+    )
+    assert "Rank 1 failed first, with SIGBUS; what rank 0 raised follows from it." in cause_sentences(findings)
+    assert rank_lines(findings, {})[1].startswith("rank 1: was ended by SIGBUS, was compiling at model.py:3;")
+
+
+def test_a_rank_that_gave_up_points_to_the_one_that_was_late() -> None:
+    gave_up = raised(0, "RuntimeError", "Timed out waiting 12000ms for recv operation to complete", 112.0)
+    waited = state(0, replace(REDUCE, done=True), time=112.0, doing="python")
+    late = state(1, doing="compiling", line="/user/model.py:3")
+    (sentence,) = cause_sentences(Findings(exceptions=(gave_up,), ranks=(waited, late), ended=frozenset({10})))
+    assert sentence == (
+        "Rank 0 waits in all_reduce at train.py:9 for 12 s, to which rank 1 does not come: rank 1 was compiling at "
+        "model.py:3. A longer `timeout` of init_process_group lets the others wait for a slow compile."
+    )
+
+
 def test_a_late_rank_that_was_compiling_did_not_hang() -> None:
     quick = state(0, replace(REDUCE, began=100.0))
     slow = state(1, replace(REDUCE, began=130.0), compiles=(CompileTime(99.0, 129.0),))

@@ -12,7 +12,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Status
-from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
@@ -134,7 +134,10 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         return Blame(Status.PASS, wrong)
     summary = chosen.signature.summary()
     if chosen.nature is Nature.MACHINE:
-        why = f"{summary} is an error of the machine, or of a service that the script uses; it is no evidence"
+        origin = "an error of the machine, or of a service that the script uses"
+        if is_of_a_peer(chosen.failure):
+            origin = "what a rank raises because another rank has ended, or comes too late"
+        why = f"{summary} is {origin}; it is no evidence"
         return Blame(
             Status.PASS, tuple(failures), nobody=f"{why}; fix the cause and run the program again, or {ORACLE}"
         )

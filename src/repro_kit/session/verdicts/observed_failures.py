@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from signal import Signals
 
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import UsageError
@@ -18,7 +20,7 @@ from repro_kit.model.failure.classify import (
 )
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
-from repro_kit.model.failure.native import faulthandler_stack
+from repro_kit.model.failure.native import faulthandler_stack, signal_in
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.runner.launch import Run
@@ -32,6 +34,7 @@ _EXCERPT = 12  # lines
 #: ends without destroy_process_group().
 _ABORTED = "terminate called without an active exception"
 _END_OF_RANK = re.compile(r"exitcode\s*: (-?\d+) \(pid: (\d+)\)")  # in the report of torchrun
+_SPAWNED = re.compile(r"process (\d+) terminated with signal (SIG\w+)")  # in that of torch.multiprocessing.spawn
 #: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
 _REPORTS = ("ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "CalledProcessError")
 
@@ -39,7 +42,8 @@ _REPORTS = ("ChildFailedError", "ProcessExitedException", "ProcessRaisedExceptio
 def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
     """The distinct failures of a run: first the one that ended it, then the ones that the program caught.
 
-    A bare exit status comes last: it says less than a caught failure, which is most often its cause.
+    A bare exit status, and a launcher's report of one, come last: they say less than a caught failure, which is most
+    often their cause.
     """
     output = tail(directory / "stderr.txt")
     ended = _ending(directory, observed, findings, summary, output)
@@ -50,7 +54,7 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
         swallowed.append(
             ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank, nature=Nature.COMPILER)
         )
-    mute = any(failed_observed.failure.exit_status is not None for failed_observed in ended)
+    mute = any(one.failure.exit_status is not None or _is_report(one.failure) for one in ended)
     failures = [*swallowed, *ended] if mute else [*ended, *swallowed]
     return [
         replace(failed_observed, failure=brief_failure(failed_observed.failure))
@@ -61,7 +65,7 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
 def _ending(
     directory: Path, observed: Run, findings: Findings, summary: TraceSummary, output: str
 ) -> list[ObservedFailure]:
-    stack = faulthandler_stack(next(iter(findings.stacks), ""))
+    stack = faulthandler_stack(next(iter(findings.stacks.values()), ""))
     if observed.timed_out:
         states = latest(findings)
         waits = deadlock(states, {state.pid for state in states} - findings.ended, STUCK_AT_END)
@@ -76,12 +80,25 @@ def _ending(
     if _ABORTED in output and aborted_at_exit(findings) and all(_is_report(seen.failure) for seen in exceptions):
         all_ended = all(state.pid in findings.ended for state in latest(findings))
         return [] if all_ended else [replace(seen, nature=Nature.MACHINE) for seen in exceptions]
-    if observed.ok or exceptions:
+    crashed = next(iter(crashes(findings).items()), None)
+    if crashed is not None and all(_is_consequence(seen.failure) for seen in exceptions):
+        pid, signal = crashed
+        stack = faulthandler_stack(findings.stacks.get(pid, ""))
+        return [_of_exit(failure_from_signal(signal, text=output, stack=stack, step=summary.open_step))]
+    if observed.ok or any(not _is_report(seen.failure) for seen in exceptions):
         return exceptions
-    printed = failure_from_text(output) or failure_from_text(tail(directory / "stdout.txt"))
+    printed = _printed(output) or _printed(tail(directory / "stdout.txt"))
     if printed is not None:
         return [ObservedFailure(printed, signature_of(printed), source="output", nature=nature_of(printed))]
+    if exceptions:
+        return exceptions
     return [_of_exit(Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:]))]
+
+
+def _printed(text: str) -> Failure | None:
+    """The last failure in `text`, where that is more than a launcher's report."""
+    failure = failure_from_text(text)
+    return None if failure is None or _is_report(failure) else failure
 
 
 def _of_exit(failure: Failure) -> ObservedFailure:
@@ -110,10 +127,35 @@ def _is_report(failure: Failure) -> bool:
     return bool(failure.exceptions) and short(failure.exceptions[0].type) in _REPORTS
 
 
+def _is_consequence(failure: Failure) -> bool:
+    return _is_report(failure) or is_of_a_peer(failure)
+
+
+def crashes(findings: Findings) -> Mapping[int, str]:
+    """The signals that ended the processes of ranks, by process.
+
+    SIGTERM, by which a launcher ends the ranks that are left, is not among them.
+    """
+    seen = {pid: signal for pid, stack in findings.stacks.items() if (signal := signal_in(stack))}
+    ends = {pid: Signals(-int(status)).name for status, pid in _reported_ends(findings) if status.startswith("-")}
+    pids = {str(state.rank): state.pid for state in latest(findings)}
+    spawned = {pids.get(rank, 0): name for report in _reports(findings) for rank, name in _SPAWNED.findall(report)}
+    return {pid: name for pid, name in {**ends, **spawned, **seen}.items() if name != Signals.SIGTERM.name}
+
+
+def _reports(findings: Findings) -> list[str]:
+    """What launchers say of their ranks."""
+    return [uncaught.links[0].message for uncaught in findings.exceptions if _is_report(failure_of(uncaught))]
+
+
+def _reported_ends(findings: Findings) -> list[tuple[str, int]]:
+    """The exit status and the process of each rank that torchrun reports."""
+    return [(status, int(pid)) for report in _reports(findings) for status, pid in _END_OF_RANK.findall(report)]
+
+
 def aborted_at_exit(findings: Findings) -> frozenset[int]:
     """The ranks' processes that ended their scripts and were aborted after that, where no rank failed otherwise."""
-    messages = [uncaught.links[0].message for uncaught in findings.exceptions if _is_report(failure_of(uncaught))]
-    ends = [(status, int(pid)) for message in messages for status, pid in _END_OF_RANK.findall(message)]
+    ends = _reported_ends(findings)
     aborted = frozenset(pid for status, pid in ends if status == "-6" and pid in findings.ended)
     return aborted if all(pid in aborted or status == "-15" for status, pid in ends) else frozenset()
 

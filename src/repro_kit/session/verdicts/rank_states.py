@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from repro_kit.model.failure.failure import Failure
 from repro_kit.model.failure.failure_nature import is_of_a_peer
+from repro_kit.model.failure.normalise import fault_line
+from repro_kit.model.failure.tracebacks import short as short_type
 from repro_kit.model.ranks import Collective, RankState, differing_collectives, in_order, short
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.deadlocks import latest
-from repro_kit.session.verdicts.observed_failures import aborted_at_exit, failure_of
+from repro_kit.session.verdicts.observed_failures import aborted_at_exit, crashes, failure_of
 
 _LATE = 2.0  # seconds that a rank is late; less is usual
 _LONGEST = 120  # characters of a message
@@ -29,10 +32,18 @@ def rank_lines(findings: Findings, compiles: Mapping[int, int]) -> tuple[str, ..
 
 def _end(state: RankState, uncaught: UncaughtException | None, findings: Findings) -> str:
     if uncaught is None:
-        return "ended without an exception" if state.pid in findings.ended else f"did not end, {_where(state)}"
-    message = f"{uncaught.links[-1].type.rpartition('.')[2]}: {uncaught.links[-1].message}".splitlines()[0]
+        signal = crashes(findings).get(state.pid)
+        how = f"was ended by {signal}" if signal else "did not end"
+        return "ended without an exception" if state.pid in findings.ended else f"{how}, {_where(state)}"
+    failure = failure_of(uncaught)
+    message = ": ".join(filter(None, [_root_type(failure), fault_line(failure.exceptions[-1].message)]))
     shown = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
-    return f"{shown} (because of another rank)" if is_of_a_peer(failure_of(uncaught)) else shown
+    return f"{shown} (because of another rank)" if is_of_a_peer(failure) else shown
+
+
+def _root_type(failure: Failure) -> str:
+    """The name of the exception that the failure is of, without those that it was raised from in the compiler."""
+    return short_type(failure.exceptions[-1].type)
 
 
 def _where(state: RankState) -> str:
@@ -67,25 +78,29 @@ def cause_sentences(findings: Findings) -> Iterator[str]:
     if differing:
         yield f"The ranks call different collectives: {differing}"
         return
-    raised = {uncaught.pid for uncaught in findings.exceptions}
+    peers = {uncaught.pid for uncaught in findings.exceptions if is_of_a_peer(failure_of(uncaught))}
     for state in states:
-        if state.waits is not None and (state.pid not in findings.ended or state.pid in raised):
-            yield from _missing(state.waits, state, states, findings)
+        # A rank that gave up waits no more when it writes its last state.
+        waiting = state.waits or (state.last if state.pid in peers and not first else None)
+        if waiting is not None and (state.pid not in findings.ended or state.pid in peers):
+            yield from _missing(waiting, state, states, findings)
             return
 
 
 def _first_failure(findings: Findings, states: Sequence[RankState]) -> str:
-    """The first exception of a rank that is no consequence of another rank's, where other ranks failed after it."""
+    """The first failure of a rank that is no consequence of another rank's, where other ranks failed after it."""
     ranks = {state.pid: state.rank for state in states}
     uncaught = [exception for exception in findings.exceptions if exception.pid in ranks]
-    own = [exception for exception in uncaught if not is_of_a_peer(failure_of(exception))]
-    if not own or len(own) == len(uncaught):
+    own = [(ranks[one.pid], _root_type(failure_of(one))) for one in uncaught if not is_of_a_peer(failure_of(one))]
+    if len(own) == len(uncaught):
         return ""
-    others = sorted({ranks[exception.pid] for exception in uncaught} - {ranks[own[0].pid]})
-    return (
-        f"Rank {ranks[own[0].pid]} failed first, with {own[0].links[-1].type.rpartition('.')[2]}; "
-        f"what rank {', '.join(map(str, others))} raised follows from it."
-    )
+    crashed = [(ranks[pid], signal) for pid, signal in crashes(findings).items() if pid in ranks]
+    for first, what in [*own, *crashed][:1]:
+        others = sorted({ranks[exception.pid] for exception in uncaught} - {first})
+        return (
+            f"Rank {first} failed first, with {what}; what rank {', '.join(map(str, others))} raised follows from it."
+        )
+    return ""
 
 
 def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState], findings: Findings) -> Iterator[str]:
@@ -94,10 +109,14 @@ def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState]
         began = [collective.number for collective in state.collectives if collective.group == waiting.group]
         if state is not waiter and state.waits is None and max(began, default=0) < waiting.number:
             why = "has ended" if state.pid in findings.ended else _where(state)
-            slow = " A slow compile is no hang: the others wait for it." if state.doing == "compiling" else ""
+            if waiter.waits is None:  # it gave up
+                slow = "A longer `timeout` of init_process_group lets the others wait for a slow compile."
+            else:
+                slow = "A slow compile is no hang: the others wait for it."
             yield (
                 f"Rank {waiter.rank} waits in {waiting.named()} for {waiter.time - waiting.began:.0f} s, to which rank "
-                f"{state.rank} does not come: rank {state.rank} {why}.{slow}"
+                f"{state.rank} does not come: rank {state.rank} {why}."
+                + (f" {slow}" if state.doing == "compiling" else "")
             )
             return
 
