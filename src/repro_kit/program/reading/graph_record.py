@@ -88,3 +88,14 @@ class GraphRecord:
     recipe: dict[str, Any] = field(default_factory=dict)
     backend: BackendRecord = field(default_factory=BackendRecord)
     problem: str | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that compiled it; None where the process was in no group."""
+        world = self.recipe.get("world")
+        return None if world is None else int(world["rank"])
+
+    @property
+    def named(self) -> str:
+        """The graph in words."""
+        return f"graph {self.compile_id}" + ("" if self.rank is None else f" of rank {self.rank}")

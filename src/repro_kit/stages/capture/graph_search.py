@@ -60,7 +60,8 @@ class GraphSearch:
                 graph = (attempt.graph.pid, attempt.graph.number)
                 if graph in self.slow:
                     continue
-                self.ui.progress(f"trying graph {attempt.graph.compile_id} alone {attempt.how}".rstrip())
+                named = f"{attempt.graph.named} alone {attempt.how}".rstrip()
+                self.ui.progress(f"trying {named}")
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
                 self.latest = verdict
                 if verdict.rounding or (verdict.failure is not None and verdict.failure.rounding):
@@ -71,7 +72,7 @@ class GraphSearch:
                     self.slow.add(graph)  # other forms of the graph take as long
                 if verdict.status is not Status.INVALID and attempt.graph.code and attempt.recipe.backend not in _ALIKE:
                     self.tried.append(attempt)
-                reasons.append(f"graph {attempt.graph.compile_id} alone {attempt.how}: {_verdict_words(verdict)}")
+                reasons.append(f"{named}: {_verdict_words(verdict)}")
         return None, reasons
 
     def first_afresh(self, reasons: list[str]) -> Attempt | None:

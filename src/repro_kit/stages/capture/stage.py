@@ -289,5 +289,6 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         case.update(signature=search.signature)
     words = [attempt.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
     how = f" ({', '.join(filter(None, words))})" if any(words) else ""
-    ui.done(f"graph {attempt.graph.compile_id} of {graphs} fails alone{how}: {statements} statements")
+    of_rank = f", of rank {attempt.graph.rank}," if attempt.graph.rank is not None else ""
+    ui.done(f"graph {attempt.graph.compile_id} of {graphs}{of_rank} fails alone{how}: {statements} statements")
     first_wrong.show(ui, wrong)
