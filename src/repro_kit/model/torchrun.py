@@ -10,12 +10,16 @@ from pathlib import PurePath
 _ACCELERATE = "accelerate.commands.launch"
 _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", _ACCELERATE)
 _RANKS = re.compile(r"--?(?:nproc[-_]per[-_]node|nproc|num[-_]processes)(?:=(?P<given>.+))?$")
+_UNKNOWN = "auto"
 _NODES = re.compile(r"--?(?:nnodes|num[-_]machines)(?:=(?P<given>.+))?$")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The ranks of one launcher on one machine: each runs `script` with `arguments`."""
+    """The ranks of one launcher on one machine: each runs `script` with `arguments`.
+
+    `ranks`: 0 where the command does not tell, as with a configuration of accelerate, or `--nproc-per-node auto`.
+    """
 
     ranks: int
     script: str
@@ -29,18 +33,22 @@ def launch_of(argv: Sequence[str]) -> Launch | None:
     if at is None:
         return None
     ranks, nodes = _value(words[:at], _RANKS), _value(words[:at], _NODES)
-    is_accelerate = PurePath(argv[0]).name.startswith("accelerate") or _ACCELERATE in argv[:3]
-    if is_accelerate and not _starts_several(words[:at]):
-        ranks = "1"
-    if not ranks.isdecimal() or int(ranks) < 1 or nodes not in ("", "1", "1:1"):
+    if nodes not in ("", "1", "1:1"):
         return None
-    return Launch(int(ranks), words[at], tuple(words[at + 1 :]))
+    if PurePath(argv[0]).name.startswith("accelerate") or _ACCELERATE in argv[:3]:
+        ranks = _of_accelerate(words[:at], ranks)
+    return Launch(int(ranks) if ranks.isdecimal() else 0 if ranks else 1, words[at], tuple(words[at + 1 :]))
 
 
-def _starts_several(words: Sequence[str]) -> bool:
-    """Whether accelerate starts a process for each rank (`launch_command` in accelerate/commands/launch.py)."""
+def _of_accelerate(words: Sequence[str], ranks: str) -> str:
+    """The ranks that accelerate starts (`launch_command` in accelerate/commands/launch.py).
+
+    Without an option for several processes, its configuration file may ask for them.
+    """
     options = {word.lstrip("-").replace("_", "-") for word in words}
-    return "cpu" not in options and bool(options & {"multi-gpu", "use-fsdp", "use-megatron-lm"})
+    if "cpu" in options:
+        return "1"
+    return ranks if ranks and options & {"multi-gpu", "use-fsdp", "use-megatron-lm"} else _UNKNOWN
 
 
 def _after_launcher(argv: Sequence[str]) -> list[str]:

@@ -274,7 +274,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         traced=traced,
         env=form.env,
         reduced=form.minimized,
-        ranks=_ranks(form, launch),
+        ranks=_ranks(form, launch, len(results.observation.ranks)),
     )
     contents.add_text("repro.py", text, "repro")
     if not form.is_users_script:
@@ -291,10 +291,13 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     return left_out
 
 
-def _ranks(form: ReproForm, launch: Launch | None) -> int:
-    """The processes that `repro.py` starts for its script; 0 where it starts one in the usual way."""
+def _ranks(form: ReproForm, launch: Launch | None, seen: int) -> int:
+    """The processes that `repro.py` starts for its script; 0 where it starts one in the usual way.
+
+    `seen`: the ranks of the observed run.
+    """
     if form.is_users_script:
-        return launch.ranks if launch is not None else 0
+        return launch.ranks or seen if launch is not None else 0
     reduction = form.facts.reduction
     return reduction.ranks if reduction is not None and reduction.ranks > 1 else 0
 

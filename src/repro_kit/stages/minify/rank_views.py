@@ -32,7 +32,7 @@ def rank_views(case: Case, program: SourceProgram, *, together: bool) -> Iterato
     """
     findings = read_findings(case.path / "observe" / "probe")
     states = latest(findings)
-    launched = ranks_of(case.file.subject)
+    launched = ranks_of(case.file.subject) or len(states)
     size = states[0].size if states else launched
     if size < 2:
         yield RankView(program)

@@ -45,7 +45,7 @@ def main_file(case: Case) -> Path:
 
 
 def ranks_of(subject: Subject) -> int:
-    """The number of processes that run the script: more than one where torchrun starts them."""
+    """The processes that run the script: several where a launcher starts them, 0 where it does not tell how many."""
     launch = launch_of(subject.argv) if subject.form == "command" else None
     return launch.ranks if launch is not None else 1
 

@@ -1,0 +1,42 @@
+"""With how many ranks a script is run while it is reduced."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case, Subject
+from repro_kit.source import SourceProgram
+from repro_kit.stages.minify.rank_views import rank_views
+
+PROGRAM = SourceProgram("import torch.distributed as dist\ndist.init_process_group('gloo')\n")
+
+
+def case_of(directory: Path, command: str, ranks: int) -> Case:
+    """A case of `command`, in which so many ranks were seen."""
+    argv = tuple(command.split())
+    case = Case.create(directory / "a.repro", Subject("command", argv, str(directory), "python"), "2026-01-01")
+    probe = directory / "a.repro/observe/probe"
+    probe.mkdir(parents=True)
+    for rank in range(ranks):
+        state = {"rank": rank, "size": ranks, "time": 1.0, "doing": "python"}
+        (probe / f"rank-{10 + rank}.json").write_text(json.dumps(state))
+    return case
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nproc-per-node 4 train.py",
+        "torchrun --nproc-per-node auto train.py",
+        "accelerate launch --config_file four.yaml train.py",
+    ],
+)
+def test_a_launcher_may_leave_the_number_of_ranks_to_what_was_seen(tmp_path: Path, command: str) -> None:
+    views = rank_views(case_of(tmp_path, command, 4), PROGRAM, together=True)
+    assert [(view.ranks, view.note) for view in views] == [(2, "2 of 4 ranks are enough"), (4, "")]
+
+
+def test_a_launcher_of_one_rank_runs_the_script_as_it_is(tmp_path: Path) -> None:
+    (view,) = rank_views(case_of(tmp_path, "accelerate launch train.py", 0), PROGRAM, together=True)
+    assert (view.program.text, view.ranks) == (PROGRAM.text, 1)
