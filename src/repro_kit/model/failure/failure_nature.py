@@ -43,12 +43,14 @@ _CONDITIONS = (
 )
 _CONDITION = re.compile("|".join(re.escape(os.strerror(number)) for number in _CONDITIONS), re.IGNORECASE)
 #: What the other ranks raise when one rank has ended, or does not come to a collective (gloo's transport/tcp/pair.cc
-#: and unbound_buffer.cc; NCCL's ncclRemoteError and the watchdog of torch's ProcessGroupNCCL).
+#: and unbound_buffer.cc, ProcessGroupGloo; NCCL's ncclRemoteError and the watchdog of torch's ProcessGroupNCCL).
 _OF_A_PEER = re.compile(
     r"Connection (?:closed|reset) by peer|remote process exit|Timed out waiting \d+ms for (?:recv|send) operation"
+    r"|Application timeout caused pair closure|failed to pass monitoredBarrier"
     r"|Watchdog caught collective operation timeout|NCCL communicator was aborted",
     re.IGNORECASE,
 )
+_OF_THE_STORE = "DistNetworkError"  # raised too where the rank has ended at which the ranks meet (torch's TCPStore)
 _MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)} | {
     "KeyboardInterrupt",
     "EOFError",
@@ -111,7 +113,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
 
 def is_of_a_peer(failure: Failure) -> bool:
     """Whether `failure` is what one rank raises because another rank failed, or was late."""
-    return any(_OF_A_PEER.search(link.message) for link in failure.exceptions)
+    return any(_OF_A_PEER.search(link.message) or short(link.type) == _OF_THE_STORE for link in failure.exceptions)
 
 
 def _in_compiler(failure: Failure) -> bool:
