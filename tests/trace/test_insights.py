@@ -66,6 +66,17 @@ def test_open_step_names_step_graph_and_progress():
     assert step == "GraphLowering.run of graph 0/0, after inductor_post_grad_graph"
 
 
+def test_each_process_has_an_open_step_of_its_own(tmp_path):
+    text = (FIXTURES / "hang.log").read_text()
+    pid = text.split()[2]
+    for rank in (0, 1):
+        of_rank = text.replace(f" {pid} ", f" {70 + rank} ").replace('"frame_id"', f'"rank": {rank}, "frame_id"')
+        (tmp_path / f"rank_{rank}.log").write_text(of_rank)
+    steps = summarise(tmp_path).open_steps
+    words = [f"GraphLowering.run of graph 0/0 on rank {rank}, after inductor_post_grad_graph" for rank in (0, 1)]
+    assert steps == dict(zip((70, 71), words, strict=True))
+
+
 def test_without_timers_the_frame_that_was_begun_is_the_open_step(tmp_path):
     text = (FIXTURES / "hang.log").read_text().replace("chromium_event", "something_else")
     (tmp_path / "a.log").write_text(text)

@@ -64,9 +64,14 @@ class OpenSteps:
             while stack.pop()[0] != name:
                 pass
 
-    def open(self) -> OpenStep | None:
-        """The open step that began last."""
-        begun = {thread: stack for thread, stack in self.stacks.items() if stack}
+    def by_process(self) -> dict[int, OpenStep]:
+        """The open step of each process that has one."""
+        steps = {pid: self.open(pid) for _, pid, _ in self.stacks}
+        return {pid: step for pid, step in steps.items() if step is not None}
+
+    def open(self, pid: int | None = None) -> OpenStep | None:
+        """The open step that began last, of all processes or of one."""
+        begun = {thread: stack for thread, stack in self.stacks.items() if stack and pid in (None, thread[1])}
         if begun:
             thread = max(begun, key=lambda key: self.newest[key])
             stack = begun[thread]

@@ -21,6 +21,7 @@ class TraceSummary:
     failures: tuple[CompileFailure, ...] = ()
     runnables: tuple[Runnable, ...] = ()
     open_step: str | None = None
+    open_steps: dict[int, str] = field(default_factory=dict)  # by process
     problems: Problems = field(default_factory=Problems)
     counts: Counts = field(default_factory=lambda: Counting().counts())
     symbols: int = 0  # number of symbolic sizes
@@ -51,6 +52,7 @@ def summarise(path: str | Path) -> TraceSummary:
         tuple(compiles.failures()),
         tuple(runnables.scripts),
         str(step) if step else None,
+        {pid: str(of_process) for pid, of_process in steps.by_process().items()},
         reader.problems,
         counting.counts(),
         symbols.made,

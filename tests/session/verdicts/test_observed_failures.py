@@ -104,8 +104,10 @@ def test_a_rank_that_a_signal_ended_is_a_crash(tmp_path: Path) -> None:
     states = (rank_state(0, 5), rank_state(1, 7))
     report = of_launcher(f"train.py FAILED\n{SIGTERM}\n{SIGSEGV}")
     findings = Findings(exceptions=(PEER, report), ranks=states, stacks={7: STACK})
-    (crash,) = found_in(tmp_path, ENDED, findings, TraceSummary())
+    steps = {5: "codegen of graph 0/0 on rank 0", 7: "lowering of graph 0/0 on rank 1"}
+    (crash,) = found_in(tmp_path, ENDED, findings, TraceSummary(open_step=steps[5], open_steps=steps))
     assert (crash.failure.kind, crash.failure.signal, crash.source) == (Kind.CRASH, "SIGSEGV", "exit")
+    assert crash.failure.step == steps[7]
     assert [frame.function for frame in crash.failure.stack] == ["wrapped"]
     own = replace(findings, exceptions=(CHILD, report))
     assert [seen.source for seen in found_in(tmp_path, ENDED, own, TraceSummary())] == ["exception"]

@@ -84,7 +84,8 @@ def _ending(
     if crashed is not None and all(_is_consequence(seen.failure) for seen in exceptions):
         pid, signal = crashed
         stack = faulthandler_stack(findings.stacks.get(pid, ""))
-        return [_of_exit(failure_from_signal(signal, text=output, stack=stack, step=summary.open_step))]
+        step = summary.open_steps.get(pid)
+        return [_of_exit(failure_from_signal(signal, text=output, stack=stack, step=step))]
     if observed.ok or any(not _is_report(seen.failure) for seen in exceptions):
         return exceptions
     printed = _printed(output) or _printed(tail(directory / "stdout.txt"))
