@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.read_findings import Findings, TorchProcess
-from repro_kit.session.verdicts.ranks import RankReport, rank_report
+from repro_kit.model.failure.failure import ExceptionLink
+from repro_kit.runner.read_findings import Findings, RankState, TorchProcess, UncaughtException
+from repro_kit.session.verdicts.ranks import RankReport, rank_report, suspects
 
 LOG = (Path(__file__).parents[2] / "trace/fixtures/insights/size_one.log").read_text()
 TWO_RANKS = Findings(processes=tuple(TorchProcess(9, "python", "3.11", "2.13.0", 1.0, rank) for rank in ("0", "1")))
@@ -53,6 +54,15 @@ def test_where_the_graphs_part_is_said_as_far_as_the_trace_shows_it(tmp_path: Pa
     write(tmp_path, 1, LOG.replace("return (", "return  ("))
     (only,) = rank_report(tmp_path, TWO_RANKS).sentences
     assert "different graphs in 0/0" in only
+
+
+def test_the_rank_that_failed_by_itself_is_tried_alone_first(tmp_path: Path) -> None:
+    states = tuple(RankState(rank, 4, 1.0, "python", pid=10 + rank) for rank in range(4))
+    peer = UncaughtException(10, 1.0, (ExceptionLink("RuntimeError", "Connection closed by peer [127.0.0.1]"),))
+    crashed = Findings(exceptions=(peer,), ranks=states, stacks={12: "Fatal Python error: Segmentation fault"})
+    assert suspects(tmp_path, crashed) == (2, 0, 1, 3)
+    own = UncaughtException(13, 2.0, (ExceptionLink("ValueError", "the loss is off"),))
+    assert suspects(tmp_path, replace(crashed, exceptions=(peer, own)))[:2] == (3, 2)
 
 
 def test_a_run_of_one_rank_has_no_differences(tmp_path: Path) -> None:

@@ -144,6 +144,12 @@ def crashes(findings: Findings) -> Mapping[int, str]:
     return {pid: name for pid, name in {**ends, **spawned, **seen}.items() if name != Signals.SIGTERM.name}
 
 
+def failed_first(findings: Findings) -> tuple[int, ...]:
+    """The processes that did not fail because of another one: those that raised, then those that crashed."""
+    raised = [uncaught.pid for uncaught in findings.exceptions if not _is_consequence(failure_of(uncaught))]
+    return tuple(dict.fromkeys([*raised, *crashes(findings)]))
+
+
 def _reports(findings: Findings) -> list[str]:
     """What launchers say of their ranks."""
     return [uncaught.links[0].message for uncaught in findings.exceptions if _is_report(failure_of(uncaught))]

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.model.failure.failure_nature import is_of_a_peer
 from repro_kit.runner.read_findings import Findings
 from repro_kit.session.verdicts.deadlocks import latest
-from repro_kit.session.verdicts.observed_failures import failure_of
+from repro_kit.session.verdicts.observed_failures import failed_first
 from repro_kit.session.verdicts.rank_states import cause_sentences, late_ranks, rank_lines
 from repro_kit.trace.insights.gather import Insights, gather
 from repro_kit.trace.insights.ranks import Divergence
@@ -37,18 +36,14 @@ def rank_report(trace: Path, findings: Findings) -> RankReport:
 
 
 def suspects(trace: Path, findings: Findings) -> tuple[int, ...]:
-    """The ranks that may show the failure alone, the likeliest first: those that raised, then those that compiled most.
+    """The ranks that may show the failure alone, the likeliest first: those that failed, then those that compiled most.
 
     `trace`: the directory of the run's logs. Empty for one rank.
     """
     ranks = {state.pid: state.rank for state in latest(findings)}
-    raised = [
-        ranks[uncaught.pid]
-        for uncaught in findings.exceptions
-        if uncaught.pid in ranks and not is_of_a_peer(failure_of(uncaught))
-    ]
+    failed = [ranks[pid] for pid in failed_first(findings) if pid in ranks]
     compiles = gather(trace).ranks.compiles if ranks else {}
-    return tuple(dict.fromkeys([*raised, *sorted(ranks.values(), key=lambda rank: -compiles.get(rank, 0))]))
+    return tuple(dict.fromkeys([*failed, *sorted(ranks.values(), key=lambda rank: -compiles.get(rank, 0))]))
 
 
 def _divergences(insights: Insights) -> Iterator[str]:

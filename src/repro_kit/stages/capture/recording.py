@@ -15,12 +15,16 @@ from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.session.script import watched_recording
 from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.verdicts.observed_failures import failed_first
 from repro_kit.ui import Ui
 
 
 @dataclass(frozen=True)
 class RecordedGraphs:
-    """The directory of the probe's files, the recorded processes, and the user's own Python files."""
+    """The directory of the probe's files, the recorded processes, and the user's own Python files.
+
+    The processes that failed come first, since all ranks of a distributed run may have the same graphs.
+    """
 
     directory: Path
     processes: tuple[Recorded, ...]
@@ -86,7 +90,9 @@ def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGrap
 
 def _read(case: Case, directory: Path, findings: Findings, own: Sequence[Path]) -> RecordedGraphs:
     files = tuple(dict.fromkeys([*own, *map(Path, findings.modules)]))
-    return RecordedGraphs(directory, tuple(read_recorded(directory)), files)
+    failed = failed_first(findings)
+    processes = sorted(read_recorded(directory), key=lambda process: process.pid not in failed)
+    return RecordedGraphs(directory, tuple(processes), files)
 
 
 def _named(case: Case) -> list[Path]:
