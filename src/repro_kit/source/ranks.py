@@ -14,6 +14,7 @@ from repro_kit.source.tree import SourceProgram
 #: Functions of torch.multiprocessing that start processes, and pass each one its rank.
 _STARTS = ("spawn", "start_processes")
 _JOINS = "init_process_group"
+_MAKE_GROUPS = (_JOINS, "init_device_mesh", "DeviceMesh", "Accelerator")
 #: What wraps models into DistributedDataParallel.
 _WRAPS = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b|\bTrainer\b|\bFabric\b")
 #: DDP reads the sum of the gradients from the work of an all-reduce, which is None in a fake group.
@@ -46,6 +47,11 @@ def started_outside(program: SourceProgram) -> SourceProgram:
     if not any(_function_of_ranks(node) for node in ast.walk(program.tree)):
         return program
     return _rewritten(program, _StartedOutside(_RANK_OF_ENVIRONMENT), "import os\n")
+
+
+def joins_group(program: SourceProgram) -> bool:
+    """Whether `program` joins a process group."""
+    return any(isinstance(node, ast.Call) and _name(node) in _MAKE_GROUPS for node in ast.walk(program.tree))
 
 
 def _rewritten(program: SourceProgram, change: ast.NodeTransformer, prologue: str) -> SourceProgram:

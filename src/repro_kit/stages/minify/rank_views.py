@@ -10,7 +10,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.verdicts.deadlocks import latest
 from repro_kit.session.verdicts.ranks import suspects
 from repro_kit.source import SourceProgram
-from repro_kit.source.ranks import alone, started_outside
+from repro_kit.source.ranks import alone, joins_group, started_outside
 from repro_kit.stages.minify.source_files import ranks_of
 
 _ALONE = 2  # ranks that are tried alone
@@ -23,6 +23,11 @@ class RankView:
     program: SourceProgram
     ranks: int = 1
     note: str = ""
+    without_group: str = ""  # the note where what is left of the script joins no process group
+
+    def note_of(self, reduced: SourceProgram) -> str:
+        """The note on what is left of the script."""
+        return self.note if joins_group(reduced) else self.without_group or self.note
 
 
 def rank_views(case: Case, program: SourceProgram, *, together: bool) -> Iterator[RankView]:
@@ -39,8 +44,12 @@ def rank_views(case: Case, program: SourceProgram, *, together: bool) -> Iterato
         return
     ranks = () if together else suspects(case.path / "observe" / "trace", findings) or (0,)
     for rank in ranks[:_ALONE]:
-        note = f"rank {rank} of {size} fails alone, in a fake process group whose collectives make up their results"
-        yield RankView(alone(program, rank, size), note=note)
+        fails = f"rank {rank} of {size} fails alone"
+        yield RankView(
+            alone(program, rank, size),
+            note=f"{fails}, in a fake process group whose collectives make up their results",
+            without_group=f"{fails}, without a process group",
+        )
     outside = started_outside(program)
     if launched > 1 or outside != program:
         for fewer in dict.fromkeys((2, size)):

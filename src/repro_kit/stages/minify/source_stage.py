@@ -68,7 +68,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         return
     result, failure = reduced.result, reduced.failure
     needs = third_party(result.program)
-    note = "; ".join(filter(None, [reduced.view.note, reduced.larger]))
+    note = "; ".join(filter(None, [reduced.view.note_of(result.program), reduced.larger]))
     write_source(case, result, failure, self_contained=not needs, ranks=reduced.view.ranks, fewer=note)
     if reduced.larger:
         ui.note(f"{reduced.larger[:1].upper()}{reduced.larger[1:]}.")
