@@ -133,3 +133,13 @@ def test_a_report_says_less_than_what_a_rank_printed_or_caught(tmp_path: Path) -
     )
     (printed,) = found_in(tmp_path, ENDED, Findings(exceptions=(report,)), TraceSummary())
     assert (printed.source, printed.failure.exceptions[-1].type) == ("output", "ValueError")
+
+
+def test_a_process_of_the_script_s_own_may_crash(tmp_path: Path) -> None:
+    (tmp_path / "stderr.txt").write_text("")
+    crashed = Findings(stacks={9: STACK})
+    assert found_in(tmp_path, replace(ENDED, exit_status=0), crashed, TraceSummary()) == []
+    (status,) = found_in(tmp_path, ENDED, crashed, TraceSummary())
+    assert status.failure.exit_status == 1
+    (crash,) = found_in(tmp_path, ENDED, replace(crashed, ranks=(rank_state(0, 8), rank_state(1, 9))), TraceSummary())
+    assert crash.failure.signal == "SIGSEGV"

@@ -80,12 +80,13 @@ def _ending(
     if _ABORTED in output and aborted_at_exit(findings) and all(_is_report(seen.failure) for seen in exceptions):
         all_ended = all(state.pid in findings.ended for state in latest(findings))
         return [] if all_ended else [replace(seen, nature=Nature.MACHINE) for seen in exceptions]
-    crashed = next(iter(crashes(findings).items()), None)
-    if crashed is not None and all(_is_consequence(seen.failure) for seen in exceptions):
-        pid, signal = crashed
-        stack = faulthandler_stack(findings.stacks.get(pid, ""))
-        step = summary.open_steps.get(pid)
-        return [_of_exit(failure_from_signal(signal, text=output, stack=stack, step=step))]
+    of_ranks = {state.pid for state in findings.ranks}
+    for pid, signal in crashes(findings).items():
+        follows = exceptions or pid in of_ranks  # else what a process of the script's own does, which may be expected
+        if not observed.ok and follows and all(_is_consequence(seen.failure) for seen in exceptions):
+            stack = faulthandler_stack(findings.stacks.get(pid, ""))
+            step = summary.open_steps.get(pid)
+            return [_of_exit(failure_from_signal(signal, text=output, stack=stack, step=step))]
     if observed.ok or any(not _is_report(seen.failure) for seen in exceptions):
         return exceptions
     printed = _printed(output) or _printed(tail(directory / "stdout.txt"))
