@@ -15,7 +15,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 
 SCRIPT = """
-import sys
+import os, signal, sys, time
 import torch
 import torch.distributed as dist
 
@@ -28,9 +28,15 @@ if sys.argv[1] == "waits":  # each rank for what the other does not send
     dist.recv(total, src=1 - dist.get_rank())
 if sys.argv[1] == "differs":
     dist.barrier() if dist.get_rank() else dist.all_reduce(total)
+if sys.argv[1] == "crashes":
+    if dist.get_rank() == 0:
+        os._exit(1)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGSEGV)
 dist.destroy_process_group()  # else gloo's threads now and then abort a process that ends
 """
 RAISED = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "the sum is 1"),))
+CRASHED = Failure(Kind.CRASH, signal="SIGSEGV")
 WAITED = Failure(Kind.TIMEOUT, deadlock=True)
 
 
@@ -41,6 +47,7 @@ WAITED = Failure(Kind.TIMEOUT, deadlock=True)
     [
         ("fails", RAISED, 1, "ValueError: the sum is 1"),
         ("passes", RAISED, 0, "PASS"),
+        ("crashes", CRASHED, 1, "FAIL crash: SIGSEGV"),
         ("waits", WAITED, 1, "FAIL timeout: no end after 30 s"),
         ("differs", WAITED, 1, "the ranks wait for each other: rank 0 in gloo:all_reduce, rank 1 in gloo:barrier"),
     ],
