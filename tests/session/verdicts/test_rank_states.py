@@ -104,6 +104,14 @@ def test_a_rank_that_a_signal_ended_failed_first() -> None:
     assert rank_lines(findings, {})[1].startswith("rank 1: was ended by SIGBUS, was compiling at model.py:3;")
 
 
+def test_a_rank_that_the_launcher_ended_is_not_said_to_go_on() -> None:
+    links = (ExceptionLink("ChildFailedError", "exitcode  : -15 (pid: 10)\nexitcode  : -11 (pid: 11)"),)
+    findings = Findings(exceptions=(UncaughtException(9, 5.0, links),), ranks=(state(0, REDUCE), state(1)))
+    first, second = rank_lines(findings, {})
+    assert first.startswith("rank 0: was ended by the launcher, waited in all_reduce at train.py:9;")
+    assert second.startswith("rank 1: was ended by SIGSEGV,")
+
+
 def test_a_rank_that_gave_up_points_to_the_one_that_was_late() -> None:
     gave_up = raised(0, "RuntimeError", "Timed out waiting 12000ms for recv operation to complete", 112.0)
     waited = state(0, replace(REDUCE, done=True), time=112.0, doing="python")

@@ -145,6 +145,11 @@ def crashes(findings: Findings) -> Mapping[int, str]:
     return {pid: name for pid, name in {**ends, **spawned, **seen}.items() if name != Signals.SIGTERM.name}
 
 
+def ended_by_launcher(findings: Findings) -> frozenset[int]:
+    """The processes of ranks that torchrun ended because another rank had failed."""
+    return frozenset(pid for status, pid in _reported_ends(findings) if status == str(-Signals.SIGTERM))
+
+
 def failed_first(findings: Findings) -> tuple[int, ...]:
     """The processes that did not fail because of another one: those that raised, then those that crashed."""
     raised = [uncaught.pid for uncaught in findings.exceptions if not _is_consequence(failure_of(uncaught))]

@@ -14,7 +14,7 @@ from repro_kit.model.failure.tracebacks import short as short_type
 from repro_kit.model.ranks import Collective, RankState, differing_collectives, in_order, short
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.deadlocks import latest
-from repro_kit.session.verdicts.observed_failures import aborted_at_exit, crashes, failure_of
+from repro_kit.session.verdicts.observed_failures import aborted_at_exit, crashes, ended_by_launcher, failure_of
 
 _LATE = 2.0  # seconds that a rank is late; less is usual
 _LONGEST = 120  # characters of a message
@@ -32,9 +32,10 @@ def rank_lines(findings: Findings, compiles: Mapping[int, int]) -> tuple[str, ..
 
 def _end(state: RankState, uncaught: UncaughtException | None, findings: Findings) -> str:
     if uncaught is None:
-        signal = crashes(findings).get(state.pid)
-        how = f"was ended by {signal}" if signal else "did not end"
-        return "ended without an exception" if state.pid in findings.ended else f"{how}, {_where(state)}"
+        if state.pid in findings.ended:
+            return "ended without an exception"
+        ended_by = "the launcher" if state.pid in ended_by_launcher(findings) else crashes(findings).get(state.pid)
+        return f"was ended by {ended_by}, {_where(state)}" if ended_by else f"did not end, {_where(state)}"
     failure = failure_of(uncaught)
     message = ": ".join(filter(None, [_root_type(failure), fault_line(failure.exceptions[-1].message)]))
     shown = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
