@@ -3,9 +3,12 @@
 import json
 import sys
 from pathlib import Path
+from typing import Literal
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.stage_results import Observation
+from repro_kit.case.stage_results import Observation, ObservedFailure
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.stages.capture.recording import of_observed_run
 
 
@@ -23,3 +26,11 @@ def test_the_graphs_of_the_rank_that_failed_come_first(tmp_path: Path) -> None:
     recording = of_observed_run(case, Observation((), 1, None, False, 1.0, 0, sys.executable, "2.13", recorded=True))
     assert recording is not None
     assert [process.pid for process in recording.processes] == [12, 10, 11]
+
+    def tried(kind: Kind, source: Literal["exception", "trace"]) -> list[int]:
+        seen = ObservedFailure(Failure(kind), signature_of(Failure(kind)), source=source)
+        return [process.pid for process in recording.of_failure(seen)]
+
+    assert tried(Kind.COMPILE_ERROR, "exception") == [12]
+    assert tried(Kind.COMPILE_ERROR, "trace") == [12, 10, 11], "any rank may have caught it"
+    assert tried(Kind.ACCURACY, "exception") == [12, 10, 11], "another rank may have sent wrong values"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.stage_results import Observation
+from repro_kit.case.stage_results import Observation, ObservedFailure
+from repro_kit.model.failure.failure import Kind
 from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.program.reading.graph_record import InputRecord
 from repro_kit.runner.read_findings import Findings, read_findings
@@ -17,6 +18,8 @@ from repro_kit.session.script import watched_recording
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.verdicts.observed_failures import failed_first
 from repro_kit.ui import Ui
+
+_OF_A_PROCESS = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,17 @@ class RecordedGraphs:
     directory: Path
     processes: tuple[Recorded, ...]
     files: tuple[Path, ...]
+    failed: tuple[int, ...] = ()  # the processes that failed by themselves
+
+    def of_failure(self, failure: ObservedFailure | None) -> tuple[Recorded, ...]:
+        """The processes whose graphs may show `failure`.
+
+        What a process raised in the compiler, or a crash, no graph of another process shows. A wrong result may come
+        from another rank.
+        """
+        if failure is None or failure.source not in ("exception", "exit") or failure.failure.kind not in _OF_A_PROCESS:
+            return self.processes
+        return tuple(process for process in self.processes if process.pid in self.failed) or self.processes
 
     @property
     def inputs(self) -> Path:
@@ -92,7 +106,7 @@ def _read(case: Case, directory: Path, findings: Findings, own: Sequence[Path]) 
     files = tuple(dict.fromkeys([*own, *map(Path, findings.modules)]))
     failed = failed_first(findings)
     processes = sorted(read_recorded(directory), key=lambda process: process.pid not in failed)
-    return RecordedGraphs(directory, tuple(processes), files)
+    return RecordedGraphs(directory, tuple(processes), files, failed)
 
 
 def _named(case: Case) -> list[Path]:

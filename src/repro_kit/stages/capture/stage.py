@@ -125,12 +125,13 @@ def _searched(
         target = replace(target, rounding=True)
     search = GraphSearch(case, options, ui, target, kind, recording.inputs)
     healthy = _is_healthy(case, observation)
+    processes = recording.of_failure(next(iter(observation.failures[case.file.failure_index :]), None))
     reasons: list[str] = []
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
     for tolerance in tolerances:
-        attempts = _attempts(recording.processes, kind, recording.files, tolerance, plainest=healthy)
+        attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
         attempt, more = search.first(attempts)
         reasons += more
         if attempt is not None:
@@ -138,7 +139,7 @@ def _searched(
     if healthy:  # the script's own calls agree with eager: one form of each graph is enough
         return _Searched(search, None, "dynamo", reasons)
     if _runnables(case, observation):
-        first = next(iter(recording.processes), None)
+        first = next(iter(processes), None)
         changes = Variants(first, kind, recording.files).extras if first else ""
         attempt, more = search.first(_runnable_attempts(case, observation, kind, changes))
         reasons += more
