@@ -39,6 +39,14 @@ def test_ranks_that_all_differ_are_listed_in_their_order(tmp_path: Path) -> None
     assert "ranks 0, 1 and 2 all have different graphs in 0/0" in words
 
 
+def test_the_ranks_that_agree_are_listed_in_their_order(tmp_path: Path) -> None:
+    for file, rank, number in (("a", 3, 1), ("b", 1, 1), ("c", 2, 7), ("d", 0, 7)):
+        text = LOG.replace("l_x_ + 1", f"l_x_ + {number}").replace('"frame_id"', f'"rank": {rank}, "frame_id"')
+        (tmp_path / f"{file}.log").write_text(text)
+    words = rank_report(tmp_path, TWO_RANKS).sentences[0]
+    assert "rank 0, 2 and rank 1, 3 have different graphs in 0/0" in words
+
+
 def test_the_guard_is_named_that_made_only_one_rank_compile_again(tmp_path: Path) -> None:
     write(tmp_path, 0, LOG)
     write(tmp_path, 1, LOG.replace('"frame_id": 0', '"frame_id": 7'))

@@ -115,4 +115,4 @@ def _differing(subject: str, compile_id: str, seen: dict[int, str]) -> Iterator[
     for rank, value in seen.items():
         groups.setdefault(value, []).append(rank)
     if len(groups) > 1:
-        yield Divergence(subject, compile_id, tuple((value, tuple(at)) for value, at in groups.items()))
+        yield Divergence(subject, compile_id, tuple((value, tuple(sorted(at))) for value, at in groups.items()))
