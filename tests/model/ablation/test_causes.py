@@ -108,6 +108,7 @@ def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
             ],
             "recompile-limit",
         ),
+        (ladder("eager", raised(type="torch._dynamo.exc.RecompileError")), "recompile"),
     ],
 )
 def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:

@@ -38,6 +38,11 @@ VIOLATED = 'UserError: Constraints violated ({0})! For more information, run wit
 GUARDED = "Not all values of {0} = L['x'].size()[0] in the specified range {0} <= {1} satisfy the guard {0} <= 25"
 FIXED = "You marked {0} as dynamic but your code specialized it to be a constant ({1})."
 LONG = "FakeTensor(..., size=(8, 8), dtype=torch.float32), " + "FakeTensor(..., size=(4,)), " * 10
+RECOMPILED = (
+    "RecompileError: Recompiling function {0} in /me/{0}.py:16\n"
+    "    triggered by the following guard failure(s):\n    - 0/0: {1}"
+)
+SIZED = "tensor '{0}' size mismatch at index 0. expected {1}, actual 1"
 SAME = [
     # What varies while a program shrinks: sizes, dtypes, numbers, names, arguments, whole IR nodes, addresses, paths.
     (
@@ -59,6 +64,10 @@ SAME = [
     ),
     (VIOLATED.format("n", GUARDED.format("n", 512)), VIOLATED.format("a", GUARDED.format("a", 64))),
     (VIOLATED.format("n", FIXED.format("n", 8)), VIOLATED.format("a", FIXED.format("a", 5))),
+    (
+        RECOMPILED.format("forward", SIZED.format("x", 4)),
+        RECOMPILED.format("resume_in_f_at_8", SIZED.format("rows", 2)),
+    ),
     ("RuntimeError: error in cpp_fused_add_relu_0", "RuntimeError: error in cpp_fused_mul_3"),
     (
         "NotImplementedError: no\n  target: aten.add_.Tensor\n  args[0]: 1",
@@ -85,6 +94,7 @@ DIFFERENT = [
     ("AssertionError: sizes must be equal", "AssertionError: index out of range for the load"),
     ("AttributeError: 'NoneType' has no attribute 'meta'", "AttributeError: 'NoneType' has no attribute 'dtype'"),
     ("KeyError: 'arg3_1'", "KeyError: 'workspace'"),
+    (RECOMPILED.format("f", SIZED.format("x", 4)), RECOMPILED.format("f", "___check_obj_id(L['self'], 140)")),
     ("AssertionError: ", "AssertionError: now with a message"),
     ("TypeError: no", "ValueError: no"),
     (GUARD.format("zuf0 > 0.0"), GUARD.format("Eq(u0, 1)")),
@@ -346,3 +356,10 @@ def test_words_of_another_failure_are_not_taken():
     other = failure_from_exceptions([ExceptionLink("builtins.RuntimeError", "no kernel for 3", ())])
     mine = signature_of(failure_from_exceptions([ExceptionLink("builtins.RuntimeError", "bad at 3", ())]))
     assert in_words(mine, other) == in_words(mine, None) == mine.summary()
+
+
+def test_a_recompile_is_told_by_its_guard():
+    message = RECOMPILED.partition(": ")[2].format("forward", SIZED.format("x", 4))
+    failure = failure_from_exceptions([ExceptionLink("RecompileError", message)])
+    words = "RecompileError: recompiled because of the guard tensor 'x' size mismatch at index 0. expected 4, actual 1"
+    assert in_words(signature_of(failure), failure) == words

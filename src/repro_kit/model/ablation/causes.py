@@ -68,6 +68,7 @@ PART_WORDS = {
     "tracing": "tracing",
     "graph-break": "a graph break under fullgraph=True",
     "recompile-limit": "the recompile limit",
+    "recompile": "a recompile under error_on_recompile=True",
     "symbolic-shapes": "symbolic shapes",
     "graph-passes": "graph passes",
     "lowering": "lowering",
@@ -175,8 +176,10 @@ def _of_decomposition(plain: Diagnosis, contrasts: dict[str, Cell], failure: Fai
 
 def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
     names = {short(link.type) for link in failure.exceptions} if failure is not None else set()
-    if names & {"FailOnRecompileLimitHit", "RecompileError"}:
+    if "FailOnRecompileLimitHit" in names:
         return "recompile-limit"
+    if "RecompileError" in names:
+        return "recompile"
     if _passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"
     if _passes(contrasts, AFRESH):

@@ -19,6 +19,10 @@ _NOTES = re.compile(
 _ERROR_LINE = re.compile(r"^.*?(?:fatal )?error: ?(?P<text>.+)$", re.MULTILINE)
 #: torch's list of the reasons why a dimension cannot be dynamic. Its headline says no more than that there are some.
 _VIOLATION = re.compile(r"^Constraints violated [^\n]*\n\s*- (?P<text>.+)$", re.MULTILINE)
+#: torch's message under `error_on_recompile`. Which function it was, and where, changes while a program shrinks.
+_RECOMPILED = re.compile(
+    r"^Recompiling function [^\n]*\n\s*triggered by [^\n]*\n\s*- (?:[\d/]+: )?(?P<text>.+)$", re.MULTILINE
+)
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.+)$", re.MULTILINE)
 _TRITON = re.compile(r"^at \d+:\d+:")
 
@@ -35,6 +39,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         # torch specializes on the sizes 0 and 1 for reasons of its own; any other size is the program's.
         (r"(?<=specialized it to be a constant )\([01]\)", "'zero or one'"),
         (r"\b[LG]\['[^']*'\](?:\.\w+(?:\(\))?|\[[^\]]*\])*", "<source>"),
+        (r"(?<=guard tensor )'\w+'", "<source>"),
         (r"0x[0-9a-fA-F]+", "#"),
         (r"'?(?:[A-Za-z]:)?(?:/[\w.+@~-]+)*/([A-Za-z_]\w{0,39}\.(?:cpp|cc|cu|cuh|h|hpp|c))\b'?(?::\d+)*", r"\1"),
         (r"(?:[A-Za-z]:)?(?<![\w.])(?:/[\w.+@~=-]+){2,}(?::\d+)*", "<path>"),
@@ -80,6 +85,9 @@ def fault_line(message: str) -> str:
     head = _NOTES.split("\n" + message, maxsplit=1)[0].strip().partition("\n\n")[0]
     if explanation:
         head = f"{head.partition(chr(10))[0]}: {explanation['text']}"
+    recompiled = _RECOMPILED.match(message)
+    if recompiled:
+        head = f"recompiled because of the guard {recompiled['text']}"
     violation = _VIOLATION.search(message)
     if violation:
         head = f"{head}: {violation['text']}"
