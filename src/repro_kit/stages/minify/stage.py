@@ -19,6 +19,7 @@ from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.candidate_search import Accepted
+from repro_kit.reduce.neighbours import Twin
 from repro_kit.reduce.order import measure
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
@@ -147,9 +148,21 @@ class _Work:
             return None
         alike = signature_of(focused(verdict.failure, signature))
         result, _ = self.reduced(cheaper, alike, verdict, "journal-inductor.jsonl")
-        back = result.program.with_(recipe=result.program.recipe.with_(backend=own, fullgraph=False))
-        smallest, failure = verified(self.afresh, back, signature, inputs, self.timeout, 1)
-        return (replace(result, program=smallest), failure) if failure else None
+        smallest, failure = verified(self.afresh, _by(own, result.program), signature, inputs, self.timeout, 1)
+        if failure is None:
+            return None
+        neighbours = replace(result.neighbours, twin=self._twin_by(own, result.neighbours.twin, signature))
+        return replace(result, program=smallest, neighbours=neighbours), failure
+
+    def _twin_by(self, entry: str, twin: Twin[Program] | None, signature: Signature) -> Twin[Program] | None:
+        """A variant that passes under torch.compile, compiled by `entry`; None where that does not pass."""
+        if twin is None:
+            return None
+        self.ui.progress(f"trying the nearest variant that passes by {entry}")
+        program = _by(entry, twin.program)
+        (verdict,) = self.afresh.check([render(program)], self.directory / "inputs", timeout=self.timeout)
+        passes = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.PASSES
+        return replace(twin, program=program) if passes else None
 
     def at_aten(
         self, case: Case, result: Result[Program], failure: Failure | None, signature: Signature
@@ -181,6 +194,11 @@ class _Work:
             "No aten graph of the result is smaller and fails alike alone, so the result stays Dynamo's graph."
         )
         return result, failure
+
+
+def _by(entry: str, program: Program) -> Program:
+    """A program of torch.compile, compiled by `entry` (protocol/entries.py)."""
+    return program.with_(recipe=program.recipe.with_(backend=entry, fullgraph=False))
 
 
 def _measured(program: Program) -> tuple[int, ...]:

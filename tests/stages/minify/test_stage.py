@@ -1,0 +1,94 @@
+"""A program of AOTInductor is reduced under torch.compile; what is said of the result holds for AOTInductor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.handles import CAPTURE, REDUCTION
+from repro_kit.case.stage_results import Capture
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
+from repro_kit.model.failure.signature import signature_of
+from repro_kit.program import parse
+from repro_kit.session.options import MinifyOptions
+from repro_kit.stages.minify import stage
+from repro_kit.ui import SilentUi
+
+PROGRAM = """# repro-kit program 1
+import pathlib
+
+import torch
+from torch import device, inf, nan
+
+RECIPE = {'backend': 'aot-inductor'}
+
+
+def graph(x):
+    sin = torch.sin(x)
+    relu = torch.relu(sin)
+    return (relu,)
+
+
+def calls():
+    x = torch.randn(4, 4)
+    return [(x,)]
+"""
+FAILURE = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", "planted"),))
+
+
+class Planted:
+    """Fails where `relu` computes with the default dtype; AOTInductor with every dtype, if `always`."""
+
+    jobs, python = 1, "python"
+
+    def __init__(self, always: bool = False) -> None:
+        self.always = always
+
+    def prepare(self, recipe: Any) -> None: ...
+
+    def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Iterator[Verdict]:
+        for text in texts:
+            fails = "relu" in text and ("float64" not in text or (self.always and "aot-inductor" in text))
+            yield Verdict(Status.FAIL, FAILURE, 0.1) if fails else Verdict(Status.PASS, seconds=0.1)
+
+    def record(self, *_: Any, **__: Any) -> tuple[Verdict, list[Any]]:
+        return Verdict(Status.CANNOT_TELL), []
+
+    def fake(self, texts: Sequence[str], inputs: Path) -> list[None]:
+        return [None] * len(texts)
+
+
+def reduced(directory: Path, monkeypatch: pytest.MonkeyPatch, oracle: Planted) -> Case:
+    case = Case.create(directory, Subject("script", ("a.py",), str(directory), "python"), "2026-01-01")
+    (case.path / "capture").mkdir()
+    (case.path / "capture" / "program.py").write_text(PROGRAM)
+    verdict = Verdict(Status.FAIL, FAILURE, 0.1)
+    case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", 2, verdict, signature_of(FAILURE)))
+    for name in ("capture", "minify"):
+        case.record(StageRecord(name, "done"))
+    monkeypatch.setattr(stage, "fresh_oracle", lambda _: nullcontext(oracle))
+    monkeypatch.setattr(stage, "open_oracle", lambda *_: nullcontext(oracle))
+    stage.run(case, MinifyOptions(), SilentUi())
+    return case
+
+
+def test_the_variant_that_passes_is_compiled_by_aot_inductor_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = reduced(tmp_path, monkeypatch, Planted())
+    best, twin = (parse((case.path / "minify" / name).read_text()) for name in ("best.py", "twin.py"))
+    assert (best.recipe.backend, twin.recipe.backend) == ("aot-inductor", "aot-inductor")
+    found = case.load(REDUCTION).twin
+    assert found is not None
+    assert "backend" not in found.diff
+
+
+def test_a_variant_that_fails_with_aot_inductor_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = reduced(tmp_path, monkeypatch, Planted(always=True))
+    assert case.load(REDUCTION).twin is None
+    assert not (case.path / "minify" / "twin.py").exists()
