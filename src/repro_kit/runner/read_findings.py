@@ -16,6 +16,7 @@ from repro_kit.probe.repro_probe.protocol.findings import (
     EXCEPTION,
     GOODBYE,
     HELLO,
+    LOADED,
     MEASURED,
     PROBE_ERROR,
     RANK,
@@ -72,6 +73,7 @@ class Findings:
     compiled: tuple[CompiledCall, ...] = ()  # the measurements of the process that made most of them
     peak_memory: int = 0  # bytes, of the process that used most
     graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
+    loaded: bool = False  # such a run ran code that an earlier run had compiled
     problems: tuple[str, ...] = ()  # failures of the probe, and damaged files
     ranks: tuple[RankState, ...] = ()  # of a distributed run
     ended: frozenset[int] = frozenset()  # the processes that ended normally, or by an exception
@@ -140,6 +142,7 @@ def read_findings(directory: Path) -> Findings:
         graphs_made=sum(
             len(path.read_bytes().splitlines()) for path in directory.glob(finding(COMPILED, "*", "jsonl"))
         ),
+        loaded=any(directory.glob(finding(LOADED, "*", "jsonl"))),
         problems=tuple(problems),
         ranks=read_ranks(directory, problems),
         ended=frozenset(process_of(path) for path in directory.glob(finding(GOODBYE, "*"))),

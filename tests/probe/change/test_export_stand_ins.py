@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.launch import PROBE
+from repro_kit.session.verdicts.eager_run import doubt
 
 pytestmark = [pytest.mark.torch]
 
@@ -69,6 +70,65 @@ def test_a_model_that_was_saved_is_loaded_as_it_is(tmp_path: Path) -> None:
     done = _run(SAVED, tmp_path)
     assert done.stdout.splitlines() == ["the model itself", "the model itself", "tensor(1.)"]
     assert not (tmp_path / "model.pt2").exists()
+
+
+PACKAGED = """
+import sys
+import torch
+import torch._inductor.package
+from repro_probe.change import export_stand_ins
+
+export_stand_ins.install(None if sys.argv[1] == "none" else sys.argv[1])
+
+class Scaled(torch.nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = torch.nn.Buffer(torch.tensor(scale))
+
+    def forward(self, x):
+        return x * self.scale.add_(1)
+
+def compiled(model):
+    x = torch.ones(())
+    return torch._inductor.aot_compile(torch.export.export(model, (x,)).module(), (x,))
+
+small, large = Scaled(1.0), Scaled(10.0)
+where = torch._inductor.package.package_aoti("both.pt2", {"small": compiled(small), "large": compiled(large)})
+packages = [torch._inductor.package.load_package(where, name) for name in ("small", "large")]
+x = torch.ones(())
+print([package(x).item() for package in packages], [model(x).item() for model in (small, large)])
+names = packages[0].get_constant_fqns()
+packages[0].load_constants({name: torch.tensor(100.0) for name in names}, check_full_update=True)
+print(names, packages[0](x).item(), small(x).item(), packages[0].get_metadata())
+packages[0].loader
+print("never reached")
+"""
+
+
+@pytest.mark.parametrize("backend", ["none", "eager"])
+def test_packages_have_a_state_of_their_own_and_names(backend: str, tmp_path: Path) -> None:
+    done = _run(PACKAGED, tmp_path, backend)
+    assert done.stdout.splitlines() == ["[2.0, 11.0] [2.0, 11.0]", "['scale'] 101.0 3.0 {}"]
+    assert not list(tmp_path.glob("*.pt2"))
+
+
+LOADED = """
+import contextlib
+from repro_probe.change import override
+from repro_probe.common.findings_directory import FindingsDirectory
+
+override.install(FindingsDirectory(".", {"eager": True}), lambda *_: None, lambda compiled, _: compiled)
+from torch.export.pt2_archive._package import AOTICompiledModel
+
+with contextlib.suppress(AttributeError):
+    AOTICompiledModel(None)()
+"""
+
+
+def test_a_package_that_was_compiled_before_makes_an_eager_run_doubtful(tmp_path: Path) -> None:
+    pytest.importorskip("torch.export.pt2_archive._package")
+    _run(LOADED, tmp_path)
+    assert doubt(tmp_path) == "it runs code that was compiled before, and that it loads from a file"
 
 
 OPERATORS = """

@@ -160,7 +160,7 @@ def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | Non
         limit = _SLOWER * runs.limit
         ended = run_overridden(runs.case, directory, nudged, why=why, timeout=limit, env=eager_run.VARIABLES)
         findings = read_findings(directory / "probe")
-        if findings.graphs_made or findings.problems:
+        if findings.graphs_made or findings.loaded or findings.problems:
             return None
         failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
         alike = [failure for failure in failures if is_comparison(failure) and _line(failure) == _line(chosen)]

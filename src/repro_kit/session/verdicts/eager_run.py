@@ -1,4 +1,4 @@
-"""Run the subject without torch.compile, and check that nothing was compiled."""
+"""Run the subject without torch.compile, and check that no compiled code ran."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST = 80  # characters of a command line in a message
 
 @dataclass(frozen=True)
 class EagerRun:
-    """How the subject ended without torch.compile. `doubt`: why something may have been compiled nevertheless."""
+    """How the subject ended without torch.compile. `doubt`: why compiled code may have run nevertheless."""
 
     run: Run
     failures: tuple[ObservedFailure, ...]
@@ -35,7 +35,7 @@ class EagerRun:
 
     @property
     def passes(self) -> bool:
-        """Whether the run ended without a failure, and nothing was compiled."""
+        """Whether the run ended without a failure, and no compiled code ran."""
         return self.run.ok and not self.failures and not self.doubt
 
 
@@ -63,13 +63,16 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
 
 
 def doubt(probe: Path, unseen: ProcessesWithoutProbe | None = None) -> str:
-    """Why a run that should compile nothing may have compiled something; empty if it did not."""
+    """Why a run that should compile nothing may have run compiled code; empty if it did not."""
     failed = probe_failure(probe)
     if failed:
         return failed
-    graphs = read_findings(probe).graphs_made
+    findings = read_findings(probe)
+    graphs = findings.graphs_made
     if graphs:
         return f"{graphs} graph{'s were' if graphs > 1 else ' was'} compiled nevertheless"
+    if findings.loaded:
+        return "it runs code that was compiled before, and that it loads from a file"
     hidden = unseen.without_probe(probe) if unseen else ()
     if hidden:
         words = hidden[0] if len(hidden[0]) <= _LONGEST else hidden[0][: _LONGEST - 1] + "…"

@@ -36,8 +36,10 @@ _LOADERS = (
 )
 CAPTURE = ("torch.compiler.precompile", "capture")
 _LOAD_CAPTURED = ("torch.compiler.precompile", "load")
+_JOINS = ("torch._inductor.package", "package_aoti")
 _SAVE, _LOAD = ("torch.export", "save"), ("torch.export", "load")
 
+_ONLY = "model"  # torch's name for the model of a package, unless the script gives one
 _LONGEST_NAME = 64  # bytes of the name of a saved stand-in
 
 Call = Callable[..., Any]
@@ -89,6 +91,7 @@ def install(backend: str | None) -> None:
         when_imported("torch.export.exported_program", _decompose_nothing)
     for module, name in PACKAGERS:
         wrap(module, name, stand_ins.packaging)
+    wrap(*_JOINS, stand_ins.joining)
     for module, name in _LOADERS:
         wrap(module, name, stand_ins.loading)
     wrap(*CAPTURE, stand_ins.capturing)
@@ -178,12 +181,47 @@ class LoadedStandIn:
         """Do nothing: nothing was installed."""
 
 
+class PackageStandIn:
+    """What a script gets in place of a loaded package: it runs `model`, whose parameters and buffers are constants."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        """Run the model."""
+        return self.model(*positional, **named)
+
+    def get_constant_fqns(self) -> list[str]:
+        """Return the names of the model's parameters and buffers."""
+        return list(self._owner.state_dict())
+
+    def load_constants(self, constants_map: dict[str, Any], **_: Any) -> None:
+        """Copy these values to the model's parameters and buffers."""
+        self._owner.load_state_dict(constants_map, strict=False)
+
+    def get_metadata(self) -> dict[str, str]:
+        """Return nothing: no package was written."""
+        return {}
+
+    @property
+    def _owner(self) -> Any:
+        return getattr(self.model, "_orig_mod", self.model)  # what torch.compile was called with
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise SystemExit(0)
+
+
 class _StandIns:
-    """The functions that replace torch's, and the models that were packaged or saved, by path or file."""
+    """The functions that replace torch's, and the models that were packaged or saved, by path or file.
+
+    A package may hold several models, by name; the only one is called `_ONLY`.
+    """
 
     def __init__(self, backend: str | None) -> None:
         self.backend = backend
-        self.packaged: dict[str, Any] = {}
+        self.packaged: dict[tuple[str, str], Any] = {}
         self.saved: dict[str, ExportedStandIn] = {}
 
     def exporting(self, original: Call) -> Call:
@@ -215,23 +253,37 @@ class _StandIns:
         return exported.run_decompositions() if self.backend == EXPORT_DECOMPOSED else exported
 
     def packaging(self, _: Call) -> Call:
-        """Return a function that remembers the model under the path of its package."""
+        """Return a function that remembers a copy of the model, as a package has its own, under the package's path."""
 
         def package(program: Any, *_: Any, package_path: Any = None, **__: Any) -> Any:
             path = package_path or f"stand-in-{len(self.packaged)}.pt2"
             model = program.module() if hasattr(type(program), "module") else program
-            self.packaged[_key(path)] = model
+            self.packaged[_key(path), _ONLY] = _copied(model)
             return path
 
         return package
+
+    def joining(self, original: Call) -> Call:
+        """Return a function that remembers stand-ins under the path of their package; other files are torch's."""
+
+        def join(archive_file: Any, aoti_files: Any, *positional: Any, **named: Any) -> Any:
+            paths = aoti_files if isinstance(aoti_files, dict) else {_ONLY: aoti_files}
+            keys = {name: (_key(path), _ONLY) for name, path in paths.items()}
+            if not all(key in self.packaged for key in keys.values()):
+                return original(archive_file, aoti_files, *positional, **named)
+            for name, key in keys.items():
+                self.packaged[_key(archive_file), name] = self.packaged[key]
+            return archive_file
+
+        return join
 
     def loading(self, original: Call) -> Call:
         """Return a function that loads the model that was packaged under a path; any other path is loaded by torch."""
 
         def load(path: Any, *positional: Any, **named: Any) -> Any:
-            if _key(path) in self.packaged:
-                return self.packaged[_key(path)]
-            return original(path, *positional, **named)
+            names = [value for value in (*positional, *named.values()) if isinstance(value, str)]
+            kept = [(_key(path), name) for name in (*names, _ONLY) if (_key(path), name) in self.packaged]
+            return PackageStandIn(self.packaged[kept[0]]) if kept else original(path, *positional, **named)
 
         return load
 

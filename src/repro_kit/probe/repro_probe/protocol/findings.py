@@ -9,7 +9,7 @@ from .failure_data import DifferenceData, ErrorRow, LinkData
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
 RANK = "rank"  # what the process does as one rank of several
-EVENTS, COMPILED, APPLIED = "events", "compiled", "applied"  # files with a line for each event
+EVENTS, COMPILED, LOADED, APPLIED = "events", "compiled", "loaded", "applied"  # files with a line for each event
 STACK, PROBE_ERROR = "stack", "probe-error"  # texts
 INPUTS = "inputs"  # the directory of stored values
 
