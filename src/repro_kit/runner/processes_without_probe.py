@@ -10,7 +10,13 @@ import psutil
 from repro_kit.probe.repro_probe.protocol.findings import HELLO, finding
 
 _LIBRARY = "libtorch"  # part of the name of a file that every process with torch has mapped
-_TOOLS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")  # boot.py leaves them alone too
+#: Words of commands that compile nothing of the user's. boot.py leaves the first two alone too. The last one is torch's
+#: test of the CPU's vector instructions (torch/_inductor/cpu_vec_isa.py).
+_TOOLS = (
+    "torch/_inductor/compile_worker",
+    "multiprocessing.resource_tracker",
+    "from ctypes import cdll\ncdll.LoadLibrary(",
+)
 
 
 class ProcessesWithoutProbe:
