@@ -86,7 +86,7 @@ def _trace_by_dynamo(recorder: GraphRecorder, entry: str, given: dict[str, Any])
         arguments, named = _pytree.tree_map(_copy, (given["args"], given.get("kwargs") or {}))
         _mark_dynamic(given["mod"], arguments, named, given.get("dynamic_shapes"))
         settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
-        with torch._dynamo.config.patch(settings), recorder.of_entry(_backend(entry)):
+        with torch._dynamo.config.patch(settings), recorder.compiled_by(_backend(entry)):
             torch._dynamo.optimize(_stop, nopython=True)(given["mod"])(*arguments, **named)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import os
 import sys
@@ -56,6 +57,7 @@ def record_graphs(findings: FindingsDirectory) -> GraphRecorder:
     """Hook `OutputGraph.call_user_compiler` once its module is imported, and return the recorder."""
     recorder = GraphRecorder(findings, findings.options.get("limit", _LIMIT))
     when_imported("torch._dynamo.output_graph", lambda module: hook(module, recorder))
+    when_imported("torch._dynamo.aot_compile", lambda module: _name_backend_ahead(module, recorder))
     return recorder
 
 
@@ -94,6 +96,23 @@ def hook(module: Any, recorder: GraphRecorder) -> None:
     cls.call_user_compiler = call_user_compiler
 
 
+def _name_backend_ahead(module: Any, recorder: GraphRecorder) -> None:
+    """Record the graphs of `torch.compile(…).aot_compile` for their backend; Dynamo passes them to a stub at first."""
+    original = getattr(module, "aot_compile_fullgraph", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def aot_compile_fullgraph(*positional: Any, **named: Any) -> Any:
+        from repro_probe.record.graph import backend_of
+
+        given = inspect.signature(original).bind(*positional, **named).arguments
+        with recorder.compiled_by(backend_of(given["backend"])):
+            return original(*positional, **named)
+
+    module.aot_compile_fullgraph = aot_compile_fullgraph
+
+
 def _described(
     gm: Any, inputs: Sequence[Any], store: ValueStore, *, backend: BackendData, fullgraph: bool
 ) -> GraphContent:
@@ -114,7 +133,7 @@ class GraphRecorder:
         self.store: ValueStore | None = None
         self.later: ValueStore | None = None
         self.pid: int | None = None
-        self.entry: BackendData | None = None  # the entry that Dynamo's graphs are recorded for
+        self.backend: BackendData | None = None  # what Dynamo's graphs are recorded for, if not for their own backend
 
     def event(self, name: EventName, graph: int | None, **more: Any) -> None:
         """Append one line to the events of this process."""
@@ -129,13 +148,13 @@ class GraphRecorder:
         self.event(name, graph, exceptions=describe_exception(error))
 
     @contextlib.contextmanager
-    def of_entry(self, backend: BackendData) -> Iterator[None]:
-        """Record Dynamo's graphs of this block as compiled by `backend`, an entry of protocol/entries.py."""
-        self.entry = backend
+    def compiled_by(self, backend: BackendData) -> Iterator[None]:
+        """Record Dynamo's graphs of this block as compiled by `backend`."""
+        self.backend = backend
         try:
             yield
         finally:
-            self.entry = None
+            self.backend = None
 
     @contextlib.contextmanager
     def compiling(self, read: Callable[[], tuple[Any, Sequence[Any]]], backend: BackendData) -> Iterator[None]:
@@ -155,12 +174,12 @@ class GraphRecorder:
         """Write the graph and its first inputs. Return the number of the graph in this process."""
         from repro_probe.record.graph import backend_of
 
-        compile_id, entry = str(compile_id_of(output)), self.entry
+        compile_id, backend = str(compile_id_of(output)), self.backend
         fullgraph = bool(getattr(output.root_tx, "one_graph", False))
         return self._record(
             lambda _: compile_id,
             lambda store: _described(
-                gm, example_inputs, store, backend=entry or backend_of(output.compiler_fn), fullgraph=fullgraph
+                gm, example_inputs, store, backend=backend or backend_of(output.compiler_fn), fullgraph=fullgraph
             ),
         )
 
