@@ -5,6 +5,7 @@ import pytest
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import name_layer
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import LADDER, Recipe, rungs
 from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT, EXPORT_STRICT
 
@@ -37,6 +38,15 @@ def test_the_first_backend_that_fails_names_the_layer(first: str, layer: Layer) 
     named, sentence = name_layer(ladder(first), Recipe())
     assert named == layer
     assert f"'{first}' fails" in sentence
+
+
+def test_what_dynamo_does_not_support_is_dynamos_with_every_backend() -> None:
+    refused = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), "Unsupported functorch tracing attempt")
+    cells = [replace(each, signature=refused if each.same else None) for each in ladder("aot_eager")]
+    assert name_layer(cells, Recipe()) == (
+        Layer.DYNAMO,
+        "Dynamo is at fault: backend 'eager' passes, 'aot_eager' fails, with an exception of Dynamo's own.",
+    )
 
 
 def test_a_users_backend_is_to_blame_only_when_the_ladder_passes() -> None:

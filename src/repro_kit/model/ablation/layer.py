@@ -24,6 +24,9 @@ _LAYER_OF = {
     PRECOMPILE: Layer.PRECOMPILE,
 }
 
+#: The exception with which Dynamo refuses what it cannot trace.
+_UNSUPPORTED = "Unsupported"
+
 _PEOPLE_SAY = {
     Layer.DYNAMO: "Dynamo",
     Layer.AOT: "AOTAutograd",
@@ -40,7 +43,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     """(layer, one sentence); the layer is None when the cells do not name one. `recipe` is the subject's own.
 
     The first backend of `LADDER` that fails like the subject names the layer. Each backend of the ladder does all that
-    the one before does, and adds one layer.
+    the one before does, and adds one layer. What Dynamo does not support is Dynamo's own with every backend.
     """
     if any(not cell.compiled and cell.same for cell in cells):
         return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
@@ -48,7 +51,8 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     if first is None:
         return _by_mode(cells, recipe)
     ladder, failing = _ladder(cells, recipe), first.recipe.backend
-    layer = _LAYER_OF.get(failing, Layer.BACKEND)
+    unsupported = first.signature is not None and first.signature.exceptions[-1:] == (_UNSUPPORTED,)
+    layer = Layer.DYNAMO if unsupported else _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in rungs(recipe.backend) if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
     before = [name for name in passing if _rank(name) < _rank(failing)]
     plain = any(not cell.compiled and cell.outcome is RunOutcome.PASSES for cell in cells)
@@ -56,7 +60,8 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
-    words = _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
+    words = ", with an exception of Dynamo's own" if unsupported and failing != LADDER[0] else ""
+    words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
     words += _uncertain_words(ladder, failing)
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
 
