@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro_kit.reduce import CannotReduce, Journal
-from repro_kit.reduce.source_reducer import minify_source
+from repro_kit.reduce.neighbours import Neighbours, Twin
+from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.source import SourceProgram, measure
 from repro_kit.source.tree import NumberedTree, statements
 from synthetic_scripts import RunningScripts, SyntheticScripts, build_script, called
@@ -141,3 +143,21 @@ def test_recorded_values_take_their_places_but_not_that_of_the_failing_call():
 def test_an_original_that_passes_is_not_reduced():
     with pytest.raises(CannotReduce):
         minify_source(program_of("fine()"), SyntheticScripts(["bug0"]))
+
+
+CALLED = """
+def function(x):
+    y = x
+    bug0(y)
+x = 1
+function(x)
+"""
+
+
+@pytest.mark.parametrize("removed", ["    y = x\n", "    bug0(y)\n", "function(x)\n"])
+def test_a_variant_that_does_not_run_what_fails_is_not_named(removed: str) -> None:
+    program, traceback = program_of(CALLED), (5, 3)
+    twin = Twin(f"without `{removed.strip()}`", program_of(CALLED.replace(removed, "")))
+    result = replace(minify_source(program, SyntheticScripts(["bug0"])), program=program)
+    result = without_idle_twin(replace(result, neighbours=Neighbours(twin=twin)), traceback)
+    assert result.neighbours.twin == (twin if "y = x" in removed else None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from repro_kit.model.run_outcome import RunOutcome
@@ -16,6 +17,7 @@ from repro_kit.reduce.result import Result, measure_original, result_of
 from repro_kit.reduce.source_passes import calls, structure
 from repro_kit.reduce.source_search import SourceSearch
 from repro_kit.source import SourceProgram
+from repro_kit.source.decisive import keeps, running
 from repro_kit.source.proposals.structure import levels
 from repro_kit.source.tree import NumberedTree
 
@@ -94,6 +96,17 @@ def minify_source(
         stopped = stop.reason
     search.end(stopped)
     return result_of(search, original, before, clock() - start, stopped, neighbours)
+
+
+def without_idle_twin(result: Result[SourceProgram], lines: Iterable[int]) -> Result[SourceProgram]:
+    """The result without a variant that passes only since it lacks a statement that fails.
+
+    `lines`: the lines of the result in the traceback of its failure.
+    """
+    twin = result.neighbours.twin
+    if twin is None or keeps(twin.program, running(result.program, lines)):
+        return result
+    return replace(result, neighbours=replace(result.neighbours, twin=None))
 
 
 def _reduce(search: SourceSearch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from repro_kit.source.tree import SourceProgram, preorder, statements
 
@@ -40,6 +40,15 @@ def decisive(program: SourceProgram, line: int) -> tuple[str, ...]:
     parts: list[ast.AST] = [*tests, *([] if _blocks(innermost) else [innermost])]
     scope = next((node for node in reversed(around) if isinstance(node, ast.FunctionDef)), program.tree)
     return tuple(dict.fromkeys(ast.unparse(part) for part in _with_sources(parts, scope)))
+
+
+def running(program: SourceProgram, lines: Iterable[int]) -> tuple[str, ...]:
+    """The texts of the innermost statements at `lines`, those of a traceback; statements with blocks are left out."""
+    at = [
+        [it for it in statements(program.tree) if it.lineno <= line <= (it.end_lineno or it.lineno)] for line in lines
+    ]
+    innermost = [around[-1] for around in at if around and not _blocks(around[-1])]
+    return tuple(dict.fromkeys(map(ast.unparse, innermost)))
 
 
 def keeps(program: SourceProgram, decisive_texts: tuple[str, ...]) -> bool:

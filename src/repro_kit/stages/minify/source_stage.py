@@ -16,7 +16,7 @@ from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce import CannotReduce, Event, Journal, Result
-from repro_kit.reduce.source_reducer import minify_source
+from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
@@ -138,6 +138,8 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
         result, of_view = replace(result, statements_before=measure(program)[0]), measure(view.program)[0]
         failure = _failure_afresh(judge, result, start.expected)
+        if failure is not None:
+            result = without_idle_twin(result, raising_lines(failure))
         return _Reduced(result, failure, view, of_view - result.statements_before)
 
 
