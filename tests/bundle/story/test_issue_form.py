@@ -7,11 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from programs import FAILING
-from repro_kit.bundle.pages import markdown
+from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR
 from repro_kit.program import parse
 from stories import shown_issue, story_of
 
@@ -30,6 +32,21 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
     assert "**Expected:** The compiled graph gives the same results as eager" in text
     assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+
+
+@pytest.mark.parametrize(
+    ("recipe", "level", "layer", "call"),
+    [
+        (Recipe(), "program", Layer.INDUCTOR, "torch.compile"),
+        (Recipe(backend=AOT_INDUCTOR), "program", Layer.INDUCTOR, "aoti_compile_and_package"),
+        (Recipe(), "script", Layer.EXPORT, "torch.export"),
+        (Recipe(), "script", None, "torch.compile"),
+    ],
+)
+def test_the_issue_begins_with_the_call_that_fails(recipe, level, layer, call) -> None:
+    story = story_of("accuracy", recipe=recipe, level=level, layer=layer, ops=("relu",))
+    assert f"\n`{call}` of the " in markdown.issue(story)
+    assert f"{call} failure" in html.report(story)[0]
 
 
 def test_a_failure_of_the_users_own_operator_is_not_for_pytorch():

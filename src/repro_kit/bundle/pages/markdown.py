@@ -112,7 +112,7 @@ def readme(story: Story) -> str:
 def _opening(story: Story) -> str:
     subject = "the code below" if story.level == "program" else "the attached code"
     ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
-    return f"`torch.compile` of {subject}{ops} fails: {inline(story.title)}."
+    return f"`{story.call}` of {subject}{ops} fails: {inline(story.title)}."
 
 
 def attachments(story: Story) -> tuple[str, ...]:

@@ -21,12 +21,32 @@ from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.probe.repro_probe.protocol.entries import (
+    AOT_INDUCTOR,
+    EXPORT,
+    EXPORT_DECOMPOSED,
+    EXPORT_DRAFT,
+    EXPORT_STRICT,
+)
 
 STORY = "story.json"
 #: Control characters of terminals, and direction marks, which reorder the text.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
 ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that have their own files
+
+_COMPILE = "torch.compile"
+_CALL_OF_ENTRY = {
+    EXPORT: "torch.export.export",
+    EXPORT_STRICT: "torch.export.export",
+    EXPORT_DRAFT: "torch.export.draft_export",
+    EXPORT_DECOMPOSED: "run_decompositions",
+    AOT_INDUCTOR: "aoti_compile_and_package",
+}
+_CALL_OF_LAYER: Mapping[Layer | None, str] = {
+    Layer.EXPORT: "torch.export",
+    Layer.AOT_INDUCTOR: "aoti_compile_and_package",
+}
 
 
 @dataclass(frozen=True)
@@ -103,6 +123,12 @@ class Story:
     def seen_with(self) -> str:
         """``torch 2.13.0, Python 3.11.9, Linux-…``."""
         return seen_with(self.environment)
+
+    @property
+    def call(self) -> str:
+        """The function of torch that compiles the subject; for a script, as far as the layer at fault tells."""
+        by_layer = _CALL_OF_LAYER.get(self.layer, _COMPILE) if self.level == "script" else _COMPILE
+        return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
 
     @property
     def expected(self) -> str:
