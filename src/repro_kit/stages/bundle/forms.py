@@ -231,10 +231,15 @@ def _script(case: Case, results: CaseResults) -> ReproForm:
     elif results.capture is not None and results.capture.subject == "program":
         reason = ""  # the check of the program says why the program is not used
     else:
-        reason = (results.capture.note if results.capture else "") or "no graph was captured"
+        reason = _in_short(results.capture.note if results.capture else "") or "no graph was captured"
     record = case.stage("minify")
     unreduced = record.note if record is not None and record.status == "done" and results.reduction is None else ""
     return ReproForm(results.facts, limit, "; ".join(filter(None, [reason, unreduced])))
+
+
+def _in_short(note: str) -> str:
+    """The note of a capture without a program, with the first of the graphs that were tried; all are in the case."""
+    return "; ".join(note.split("; ")[:2])
 
 
 def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:

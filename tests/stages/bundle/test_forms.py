@@ -1,0 +1,24 @@
+"""What a bundle says of itself, by what the stages found."""
+
+from pathlib import Path
+
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
+from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.signature import Signature
+from repro_kit.stages.bundle.forms import candidates, results_of
+
+_TRIED = [f"graph 0/{number} alone: pass" for number in range(9)]
+
+
+def test_the_reason_for_a_whole_script_names_one_of_the_graphs_that_were_tried(tmp_path: Path) -> None:
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    failures = (ObservedFailure(Failure(Kind.CRASH), Signature(Kind.CRASH)),)
+    case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 5.0, 0, "python", "2", failures))
+    case.store(ENVIRONMENT, Environment("3.11", "python", "Linux", "2.13.0"))
+    case.store(CAPTURE, Capture("script", graphs=9, note="; ".join(["none of 9 graphs fails alone", *_TRIED])))
+    for stage in ("observe", "capture"):
+        case.record(StageRecord(stage, "done"))
+    (form,) = candidates(case, results_of(case))
+    assert form.note == "none of 9 graphs fails alone; graph 0/0 alone: pass"
