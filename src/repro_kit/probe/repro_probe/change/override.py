@@ -65,7 +65,10 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
+        from repro_probe.change import ahead_stand_ins  # imports this module
+
         compile_nothing.install(findings, _fix)
+        ahead_stand_ins.install()
     if options.get("eager") or "backend" in options:
         from repro_probe.change import export_stand_ins  # imports this module
 

@@ -1,0 +1,70 @@
+"""Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads.
+
+Such a function gets a stand-in that runs the script's own function. No file is written, since the user's own may be
+there. This module hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
+adds `aot_compile` to what `torch.compile` returns.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from repro_probe.change.export_stand_ins import Call, wrap
+from repro_probe.common.imports import when_imported
+
+_LOAD = ("torch.compiler", "load_compiled_function")
+
+
+def install() -> None:
+    """Compile nothing ahead for the rest of the run."""
+    saved: dict[str, AheadStandIn] = {}
+    when_imported("torch._dynamo.eval_frame", lambda module: _compile_nothing_ahead(module, saved))
+    wrap(*_LOAD, functools.partial(_loading, saved))
+
+
+class AheadStandIn:
+    """What a script gets in place of a function that is compiled ahead; a method takes its object first, as there."""
+
+    def __init__(self, function: Any, saved: dict[str, AheadStandIn]) -> None:
+        self.function = getattr(function, "__func__", function)
+        self.saved = saved
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        """Run the script's own function."""
+        return self.function(*positional, **named)
+
+    def save_compiled_function(self, path: Any, *_: Any, **__: Any) -> SimpleNamespace:
+        """Remember this stand-in under the path."""
+        self.saved[os.path.abspath(path)] = self
+        return SimpleNamespace(external_data={})
+
+    def disable_guard_check(self) -> None:
+        """Do nothing: there are no guards."""
+
+
+def _compile_nothing_ahead(module: Any, saved: dict[str, AheadStandIn]) -> None:
+    original = module._TorchDynamoContext.__call__
+
+    @functools.wraps(original)
+    def call(self: Any, fn: Any) -> Any:
+        compiled = original(self, fn)
+        if inspect.isfunction(compiled) and hasattr(compiled, "aot_compile"):
+            compiled.aot_compile = lambda example_inputs: AheadStandIn(fn, saved)
+        return compiled
+
+    module._TorchDynamoContext.__call__ = call
+
+
+def _loading(saved: dict[str, AheadStandIn], original: Call) -> Call:
+    """Return a function that loads the stand-in that was saved to a file; any other file is loaded by torch."""
+
+    def load(file: Any, *positional: Any, **named: Any) -> Any:
+        name = getattr(file, "name", None)
+        stand_in = saved.get(os.path.abspath(name)) if isinstance(name, str) else None
+        return stand_in or original(file, *positional, **named)
+
+    return load
