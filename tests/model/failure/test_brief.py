@@ -15,3 +15,10 @@ def test_a_long_failure_keeps_its_beginning_and_its_innermost_frames() -> None:
     assert len(short.message) < 6000
     assert short.frames[-1].line == 99
     assert brief(Verdict(Status.PASS)) == Verdict(Status.PASS)
+
+
+def test_the_users_own_frames_stay_however_deep_torch_goes_below_them() -> None:
+    user, torchs = Frame("train.py", 12, "forward"), Frame("/env/torch/_ops.py", 1, "call")
+    frames = (torchs, user, *[torchs] * 100)
+    short = brief_failure(Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("E", "", frames),)))
+    assert short.exceptions[0].frames == (user, *[torchs] * 30)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Verdict
+from repro_kit.model.failure.frames import torch_path
 
 _HEAD, _TAIL = 4000, 1000  # characters
 _FRAMES = 30
 
 
 def brief(verdict: Verdict) -> Verdict:
-    """`verdict` with a shortened failure: the middle of long texts and the outer frames of long stacks are left out."""
+    """`verdict` with a shortened failure: the middle of long texts and torch's outer frames of long stacks go."""
     return replace(verdict, failure=brief_failure(verdict.failure)) if verdict.failure else verdict
 
 
@@ -26,7 +27,9 @@ def brief_failure(failure: Failure) -> Failure:
 
 
 def _brief_link(link: ExceptionLink) -> ExceptionLink:
-    return replace(link, message=shortened(link.message), frames=link.frames[-_FRAMES:])
+    outer, inner = link.frames[:-_FRAMES], link.frames[-_FRAMES:]
+    users = [frame for frame in outer if torch_path(frame.file) is None]
+    return replace(link, message=shortened(link.message), frames=(*users[-_FRAMES:], *inner))
 
 
 def shortened(text: str, head: int = _HEAD, tail: int = _TAIL) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
+from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
@@ -31,6 +33,9 @@ ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMA
 _COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
+#: The exception with which Dynamo tells that the user's code raises with fake tensors, and the lines in its message.
+_WITH_FAKE_TENSORS = "TorchRuntimeError"
+_TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -194,7 +199,7 @@ def _not_passed(
     runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, *, timed_out: bool
 ) -> Blame:
     goes_on = not _of_the_user(chosen)
-    alike = [failure for failure in eager.failures if failure.signature.matches(chosen.signature, Strength.REBASED)]
+    alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
     if ends_alike and not eager.doubt:
         return Blame(Status.FAIL, tuple(failures))
@@ -215,6 +220,27 @@ def _not_passed(
         tuple(failures),
         nobody=f"{why}; so repro-kit cannot say who is to blame for {chosen.signature.summary()}; {ORACLE}",
     )
+
+
+def _is_alike(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
+    """Whether a failure in eager is the chosen one: with fake tensors the same line raises it in other words."""
+    same = in_eager.signature.matches(chosen.signature, Strength.REBASED)
+    return same or _same_line(by_rounding.raised_at(in_eager), chosen)
+
+
+def _same_line(raised: tuple[str, int, str], chosen: ObservedFailure) -> bool:
+    """Whether the compiler raised at the line of the user's that raises in eager.
+
+    An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback.
+    """
+    file, line, _ = raised
+    if not file:
+        return False
+    of_dynamo = [it for it in chosen.failure.exceptions if it.type.rpartition(".")[2] == _WITH_FAKE_TENSORS]
+    if not of_dynamo:
+        return raised == by_rounding.raised_at(chosen)
+    traced = [place for place in _TRACED.findall(of_dynamo[-1].message) if torch_path(place[0]) is None]
+    return traced[-1:] == [(file, str(line))]
 
 
 def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:

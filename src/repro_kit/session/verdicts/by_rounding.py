@@ -163,14 +163,14 @@ def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | Non
         if findings.graphs_made or findings.loaded or findings.problems:
             return None
         failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
-        alike = [failure for failure in failures if is_comparison(failure) and _line(failure) == _line(chosen)]
+        alike = [failure for failure in failures if is_comparison(failure) and raised_at(failure) == raised_at(chosen)]
         if alike:
             return alike[0]
     return None
 
 
-def _line(observed: ObservedFailure) -> tuple[str, int, str]:
-    """File, line and exception type of the user's own frame that raised."""
+def raised_at(observed: ObservedFailure) -> tuple[str, int, str]:
+    """File, line and exception type of the user's own frame that raised; ("", 0, "") where there is none."""
     exceptions = observed.failure.exceptions
     frames = [frame for link in exceptions for frame in link.frames if _of_user(frame)]
     return (frames[-1].file, frames[-1].line, exceptions[-1].type) if frames else ("", 0, "")
