@@ -1,12 +1,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.model.failure.failure import ExceptionLink, Kind
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.ranks import RankState
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
-from repro_kit.session.verdicts.observed_failures import crashes, found_in
+from repro_kit.session.verdicts.observed_failures import crashes, excerpt, found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
 
@@ -143,3 +143,11 @@ def test_a_process_of_the_script_s_own_may_crash(tmp_path: Path) -> None:
     assert status.failure.exit_status == 1
     (crash,) = found_in(tmp_path, ENDED, replace(crashed, ranks=(rank_state(0, 8), rank_state(1, 9))), TraceSummary())
     assert crash.failure.signal == "SIGSEGV"
+
+
+def test_an_excerpt_has_the_users_line_above_torchs():
+    user, torchs = Frame("train.py", 12, "forward"), Frame("/env/torch/_ops.py", 1, "call")
+    root = ExceptionLink("RuntimeError", "sizes differ", (torchs, user, *[torchs] * 9))
+    lines = excerpt(Failure(Kind.COMPILE_ERROR, exceptions=(root,))).splitlines()
+    assert lines[0] == '  File "train.py", line 12, in forward'
+    assert lines[-1] == "RuntimeError: sizes differ" and len(lines) == 6

@@ -20,6 +20,7 @@ from repro_kit.model.failure.classify import (
 )
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
+from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.native import faulthandler_stack, signal_in
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short
@@ -29,6 +30,7 @@ from repro_kit.session.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
 from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are searched; one C++ error can have 100,000
+_FRAMES = 4  # frames of an excerpt
 _EXCERPT = 12  # lines
 #: What glibc prints where a process ends while threads of its process group run: torch's own race, in any script that
 #: ends without destroy_process_group().
@@ -196,11 +198,13 @@ def index_of(number: int, failures: list[ObservedFailure]) -> int:
 
 
 def excerpt(failure: Failure) -> str:
-    """The end of the traceback of a failure, for a message."""
+    """The end of the traceback of a failure, for a message, with the user's own innermost line."""
     if not failure.exceptions:
         return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
     root = failure.exceptions[-1]
-    lines = [f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in root.frames[-4:]]
+    users = [frame for frame in root.frames[:-_FRAMES] if torch_path(frame.file) is None]
+    frames = (*users[-1:], *root.frames[-_FRAMES:])
+    lines = [f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in frames]
     return "\n".join([*lines, f"{root.type}: {root.message}".strip()])
 
 
