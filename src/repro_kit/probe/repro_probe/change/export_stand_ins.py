@@ -1,4 +1,4 @@
-"""Let a script run without torch.export, AOTInductor and precompilation, or compile by another entry, unchanged.
+"""Let a script run without torch.export and AOTInductor, or compile by another entry, with no change to the script.
 
 The functions that export and package a model return stand-ins, which run the model itself: in eager, or compiled by
 `torch.compile`. What a script then asks of the exported program itself (its graph, say) no stand-in can answer; the
@@ -35,7 +35,6 @@ _LOADERS = (
     ("torch._export", "aot_load"),
 )
 CAPTURE = ("torch.compiler.precompile", "capture")
-_LOAD_CAPTURED = ("torch.compiler.precompile", "load")
 _JOINS = ("torch._inductor.package", "package_aoti")
 _SAVE, _LOAD = ("torch.export", "save"), ("torch.export", "load")
 
@@ -80,8 +79,6 @@ def wrap(module: str, name: str, make: Callable[[Call], Call]) -> None:
 
 def install(backend: str | None) -> None:
     """Let every entry use `backend`: None for eager, a backend of `torch.compile`, or another way to export."""
-    if backend == PRECOMPILE:
-        return  # the script precompiles by itself
     stand_ins = _StandIns(backend)
     for module, name in EXPORTS:
         wrap(module, name, stand_ins.exporting)
@@ -94,8 +91,6 @@ def install(backend: str | None) -> None:
     wrap(*_JOINS, stand_ins.joining)
     for module, name in _LOADERS:
         wrap(module, name, stand_ins.loading)
-    wrap(*CAPTURE, stand_ins.capturing)
-    wrap(*_LOAD_CAPTURED, stand_ins.loading)
     wrap(*_SAVE, stand_ins.saving)
     wrap(*_LOAD, stand_ins.loading_saved)
 
@@ -138,47 +133,6 @@ class ExportedStandIn:
         if name.startswith("__"):
             raise AttributeError(name)
         raise SystemExit(0)
-
-
-class CaptureStandIn:
-    """What a script gets in place of a capture of torch.compiler.precompile: it runs `function`."""
-
-    def __init__(self, function: Call, write: Callable[[], None]) -> None:
-        self.function = function
-        self.save = write
-
-    def __enter__(self) -> CaptureStandIn:
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is None:
-            self.save()
-
-    def __call__(self, *positional: Any, **named: Any) -> Any:
-        """Run the function."""
-        return self.function(*positional, **named)
-
-
-class LoadedStandIn:
-    """What a script gets in place of a function that torch.compiler.precompile loads: it runs `function`."""
-
-    installed = False
-
-    def __init__(self, function: Call) -> None:
-        self.function = function
-
-    def __call__(self, *positional: Any, **named: Any) -> Any:
-        """Run the function."""
-        return self.function(*positional, **named)
-
-    def __enter__(self) -> LoadedStandIn:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.unload()
-
-    def unload(self) -> None:
-        """Do nothing: nothing was installed."""
 
 
 class PackageStandIn:
@@ -286,24 +240,6 @@ class _StandIns:
             return PackageStandIn(self.packaged[kept[0]]) if kept else original(path, *positional, **named)
 
         return load
-
-    def capturing(self, _: Call) -> Call:
-        """Return a function that remembers the function under the path of its artifact."""
-
-        def capture(fn: Call, /, *, artifact_path: Any, cache_path: Any, **_: Any) -> CaptureStandIn:
-            import torch
-
-            function = fn if self.backend is None else torch.compile(fn, backend=self.backend)
-
-            def write() -> None:
-                self.packaged[_key(artifact_path)] = LoadedStandIn(function)
-                for path in (artifact_path, cache_path):
-                    with open(path, "a"):  # the script may look whether the file is there
-                        pass
-
-            return CaptureStandIn(function, write)
-
-        return capture
 
     def saving(self, original: Call) -> Call:
         """Return a function that remembers a stand-in; a file that is open gets its name, to be read again."""

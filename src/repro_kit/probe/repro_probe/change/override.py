@@ -70,9 +70,10 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
         compile_nothing.install(findings, _fix)
         ahead_stand_ins.install()
     if options.get("eager") or "backend" in options:
-        from repro_probe.change import export_stand_ins  # imports this module
+        from repro_probe.change import export_stand_ins, precompile_stand_ins  # import this module
 
-        export_stand_ins.install(None if options.get("eager") else options.get("backend"))
+        for stand_ins in (export_stand_ins, precompile_stand_ins):
+            stand_ins.install(None if options.get("eager") else options.get("backend"))
     if "disable" in options:
         disable.install(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
