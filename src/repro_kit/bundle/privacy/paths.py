@@ -27,7 +27,7 @@ _INSTALLED = re.compile(r"/(?=(?:lib/python\d|site-packages/|dist-packages/))")
 _LEAF = re.compile(r"[\w.+@%=~-]*[\w+@%=~-]")
 #: The path below a replaced directory, or below one that any user may write to.
 _BELOW = re.compile(
-    rf"(?P<base><(?:cwd|repo|home|dir-\d+)>|"
+    rf"(?P<base><(?:cwd|repo|home|code-\d+|dir-\d+)>|"
     rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:~[\w-]*|/(?:var/)?tmp|/dev/shm|/var|/run))"
     rf"(?P<separator>/|\\{{1,2}})(?P<within>(?:{_NAME}(?P=separator))*)(?P<leaf>{_LEAF.pattern})"
 )

@@ -27,6 +27,7 @@ from repro_kit.probe.repro_probe.protocol.entries import (
     EXPORT_DECOMPOSED,
     EXPORT_DRAFT,
     EXPORT_STRICT,
+    PRECOMPILE,
 )
 
 STORY = "story.json"
@@ -42,10 +43,12 @@ _CALL_OF_ENTRY = {
     EXPORT_DRAFT: "torch.export.draft_export",
     EXPORT_DECOMPOSED: "run_decompositions",
     AOT_INDUCTOR: "aoti_compile_and_package",
+    PRECOMPILE: "torch.compiler.precompile",
 }
 _CALL_OF_LAYER: Mapping[Layer | None, str] = {
     Layer.EXPORT: "torch.export",
     Layer.AOT_INDUCTOR: "aoti_compile_and_package",
+    Layer.PRECOMPILE: "torch.compiler.precompile",
 }
 
 

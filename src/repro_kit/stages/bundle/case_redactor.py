@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,6 +42,7 @@ def redactor_of(case: Case, recipe: Recipe, *, every_argument: bool = True) -> R
         *([(described.git.root, "<repo>")] if described.git else []),
         *([(str(prefix), "<env>")] if prefix else []),
     ]
+    paths += [(path, f"<code-{number}>") for number, path in enumerate(_code_elsewhere(case, paths), 1)]
     names = [(name, "<user>") for name in _users()] + [(name, "<host>") for name in _hosts()]
     commits = {described.torch_git or "", *commits_in(bisected(case))}
     redactor = Redactor(paths, names, {*commits, *_shown(recipe, described)}, Vocabulary(_called(case)))
@@ -76,6 +77,17 @@ def _own_names(case: Case) -> set[str]:
     modules = read_findings(case.path / "observe" / "probe").modules
     files = [word.partition("::")[0] for word in case.file.subject.argv] + [str(module) for module in modules]
     return {part for file in files if file.endswith(".py") for part in Path(file).parts}
+
+
+def _code_elsewhere(case: Case, known: Sequence[tuple[str, str]]) -> list[str]:
+    """The directories of the user's own Python files that are in none of the `known` ones, such as one below /tmp."""
+    subject = case.file.subject
+    words = [word.partition("::")[0] for word in subject.argv]
+    modules = read_findings(case.path / "observe" / "probe").modules
+    files = [Path(subject.cwd, word) for word in (*words, *map(str, modules)) if word.endswith(".py")]
+    roots = [Path(path) for path, _ in known]
+    own = dict.fromkeys(file.parent for file in files)
+    return [str(path) for path in own if not any(path.is_relative_to(root) for root in roots)]
 
 
 def _users() -> Iterator[str]:
