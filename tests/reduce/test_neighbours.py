@@ -61,6 +61,23 @@ def test_the_twin_passes_and_tells_what_matters() -> None:
     assert twin.program.graph == result.program.graph
 
 
+class Gradient(Synthetic):
+    """Fails while the bugs are there, and a backward is run."""
+
+    def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
+        for program in programs:
+            fails = program.recipe.backward != "none" and self.fails(program)
+            yield Answer(RunOutcome.FAILS_ALIKE if fails else RunOutcome.PASSES)
+
+
+def test_a_program_that_runs_no_backward_is_no_twin() -> None:
+    text = TEXT.replace("{'dynamic': True}", "{'backward': 'sum'}")
+    result = minify(parse(text), Gradient(["bug0", "bug1"]))
+    twin = result.neighbours.twin
+    assert result.program.recipe.backward == "sum"
+    assert twin is None or twin.program.recipe.backward == "sum"
+
+
 def test_a_search_that_was_stopped_claims_no_minimality() -> None:
     whole = minify(parse(TEXT), Half(["bug0", "bug1"]))
     cut = minify(parse(TEXT), Half(["bug0", "bug1"]), budget=max(step.queries for step in whole.history))

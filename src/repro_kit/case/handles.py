@@ -17,5 +17,6 @@ CAPTURE = ResultFile("capture", "capture/capture.json", Capture)
 ABLATION = ResultFile("ablate", "ablation.json", Ablation)
 REDUCTION = ResultFile("minify", "minify/minify.json", Reduction)
 SOURCE_REDUCTION = ResultFile("minify", "minify/source/minify.json", Reduction)
+REDUCED_FAILURE = ResultFile("minify", "minify/failure.json", ObservedFailure)  # of the reduced program
 SOURCE_FAILURE = ResultFile("minify", "minify/source/failure.json", ObservedFailure)  # of the reduced script
 BUNDLE = ResultFile("bundle", "bundle.json", BundleResult)

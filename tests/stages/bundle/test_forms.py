@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
-from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure
-from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION, REDUCED_FAILURE, REDUCTION
+from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.stages.bundle.forms import candidates, results_of
 
@@ -22,3 +22,43 @@ def test_the_reason_for_a_whole_script_names_one_of_the_graphs_that_were_tried(t
         case.record(StageRecord(stage, "done"))
     (form,) = candidates(case, results_of(case))
     assert form.note == "none of 9 graphs fails alone; graph 0/0 alone: pass"
+
+
+PROGRAM = """# repro-kit program 1
+import torch
+
+RECIPE = {'backend': 'eager'}
+
+
+def graph(x):
+    return (x.sin(),)
+
+
+def calls():
+    x = torch.randn(1)
+    return [(x,)]
+"""
+
+
+def test_a_reduced_program_is_told_by_its_own_failure(tmp_path: Path) -> None:
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    signature = Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#")
+
+    def failing(size: int) -> ObservedFailure:
+        message = f"expected size {size}=={size}"
+        return ObservedFailure(
+            Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", message),)), signature
+        )
+
+    case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 5.0, 0, "python", "2", (failing(6),)))
+    case.store(ENVIRONMENT, Environment("3.11", "python", "Linux", "2.13.0"))
+    case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", 1, signature=signature))
+    case.store(REDUCTION, Reduction(2, 1, 3, 1.0, verified=True, self_contained=True))
+    case.store(REDUCED_FAILURE, failing(2))
+    for stage in ("observe", "capture", "minify"):
+        case.record(StageRecord(stage, "done"))
+    (case.path / "minify/best.py").write_text(PROGRAM)
+    (case.path / "capture/program.py").write_text(PROGRAM.replace("sin", "cos"))
+    reduced, captured, _ = candidates(case, results_of(case))
+    assert reduced.facts.expected == "AssertionError: expected size 2==2"
+    assert captured.facts.expected == "AssertionError: expected size 6==6"

@@ -18,6 +18,7 @@ from repro_kit.case.handles import (
     CAPTURE,
     ENVIRONMENT,
     OBSERVATION,
+    REDUCED_FAILURE,
     REDUCTION,
     SOURCE_FAILURE,
     SOURCE_REDUCTION,
@@ -35,6 +36,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.judging import with_tolerance
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
+_SMALLEST = Path("minify/best.py")
 _EARLIER = 4  # steps of the reduction that are tried too
 _SHORTEST_HANG = 120.0  # least time limit of a script that hangs, in seconds
 _WAITING = 60.0  # time limit of a reduced script whose ranks wait for each other, in seconds
@@ -173,9 +175,17 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
         # An earlier step has no stored values of its own: they are in another directory.
         if text not in seen_texts and not (path.parent.name == "history" and program.stored):
             seen_texts.add(text)
-            yield ReproForm(facts, LIMIT, note, path, program, reduced)
+            own = _with_own_failure(case, facts) if path == case.path / _SMALLEST else facts
+            yield ReproForm(own, LIMIT, note, path, program, reduced)
             if any(map(has_regions, program.functions())):
-                yield ReproForm(facts, LIMIT, note, path, program, reduced, regions=False)
+                yield ReproForm(own, LIMIT, note, path, program, reduced, regions=False)
+
+
+def _with_own_failure(case: Case, facts: Facts) -> Facts:
+    """`facts` with the failure of the reduced program, whose sizes and names may be others than those of the script."""
+    if facts.signature.kind is Kind.COMPILE_GROWTH or not case.holds(REDUCED_FAILURE):
+        return facts
+    return replace(facts, failure=case.load(REDUCED_FAILURE).failure)
 
 
 def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
@@ -198,7 +208,7 @@ def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
 def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
     """The paths of the programs, each with the reason why it is not smaller."""
     if results.reduction is not None:
-        yield case.path / "minify/best.py", ""
+        yield case.path / _SMALLEST, ""
         if results.reduction.repeats > 1 or results.facts.signature.kind in (
             Kind.TIMEOUT,
             Kind.CRASH,

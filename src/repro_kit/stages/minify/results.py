@@ -12,7 +12,7 @@ from typing import Any
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.bundle.repro.source_files import REDUCED
 from repro_kit.case.case import Case, ResultFile
-from repro_kit.case.handles import REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
+from repro_kit.case.handles import REDUCED_FAILURE, REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.brief import brief_failure
@@ -58,6 +58,7 @@ def write_reduction(case: Case, result: Result[Program], failure: Failure | None
     directory = case.path / "minify"
     shutil.rmtree(directory / "source", ignore_errors=True)  # an earlier reduction of the script
     stored = set(result.program.stored)
+    _keep_failure(case, REDUCED_FAILURE, failure)
     _write(case, REDUCTION, result, failure, render, self_contained=not stored)
     for file in (directory / "inputs").glob("*.pt"):
         if file.name not in stored:
@@ -77,16 +78,28 @@ def write_source(
 
     `self_contained`: the script needs torch only. `ranks`: the processes that run it; `fewer`: why they are not all.
     """
-    (case.path / SOURCE_FAILURE.name).unlink(missing_ok=True)
-    if failure is not None:
-        text = _SCRATCH.sub("", failure.text)
-        failure = replace(failure, text=text.replace("script.py:", f"{REDUCED}:") if failure.deadlock else text)
-        case.store(SOURCE_FAILURE, ObservedFailure(brief_failure(failure), signature_of(failure)))
+    _keep_failure(case, SOURCE_FAILURE, failure)
     reduction = _write(
         case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained
     )
     if ranks > 1 or fewer:
         case.store(SOURCE_REDUCTION, replace(reduction, ranks=ranks, fewer=fewer))
+
+
+def _keep_failure(case: Case, handle: ResultFile[ObservedFailure], failure: Failure | None) -> None:
+    """Write the failure of the result, without the directory in which it ran; remove that of an earlier result."""
+    (case.path / handle.name).unlink(missing_ok=True)
+    if failure is None:
+        return
+    text = _SCRATCH.sub("", failure.text)
+    shown = replace(
+        failure,
+        text=text.replace("script.py:", f"{REDUCED}:") if failure.deadlock else text,
+        exceptions=tuple(
+            replace(exception, message=_SCRATCH.sub("", exception.message)) for exception in failure.exceptions
+        ),
+    )
+    case.store(handle, ObservedFailure(brief_failure(shown), signature_of(failure)))
 
 
 def _write(
