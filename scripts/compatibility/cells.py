@@ -22,6 +22,7 @@ COMMANDS = (*STAGES, "verify", "explain")
 _SECONDS = 3600
 _PLAIN_SECONDS = 300  # of an example by itself
 _PASSES, _NOT_COMPILER = 3, 4  # exit codes of `collect`
+_LACKING = "this torch "  # begins the reason of a test that asks for what a torch lacks
 _LONGEST = 200  # characters of a reason
 
 
@@ -105,7 +106,8 @@ def try_tests(environment: Environment, directory: Path) -> str:
     if done.returncode != 0:
         return f"✗ {_short('; '.join([*failed, last]))}"
     skipped = [line.rpartition(": ")[2] for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-    return f"◐ {_short('; '.join([last, *skipped]))}" if skipped else f"✓ {last}"
+    untested = [reason for reason in dict.fromkeys(skipped) if not reason.startswith(_LACKING)]
+    return f"◐ {_short('; '.join([last, *untested]))}" if untested else f"✓ {last}"
 
 
 def _repro_kit(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:

@@ -26,11 +26,11 @@ with precompile.load("m.py", "m.cache") as loaded:
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def run(tmp_path: Path, mode: str, options: dict[str, object]) -> str:
+def run(tmp_path: Path, mode: str, options: dict[str, object], code: str = SCRIPT) -> str:
     if not hasattr(pytest.importorskip("torch.compiler"), "precompile"):
         pytest.skip("this torch has no torch.compiler.precompile")
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(code)
     ended = launch(
         [sys.executable, str(script)],
         cwd=tmp_path,
@@ -62,3 +62,10 @@ def test_the_graph_that_inductor_got_is_recorded(tmp_path: Path) -> None:
 def test_without_it_the_function_itself_runs(tmp_path: Path, backend: str | None) -> None:
     options = {"eager": True} if backend is None else {"backend": backend}
     assert run(tmp_path, "override", options) == "True False\n"
+
+
+def test_code_that_an_earlier_run_precompiled_is_noted(tmp_path: Path) -> None:
+    run(tmp_path, "capture", {})
+    loads = SCRIPT[: SCRIPT.index("with precompile.capture")] + SCRIPT[SCRIPT.index("with precompile.load") :]
+    assert run(tmp_path, "override", {"eager": True}, loads) == "True True\n"
+    assert read_findings(tmp_path / "probe").loaded

@@ -27,6 +27,7 @@ _LOADED = (
     ("torch._inductor.package.package", "AOTICompiledModel", "__call__"),  # an older torch has the class here
     ("torch._dynamo.aot_compile", "AOTCompiledFunction", "__call__"),
     ("torch._export", "", "aot_load"),
+    ("torch._precompile", "PrecompiledModule", "__call__"),
 )
 
 
