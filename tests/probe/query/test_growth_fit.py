@@ -42,6 +42,7 @@ print(json.dumps({
     "exponential": rate(noisy({n: 0.1 + 0.02 * n + 0.002 * 3**n for n in few})),
     "bound": growth.judge({1: 0.4}, {}, 2, 2.0),
     "near": growth.judge({1: 4.0}, {}, 2, 2.0),
+    "slower": [growth.judge({1: 1.2}, {}, 2, 1.5, *far)[0] for far in ((), (growth.SURE,))],
     "none": growth.judge({}, {}, 1, 2.0),
     "flat": growth.judge(flat, {n: {} for n in flat}, None, 2.0),
     "tiny": growth.judge(tiny, {n: {} for n in tiny}, None, 2.0),
@@ -73,6 +74,10 @@ def grown():
 )
 def test_the_rate_is_found_in_noise(grown, times, form, rate) -> None:
     assert grown[times] == [form, pytest.approx(rate, rel=0.1)]
+
+
+def test_a_search_asks_for_more_than_a_slower_machine_takes_away(grown) -> None:
+    assert grown["slower"] == [True, None]
 
 
 def test_linear_times_do_not_grow(grown) -> None:

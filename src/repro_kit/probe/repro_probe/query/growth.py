@@ -29,6 +29,7 @@ HIGH = 4.5  # above it, a part that makes most of the time is likelier an expone
 LEAST, COARSE = 0.005, 0.02  # CPU seconds: the clock of some machines counts no less; a time this short counts half
 SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clock and not the growth
 EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
+FAR, SURE = 3.0, 8.0  # times a compile that ends must be quicker than one that was given up; the latter for a search
 CERTAIN = 2.5  # times the CPU seconds of a limit after which no slowness of the CPU explains them
 STEPS = range(150)  # of a loop that shows how fast the CPU is
 ASLEEP, WHILE = 0.05, 15.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
@@ -279,9 +280,16 @@ def least(code: CodeType | None) -> float:
 
 
 def judge(
-    seconds: dict[int, float], within: dict[int, dict[CodeType, float]], slow: int | None, limit: float
+    seconds: dict[int, float],
+    within: dict[int, dict[CodeType, float]],
+    slow: int | None,
+    limit: float,
+    far: float = FAR,
 ) -> tuple[bool | None, str]:
-    """Return whether compile time grows faster than the power `limit` of the repetitions (None: unknown), and how."""
+    """Return whether compile time grows faster than the power `limit` of the repetitions (None: unknown), and how.
+
+    Where few repetitions end, those that end must be `far` times quicker than the one that was given up.
+    """
     if not seconds:
         return None, f"one compile takes more than {TOO_LONG:g} CPU seconds"
     last = max(seconds)
@@ -289,7 +297,7 @@ def judge(
     times = f"CPU time by repetitions: {times}" + (f", {slow}: more than {TOO_LONG:g} s" if slow else "")
     if len(seconds) < 4:
         bound = math.log(TOO_LONG / seconds[last]) / math.log(slow / last) if slow else 0.0
-        grows = True if bound > limit and 3 * seconds[last] < TOO_LONG else None
+        grows = True if bound > limit and far * seconds[last] < TOO_LONG else None
         return grows, f"compile time grows faster than the power {bound:.1f} of the repetitions ({times})"
     if slow is None and seconds[last] < SHORT:
         return False, f"compile time stays below {SHORT:g} s ({times})"
