@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.model.measure.timing import CompiledCall
-from repro_kit.model.ranks import RankState
+from repro_kit.model.rank_history import RankState
 from repro_kit.probe.repro_probe.protocol.findings import (
     APPLIED,
     COMPILED,

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.ranks import Collective
+from repro_kit.model.rank_history import Collective
 from repro_kit.plain_file import open_plain, read_plain
 
 _LARGEST = 256 << 20  # bytes of a dump

@@ -1,15 +1,11 @@
 """What a script exports is recorded, and stand-ins run the model in its place; with real torch."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import launch
-from repro_kit.runner.read_findings import read_findings
+from probed import run_probed
 from repro_kit.runner.recorded import read_recorded
-from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import torch
@@ -37,26 +33,10 @@ print("not reached")
 """
 
 
-def run(tmp_path: Path, mode: str, options: dict[str, object], status: int) -> str:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    ended = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=probe_environment(os.environ, mode, tmp_path / "probe", 240, options),
-        timeout=240,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ended.exit_status == status, (tmp_path / "err.txt").read_text()
-    assert read_findings(tmp_path / "probe").problems == ()
-    return (tmp_path / "out.txt").read_text()
-
-
 @pytest.mark.torch
 @pytest.mark.slow
 def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
-    assert run(tmp_path, "capture", {}, status=1) == "exported\n"
+    assert run_probed(tmp_path, SCRIPT, "capture", {}, status=1) == "exported\n"
     (recorded,) = read_recorded(tmp_path / "probe")
     assert recorded.problems == ()
     calls = [event.settings["backend"] for event in recorded.events if event.event == "compile-call"]
@@ -76,4 +56,4 @@ def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 def test_without_the_compiler_the_model_itself_runs(tmp_path: Path) -> None:
-    assert run(tmp_path, "override", {"eager": True}, status=0) == "exported\ntorch.Size([3, 2])\n"
+    assert run_probed(tmp_path, SCRIPT, "override", {"eager": True}) == "exported\ntorch.Size([3, 2])\n"

@@ -1,14 +1,11 @@
 """Graphs are recorded with the backend that the script chose; with real torch."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import launch
+from probed import run_probed
 from repro_kit.runner.recorded import read_recorded
-from repro_kit.runner.subject_start import probe_environment
 
 AHEAD = """
 import contextlib
@@ -32,18 +29,8 @@ for chosen in (backend, "inductor"):
 @pytest.mark.torch
 def test_a_graph_that_is_compiled_ahead_has_the_scripts_backend(tmp_path: Path) -> None:
     pytest.importorskip("torch._dynamo.aot_compile")
-    script = tmp_path / "script.py"
-    script.write_text(AHEAD)
-    ended = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=probe_environment(os.environ, "capture", tmp_path / "probe", 240, {}),
-        timeout=240,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ended.exit_status == 0, (tmp_path / "err.txt").read_text()
+    run_probed(tmp_path, AHEAD, "capture", {})
     (recorded,) = read_recorded(tmp_path / "probe")
     own, inductor = (graph.backend for graph in recorded.graphs)
-    assert (own.name, own.file, own.dynamic) == ("backend", str(script), True)
+    assert (own.name, own.file, own.dynamic) == ("backend", str(tmp_path / "script.py"), True)
     assert (inductor.name, inductor.dynamic) == ("inductor", True)

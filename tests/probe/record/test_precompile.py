@@ -1,15 +1,12 @@
 """What a script precompiles is recorded, and a stand-in runs the function in its place; with a torch that has it."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import launch
+from probed import run_probed
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import read_recorded
-from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import os
@@ -29,19 +26,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 def run(tmp_path: Path, mode: str, options: dict[str, object], code: str = SCRIPT) -> str:
     if not hasattr(pytest.importorskip("torch.compiler"), "precompile"):
         pytest.skip("this torch has no torch.compiler.precompile")
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    ended = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=probe_environment(os.environ, mode, tmp_path / "probe", 240, options),
-        timeout=240,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ended.exit_status == 0, (tmp_path / "err.txt").read_text()
-    assert read_findings(tmp_path / "probe").problems == ()
-    return (tmp_path / "out.txt").read_text()
+    return run_probed(tmp_path, code, mode, options)
 
 
 def test_the_graph_that_inductor_got_is_recorded(tmp_path: Path) -> None:

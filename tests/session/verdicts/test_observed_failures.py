@@ -3,7 +3,7 @@ from pathlib import Path
 
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature
-from repro_kit.model.ranks import RankState
+from repro_kit.model.rank_history import RankState
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.observed_failures import crashes, excerpt, found_in

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from repro_kit.model.failure.failure import ExceptionLink
-from repro_kit.model.ranks import Collective, CompileTime, RankState, differing_collectives
+from repro_kit.model.rank_history import Collective, CompileTime, RankState, differing_collectives
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.deadlocks import deadlock
 from repro_kit.session.verdicts.rank_states import (

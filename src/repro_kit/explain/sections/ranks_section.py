@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, counted
 from repro_kit.explain.view import Item, Section, Table, Words
-from repro_kit.model.ranks import Collective, named_ranks
+from repro_kit.model.rank_history import Collective, named_ranks
 from repro_kit.trace.insights.collectives import DumpedRank, Waiting
 from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.rank_parting import Parting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from repro_kit.model.ranks import Collective, RankState
+from repro_kit.model.rank_history import Collective, RankState
 from repro_kit.runner.read_findings import Findings
 
 STUCK = 20.0  # seconds in one collective, in a run that may go on

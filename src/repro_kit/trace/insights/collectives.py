@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.ranks import Collective, differing, in_order
+from repro_kit.model.rank_history import Collective, differing, in_order
 from repro_kit.trace.flight_recorder import RankDump, dumps_in, read_dump
 
 
