@@ -22,7 +22,8 @@ COMMANDS = (*STAGES, "verify", "explain")
 _SECONDS = 3600
 _PLAIN_SECONDS = 300  # of an example by itself
 _PASSES, _NOT_COMPILER = 3, 4  # exit codes of `collect`
-_LACKING = "this torch "  # begins the reason of a test that asks for what a torch lacks
+#: How the reason of a test begins that asks for what a torch lacks.
+_LACKING = ("this torch ", "No module named 'torch")
 _LONGEST = 200  # characters of a reason
 
 
