@@ -18,6 +18,10 @@ from repro_probe.common.findings_directory import FindingsDirectory
 options = {"eager": True, "fullgraph": False}
 override.install(FindingsDirectory(".", options), lambda *_: None, lambda compiled, _: compiled)
 import torch
+import torch._dynamo.config
+
+if hasattr(torch._dynamo.config, "enable_aot_compile"):  # an older torch asks for it
+    torch._dynamo.config.enable_aot_compile = True
 
 class Model(torch.nn.Module):
     def forward(self, x):

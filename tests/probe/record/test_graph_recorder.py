@@ -12,6 +12,9 @@ import contextlib
 import torch
 import torch._inductor.compile_fx
 
+if hasattr(torch._dynamo.config, "enable_aot_compile"):  # an older torch asks for it
+    torch._dynamo.config.enable_aot_compile = True
+
 def backend(gm, example_inputs):
     raise RuntimeError("planted")
 
