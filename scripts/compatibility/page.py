@@ -49,8 +49,8 @@ def page(results: Mapping[str, Any]) -> str:
     parts = [
         _HEAD,
         _table(["command", *versions], commands),
-        "`observe` to `bundle` are the stages of `collect`; `tests` are the probe's own tests that ask torch, less those "
-        "for what that torch lacks.\n",
+        "`observe` to `bundle` are the stages of `collect`; `tests` are the probe's own tests that ask torch, less "
+        "those for what that torch lacks.\n",
         _reasons(results),
         "## What was tried\n",
         _table(["", *versions], [[key, *(result[key] for result in results.values())] for key in ("torch", "python")]),

@@ -44,7 +44,7 @@ def test_the_ranks_that_agree_are_listed_in_their_order(tmp_path: Path) -> None:
         text = LOG.replace("l_x_ + 1", f"l_x_ + {number}").replace('"frame_id"', f'"rank": {rank}, "frame_id"')
         (tmp_path / f"{file}.log").write_text(text)
     words = rank_report(tmp_path, TWO_RANKS).sentences[0]
-    assert "rank 0, 2 and rank 1, 3 have different graphs in 0/0" in words
+    assert "ranks 0, 2 and ranks 1, 3 have different graphs in 0/0" in words
 
 
 def test_the_guard_is_named_that_made_only_one_rank_compile_again(tmp_path: Path) -> None:

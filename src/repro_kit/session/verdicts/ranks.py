@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro_kit.model.rank_history import named_ranks
 from repro_kit.runner.read_findings import Findings
 from repro_kit.session.verdicts.deadlocks import latest
 from repro_kit.session.verdicts.observed_failures import failed_first
@@ -99,15 +100,15 @@ def _guards(insights: Insights, divergences: list[Divergence]) -> Iterator[str]:
 
 
 def _in_words(divergence: Divergence) -> str:
-    ranks = {text: ", ".join(map(str, numbers)) for text, numbers in divergence.groups}
+    ranks = {text: named_ranks(numbers) for text, numbers in divergence.groups}
     if divergence.what == "compiles":
-        return f"only rank {ranks['compiled']} compiled {divergence.compile_id}"
+        return f"only {ranks['compiled']} compiled {divergence.compile_id}"
     if divergence.what == "collectives":
-        orders = " and ".join(f"{text} on rank {numbers}" for text, numbers in ranks.items())
+        orders = " and ".join(f"{text} on {numbers}" for text, numbers in ranks.items())
         return f"the code of {divergence.compile_id} calls {orders}"
     groups = sorted(numbers for _, numbers in divergence.groups)
     if len(groups) > 2 and all(len(numbers) == 1 for numbers in groups):
         *others, last = (str(number) for (number,) in groups)
         return f"ranks {', '.join(others)} and {last} all have different graphs in {divergence.compile_id}"
-    words = " and ".join(f"rank {', '.join(map(str, numbers))}" for numbers in groups)
+    words = " and ".join(map(named_ranks, groups))
     return f"{words} have different graphs in {divergence.compile_id}"
