@@ -38,3 +38,33 @@ def test_an_operator_that_fake_tensors_refuse_in_other_words_is_the_users(
     ran = CliRunner().invoke(cli, ["observe", "--python", sys.executable, "train.py"])
     assert ran.exit_code == Exit.USER_BUG, ran.output
     assert "fails without torch.compile too" in " ".join(ran.output.split())
+
+
+#: The results differ with the compiler; without it, the same line raises since nothing was compiled.
+HELPER = """
+import torch
+
+graphs = []
+
+def check(holds, what):
+    if not holds:
+        raise RuntimeError(what)
+
+def wrong(gm, inputs):
+    graphs.append(gm)
+    return lambda *arguments: [result + 1 for result in gm(*arguments)]
+
+x = torch.ones(3)
+check(torch.equal(torch.compile(torch.sin, backend=wrong)(x), torch.sin(x)), "the results differ")
+check(graphs, "nothing was compiled")
+"""
+
+
+def test_a_line_of_the_script_that_raises_for_several_reasons_is_no_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(HELPER, encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["observe", "--python", sys.executable, "train.py"])
+    assert ran.exit_code != Exit.USER_BUG, ran.output
+    assert "not to blame" not in ran.output

@@ -35,6 +35,7 @@ _COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show lat
 _AGAIN = (False, True, True)  # compiled?
 #: The exception with which Dynamo tells that the user's code raises with fake tensors, and the lines in its message.
 _WITH_FAKE_TENSORS = "TorchRuntimeError"
+_OF_FAKE_TENSORS = "torch/_subclasses/"
 _TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
@@ -229,16 +230,19 @@ def _is_alike(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
 
 
 def _same_line(raised: tuple[str, int, str], chosen: ObservedFailure) -> bool:
-    """Whether the compiler raised at the line of the user's that raises in eager.
+    """Whether fake tensors raised at the line of the user's that raises in eager.
 
-    An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback.
+    An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback. Any other
+    exception must come from fake tensors: a line of the script's own may raise for several reasons.
     """
     file, line, _ = raised
     if not file:
         return False
     of_dynamo = [it for it in chosen.failure.exceptions if it.type.rpartition(".")[2] == _WITH_FAKE_TENSORS]
     if not of_dynamo:
-        return raised == by_rounding.raised_at(chosen)
+        frames = [frame for link in chosen.failure.exceptions for frame in link.frames]
+        is_fake = any((torch_path(frame.file) or "").startswith(_OF_FAKE_TENSORS) for frame in frames)
+        return is_fake and raised == by_rounding.raised_at(chosen)
     traced = [place for place in _TRACED.findall(of_dynamo[-1].message) if torch_path(place[0]) is None]
     return traced[-1:] == [(file, str(line))]
 
