@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +13,7 @@ from repro_kit.model.rank_history import RankState
 from repro_kit.probe.repro_probe.protocol.findings import (
     APPLIED,
     COMPILED,
+    EVENTS,
     EXCEPTION,
     GOODBYE,
     HELLO,
@@ -66,7 +67,7 @@ class Findings:
     )  # the text of faulthandler, for each process that crashed or hung
     config: dict[str, Any] = field(
         default_factory=dict
-    )  # settings that differ from their defaults, in the first process that ended normally
+    )  # settings that differ from their defaults, in the first process that compiled, else that ended normally
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
     module_files: dict[str, str] = field(default_factory=dict)  # the same, by the name that they were imported with
@@ -121,9 +122,9 @@ def read_findings(directory: Path) -> Findings:
     """Read the files of `directory`. A file that a killed process left damaged becomes a problem."""
     problems: list[str] = []
     hellos = [process for _, process in read_files(directory, HELLO, TorchProcess, problems)]
-    goodbyes = [ended for _, ended in read_files(directory, GOODBYE, _Goodbye, problems)]
+    ended = {process_of(path): process for path, process in read_files(directory, GOODBYE, _Goodbye, problems)}
     measured = [process.compiled for _, process in read_files(directory, MEASURED, _Measured, problems)]
-    first = next(iter(goodbyes), _Goodbye())
+    settings = _settings(directory, hellos, ended)
     problems += [path.read_text(errors="replace") for path in sorted(directory.glob(finding(PROBE_ERROR, "*", "txt")))]
     stacks = {
         process_of(path): path.read_text(errors="replace")
@@ -133,12 +134,12 @@ def read_findings(directory: Path) -> Findings:
         processes=tuple(sorted(hellos, key=lambda process: process.time)),
         exceptions=tuple(sorted(_exceptions(directory, problems), key=lambda uncaught: uncaught.time)),
         stacks={pid: stack for pid, stack in stacks.items() if stack.strip()},
-        config=first.config,
-        threads=first.threads,
+        config=settings.config,
+        threads=settings.threads,
         compiled=max(measured, key=len, default=()),
-        peak_memory=max((ended.peak_memory or 0 for ended in goodbyes), default=0),
-        modules=tuple(sorted({path for ended in goodbyes for path in ended.modules.values()})),
-        module_files={name: path for ended in goodbyes for name, path in ended.modules.items()},
+        peak_memory=max((process.peak_memory or 0 for process in ended.values()), default=0),
+        modules=tuple(sorted({path for process in ended.values() for path in process.modules.values()})),
+        module_files={name: path for process in ended.values() for name, path in process.modules.items()},
         graphs_made=sum(
             len(path.read_bytes().splitlines()) for path in directory.glob(finding(COMPILED, "*", "jsonl"))
         ),
@@ -147,6 +148,13 @@ def read_findings(directory: Path) -> Findings:
         ranks=read_ranks(directory, problems),
         ended=frozenset(process_of(path) for path in directory.glob(finding(GOODBYE, "*"))),
     )
+
+
+def _settings(directory: Path, hellos: Sequence[TorchProcess], ended: Mapping[int, _Goodbye]) -> _Goodbye:
+    """The settings of the program: a launcher starts first and compiles nothing, so those who compile come first."""
+    pids = [process.pid for process in sorted(hellos, key=lambda process: process.time) if process.pid in ended]
+    pids.sort(key=lambda pid: not (directory / finding(EVENTS, pid, "jsonl")).exists())
+    return ended[pids[0]] if pids else next(iter(ended.values()), _Goodbye())
 
 
 def read_ranks(directory: Path, problems: list[str]) -> tuple[RankState, ...]:
