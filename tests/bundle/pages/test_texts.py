@@ -153,6 +153,13 @@ def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():
     assert not re.search(found, "MyError: shape 12 of <X at 0x7f00> in /tmp/a/b.py (max 0.25)")
 
 
+def test_the_pattern_of_a_failure_leaves_the_name_of_the_script_open():
+    failure = Failure(Kind.DYNAMO_ERROR, exceptions=(ExceptionLink("E", "Recompiling function f in script.py:4"),))
+    found = pattern(facts(Signature(Kind.DYNAMO_ERROR), failure))
+    assert re.search(found, "E: Recompiling function f in /elsewhere/files/reduced.py:7")
+    assert not re.search(found, "E: Recompiling function g in /elsewhere/files/reduced.py:7")
+
+
 def test_long_logs_lose_their_middle_and_say_so():
     log = "\n".join(f"line {number}" for number in range(1000))
     trimmed = markdown.trim(log)

@@ -35,8 +35,9 @@ _WIDTH = 98
 _LONGEST = 160  # characters of the message to search for
 #: A token of the redactor, with the rest of its path.
 _TOKEN = r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>(?:/[\w.@+~-]+)*"
+_PYTHON_FILE = r"[\w.@+~/-]*[\w-]\.py\b"  # messages name a script as the command does, without its directory
 _VARIABLE = re.compile(
-    rf"{_TOKEN}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
+    rf"{_TOKEN}|{_PYTHON_FILE}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
 )
 _FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
 
@@ -132,7 +133,7 @@ def _open(text: str) -> str:
 def _opened(text: str) -> str:
     if text.startswith("REDACTED_"):
         return r".+?"  # a secret may have spaces
-    return r"\S+?" if text.startswith(("/", "<")) else r"\S+"
+    return r"\S+?" if text.startswith(("/", "<")) or text.endswith(".py") else r"\S+"
 
 
 def raw(text: str) -> str:
