@@ -62,20 +62,22 @@ def test_the_twin_passes_and_tells_what_matters() -> None:
 
 
 class Gradient(Synthetic):
-    """Fails while the bugs are there, and a backward is run."""
+    """Fails while the bugs are there, and the backward of an input is run."""
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         for program in programs:
-            fails = program.recipe.backward != "none" and self.fails(program)
+            trained = any(isinstance(input_, TensorInput) and input_.requires_grad for input_ in program.inputs)
+            fails = trained and program.recipe.backward != "none" and self.fails(program)
             yield Answer(RunOutcome.FAILS_ALIKE if fails else RunOutcome.PASSES)
 
 
 def test_a_program_that_runs_no_backward_is_no_twin() -> None:
-    text = TEXT.replace("{'dynamic': True}", "{'backward': 'sum'}")
+    text = TEXT.replace("{'dynamic': True}", "{'backward': 'sum'}").replace("(2, 3)\n", "(2, 3).requires_grad_()\n")
     result = minify(parse(text), Gradient(["bug0", "bug1"]))
     twin = result.neighbours.twin
     assert result.program.recipe.backward == "sum"
     assert twin is None or twin.program.recipe.backward == "sum"
+    assert twin is None or not twin.what.endswith("without gradient")
 
 
 def test_a_search_that_was_stopped_claims_no_minimality() -> None:

@@ -134,12 +134,13 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
             continue  # a program that runs no backward passes where that fails, and tells nothing
         yield f"{edit.field} at its default", _with(search, [edit])
     tensors = [input_ for input_ in program.inputs if isinstance(input_, TensorInput)]
+    trained = [line for line in tensors if line.requires_grad]
     for line in tensors:
         if line.data.kind not in _FIXED:
             other = _other_dtype(line)
             words = f"{other or 'the default dtype'} for {line.name}"
             yield words, _with(search, [SetInput(line.name, {"dtype": other})])
-        if line.requires_grad:
+        if line.requires_grad and not (program.recipe.backward != "none" and len(trained) == 1):
             change = {"requires_grad": False, "parameter": False}
             yield f"{line.name} without gradient", _with(search, [SetInput(line.name, change)])
     floats = [tensor for tensor in tensors if tensor.dtype is None and tensor.data.kind in ("randn", "rand")]
