@@ -5,7 +5,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.rank_history import RankState
 from repro_kit.runner.launch import Run
-from repro_kit.runner.read_findings import Findings, UncaughtException
+from repro_kit.runner.read_findings import Findings, TorchProcess, UncaughtException
 from repro_kit.session.verdicts.observed_failures import crashes, excerpt, found_in
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
@@ -151,3 +151,25 @@ def test_an_excerpt_has_the_users_line_above_torchs():
     lines = excerpt(Failure(Kind.COMPILE_ERROR, exceptions=(root,))).splitlines()
     assert lines[0] == '  File "train.py", line 12, in forward'
     assert lines[-1] == "RuntimeError: sizes differ" and len(lines) == 6
+
+
+WAITS = "Current thread 0x1 (most recent call first):\n"
+
+
+def test_a_hang_is_where_the_process_that_compiles_is_else_a_rank(tmp_path: Path) -> None:
+    stacks = {
+        pid: f'{WAITS}  File "/job/{file}.py", line {pid} in wait\n'
+        for pid, file in ((5, "launcher"), (6, "rank"), (7, "compiler"))
+    }
+    processes = (
+        TorchProcess(5, "python", "3.11", "2.13.0", 1.0),
+        TorchProcess(6, "python", "3.11", "2.13.0", 2.0, rank="0"),
+        TorchProcess(7, "python", "3.11", "2.13.0", 3.0, rank="1"),
+    )
+    for open_steps, place in (({7: "Dynamo, of graph 0/0"}, "/job/compiler.py"), ({}, "/job/rank.py")):
+        summary = TraceSummary(open_steps=open_steps)
+        (found,) = found_in(
+            tmp_path, replace(ENDED, timed_out=True), Findings(stacks=stacks, processes=processes), summary
+        )
+        assert [frame.file for frame in found.failure.stack] == [place]
+        assert place in excerpt(found.failure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
@@ -18,7 +18,7 @@ from repro_kit.model.failure.classify import (
     failure_from_text,
     failure_from_timeout,
 )
-from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.failure import Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.native import faulthandler_stack, signal_in
@@ -67,7 +67,7 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
 def _ending(
     directory: Path, observed: Run, findings: Findings, summary: TraceSummary, output: str
 ) -> list[ObservedFailure]:
-    stack = faulthandler_stack(next(iter(findings.stacks.values()), ""))
+    stack = _stack(findings, summary)
     if observed.timed_out:
         states = latest(findings)
         waits = deadlock(states, {state.pid for state in states} - findings.ended, STUCK_AT_END)
@@ -97,6 +97,13 @@ def _ending(
     if exceptions:
         return exceptions
     return [_of_exit(Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:]))]
+
+
+def _stack(findings: Findings, summary: TraceSummary) -> tuple[Frame, ...]:
+    """Where the program was, outermost frame first: in a process that compiled, else in a rank, else in the first."""
+    ranks = {process.pid for process in findings.processes if process.rank is not None}
+    pids = sorted(findings.stacks, key=lambda pid: (pid not in summary.open_steps, pid not in ranks))
+    return faulthandler_stack(findings.stacks[pids[0]]) if pids else ()
 
 
 def _printed(text: str) -> Failure | None:
@@ -199,13 +206,19 @@ def index_of(number: int, failures: list[ObservedFailure]) -> int:
 
 def excerpt(failure: Failure) -> str:
     """The end of the traceback of a failure, for a message, with the user's own innermost line."""
-    if not failure.exceptions:
-        return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
-    root = failure.exceptions[-1]
-    users = [frame for frame in root.frames[:-_FRAMES] if torch_path(frame.file) is None]
-    frames = (*users[-1:], *root.frames[-_FRAMES:])
-    lines = [f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in frames]
-    return "\n".join([*lines, f"{root.type}: {root.message}".strip()])
+    if failure.exceptions:
+        root = failure.exceptions[-1]
+        return "\n".join([*_lines(root.frames), f"{root.type}: {root.message}".strip()])
+    if failure.kind is Kind.TIMEOUT and failure.stack:
+        return "\n".join(_lines(failure.stack))
+    return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
+
+
+def _lines(frames: Sequence[Frame]) -> list[str]:
+    users = [frame for frame in frames[:-_FRAMES] if torch_path(frame.file) is None]
+    return [
+        f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in (*users[-1:], *frames[-_FRAMES:])
+    ]
 
 
 def tail(path: Path) -> str:

@@ -65,7 +65,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
             observed, findings, summary = seen.run, seen.findings, seen.summary
     blamed = Blame(None, tuple(failures))
     if failures:
-        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=not seen.deadlock)
+        of_a_graph = not seen.deadlock and not (observed.timed_out and _compiled_nothing(case, summary))
+        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=of_a_graph)
     remarks = filter(None, [seen.ended_early, blamed.nobody])
     ranks = rank_report(case.path / "observe" / "trace", findings)
     for sentence in ranks.sentences:
@@ -227,6 +228,11 @@ def _write(
         case.store(ROUNDING, blamed.rounding)
     if blamed.failures:
         case.store(FAILURE, blamed.failures[0])
+
+
+def _compiled_nothing(case: Case, summary: TraceSummary) -> bool:
+    """Whether the run had not begun to compile or to export anything, so that no graph of it can hang."""
+    return not summary.compile_ids and not summary.open_step and not any(_entries(case))
 
 
 def _with_findings(env: Environment, findings: Findings) -> Environment:
