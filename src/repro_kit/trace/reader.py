@@ -27,6 +27,7 @@ _HEADER = re.compile(
 )
 
 
+_NAME = "dedicated_log_torch_trace_*.log"
 _LONGEST = 32 << 20  # bytes of a line
 _LARGEST = 256 << 20  # bytes of a payload
 _TAB = 9  # begins every line of a payload
@@ -80,6 +81,11 @@ def read(path: str | Path) -> Reader:
     return Reader(path)
 
 
+def is_log(path: Path) -> bool:
+    """Whether the regular file `path` is a TORCH_TRACE log: by the name that torch gives it, else by its first line."""
+    return path.is_file() and (path.match(_NAME) or bool(_first_line(path)))
+
+
 def opened(path: Path) -> BinaryIO:
     """Open `path` for reading. Raises ReproKitError if that fails."""
     try:
@@ -99,7 +105,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _first_line(log: Path) -> bytes:
     with opened(log) as file:
-        header = _HEADER.match(file.readline(4096))
+        header = _HEADER.match(file.readline(4096).rstrip(b"\r\n"))
     return header[1] if header else b""
 
 
