@@ -21,8 +21,11 @@ from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
+from repro_kit.program.reading.argument_lists import compares_results, compiles_dynamos_graph, load_args_of
 from repro_kit.program.reading.arithmetic import evaluate
+from repro_kit.program.reading.random_states import with_generators, without_states
 from repro_kit.program.reading.submodules import bodies, inlined, modules
+from repro_kit.program.reading.symbol_values import symbol_values
 from repro_kit.program.value_records import contiguous, span
 
 
@@ -33,24 +36,27 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises StageError when the text is no such artifact,
     or lacks something that the graph needs (bodies of higher-order operators, arguments other than tensors).
     """
+    text = with_generators(text)
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise StageError(f"The artifact is not valid Python (line {error.lineno}).") from None
+        line = f"line {error.lineno}: {(error.text or '').strip()}"
+        raise StageError(f"The artifact is not valid Python ({line}).") from None
     group, names = _group(tree, text)
     tree = ast.parse(with_names(text, names))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if "Repro" not in classes or "load_args" not in functions:
-        raise StageError("The file is no fx_graph_runnable: it has no class Repro with a load_args.")
+    load_args = functions.get("load_args") or load_args_of(tree.body)
+    if "Repro" not in classes or load_args is None:
+        raise StageError("The file is no fx_graph_runnable: it has no class Repro with a load_args or a list args.")
     methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
     if "forward" not in methods:
         raise StageError("The artifact's class Repro has no forward.")
-    attributes = _attributes(methods.get("__init__"))
-    forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
+    attributes = _attributes(methods.get("__init__"), classes, device=_moved(tree))
+    forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
-    reader = _Reader(_symbols(tree.body), storages)
-    reader.read(functions["load_args"], graph.params[: len(graph.params) - len(constants)])
+    reader = _Reader(symbol_values(tree, load_args), storages)
+    reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
     return Program(
         graph=graph,
         bodies=bodies(classes, "Repro"),
@@ -69,10 +75,9 @@ def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
     given = {keyword.arg: keyword.value for call in calls for keyword in call.keywords if keyword.arg}
     settings = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
     homes = [statement.module or "" for statement in ast.walk(tree) if isinstance(statement, ast.ImportFrom)]
-    recipe = Recipe(
-        dynamic=True if reader.symbolic else None, config=_config(tree.body), check=bool(settings.get("accuracy"))
-    )
-    if not any(home.endswith("repro.after_dynamo") for home in homes):
+    check = bool(settings.get("accuracy")) or compares_results(tree)
+    recipe = Recipe(dynamic=True if reader.symbolic else None, config=_config(tree.body), check=check)
+    if not (any(home.endswith("repro.after_dynamo") for home in homes) or compiles_dynamos_graph(tree)):
         return recipe.with_(grad_mode="no_grad")
     trains = any(isinstance(line, TensorInput) and line.requires_grad for line in reader.lines)
     return recipe.with_(
@@ -122,30 +127,44 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
     return parse_function(node), [parse_input(ast.fix_missing_locations(line)) for line in lines]
 
 
-def _attributes(init: ast.FunctionDef | None) -> dict[str, ast.expr]:
-    """Tensors that ``__init__`` sets on the module. Sub-modules, printed as ``<lambda>()`` or similar, are left out."""
-    tensors: dict[str, ast.expr] = {}
+def _attributes(init: ast.FunctionDef | None, classes: Collection[str], device: str | None) -> dict[str, ast.expr]:
+    """Tensors and modules of torch that ``__init__`` sets on the module; `device`: the script moves them there.
+
+    Sub-modules that are printed as ``<lambda>()`` or similar, or are one of `classes`, are left out.
+    """
+    attributes: dict[str, ast.expr] = {}
     for node in init.body if init is not None else ():
         match node:
             case ast.Expr(
                 value=ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=name), value])
             ):
-                tensors[str(name)] = value
+                attributes[str(name)] = value
             case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if ast.unparse(value).startswith("torch."):
-                tensors[name] = value
-    return tensors
+                attributes[name] = value
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_module_of_torch(value, classes):
+                attributes[name] = ast.parse(f"torch.nn.{ast.unparse(value)}", mode="eval").body
+    if device is None:
+        return attributes
+    return {name: ast.Call(ast.Attribute(value, device, ast.Load()), [], []) for name, value in attributes.items()}
 
 
-def _symbols(nodes: Sequence[ast.stmt]) -> dict[str, int]:
-    """``s33 = 2`` lines at the top: the values of symbolic sizes."""
-    return {
-        node.targets[0].id: node.value.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, int)
-    }
+def _is_module_of_torch(value: ast.expr, classes: Collection[str]) -> bool:
+    """Whether `value` is ``Linear(in_features=8, …)`` of ``from torch.nn import *``, perhaps with ``.cuda()``."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner), args=[]):
+            return _is_module_of_torch(inner, classes)
+        case ast.Call(func=ast.Name(id=name)):
+            return name[:1].isupper() and name not in classes and name != "Module"
+    return False
+
+
+def _moved(tree: ast.Module) -> str | None:
+    """The device that ``mod = Repro().cuda()`` moves the module to."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Repro")), attr=device))):
+                return device
+    return None
 
 
 def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
@@ -221,7 +240,7 @@ class _Reader:
             case "symint":
                 self.scalars.append(ScalarInput(param, self._number(call.args[0])))
                 self.symbolic = True
-            case "const" | "opaque":  # a device mesh, say: a graph can only pass it on
+            case "const" | "opaque" | "generator":  # a device mesh, say: a graph can only pass it on
                 self.scalars.append(ScalarInput(param, None))
             case kind:
                 raise StageError(f"Input {param} of the artifact is of kind {kind}, which a program cannot hold.")
