@@ -21,6 +21,8 @@ s69 = 8
 
 import os
 os.environ['TORCH_TRACE'] = '/tmp/trace'
+os.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'
+os.environ['TORCHINDUCTOR_CACHE_DIR'] = '/tmp/cache'
 import torch
 from torch import tensor, device
 import torch.fx as fx
@@ -63,7 +65,8 @@ if __name__ == '__main__':
 def test_what_an_artifact_means():
     program = from_runnable(ARTIFACT)
     config = {"inductor.triton.store_cubin": False, "functorch.unlift_effect_tokens": True}
-    assert program.recipe == Recipe(grad_mode="no_grad", dynamic=True, config=config, check=False)
+    env = {"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
+    assert program.recipe == Recipe(grad_mode="no_grad", dynamic=True, config=config, check=False, env=env)
     assert program.imports == ("import torch._inductor.inductor_prims",)
     assert program.graph.returns.text == "(where, arg1_1, None, seeds)"
     assert size(program) == 4

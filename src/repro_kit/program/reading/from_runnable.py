@@ -9,6 +9,7 @@ without a save_dir.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,9 @@ from repro_kit.program.reading.random_states import with_generators, without_sta
 from repro_kit.program.reading.submodules import bodies, inlined, modules
 from repro_kit.program.reading.symbol_values import symbol_values
 from repro_kit.program.value_records import contiguous, span
+
+_SETTING = re.compile(r"TORCH(?:INDUCTOR|DYNAMO)_\w+")
+_OF_FILES = re.compile(r"_DIR$|CACHE|DEBUG|LOGS|TRACE|PROFILE|REPRO|VERBOSE|DISABLE$")  # or only for output
 
 
 def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
@@ -76,7 +80,12 @@ def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
     settings = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
     homes = [statement.module or "" for statement in ast.walk(tree) if isinstance(statement, ast.ImportFrom)]
     check = bool(settings.get("accuracy")) or compares_results(tree)
-    recipe = Recipe(dynamic=True if reader.symbolic else None, config=_config(tree.body), check=check)
+    recipe = Recipe(
+        dynamic=True if reader.symbolic else None,
+        config=_config(tree.body),
+        check=check,
+        env=_environment(tree.body),
+    )
     if not (any(home.endswith("repro.after_dynamo") for home in homes) or compiles_dynamos_graph(tree)):
         return recipe.with_(grad_mode="no_grad")
     trains = any(isinstance(line, TensorInput) and line.requires_grad for line in reader.lines)
@@ -165,6 +174,19 @@ def _moved(tree: ast.Module) -> str | None:
             case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Repro")), attr=device))):
                 return device
     return None
+
+
+def _environment(nodes: Sequence[ast.stmt]) -> dict[str, str]:
+    """The variables of the original run that set defaults of the compiler: torch writes no setting at its default."""
+    variables: dict[str, str] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name)))],
+                value=ast.Constant(value=str(value)),
+            ) if _SETTING.fullmatch(name) and not _OF_FILES.search(name):
+                variables[name] = value
+    return variables
 
 
 def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
