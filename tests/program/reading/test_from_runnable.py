@@ -104,6 +104,7 @@ def test_the_process_group_and_device_meshes_of_an_artifact():
         ("reader.symint(2, expr='s33')", "reader.unsupported('x')", "kind unsupported"),
         ("s69 - 2)", "s12 - 2)", "s12"),
         ("reader.const('primals_2')", "pass", "fewer arguments"),
+        ("torch.ops.prims.inductor_seeds", "torch.ops.higher_order.triton_kernel_wrapper_mutation", "Triton kernels"),
         ("def load_args(reader):", "def load_args(reader:", r"not valid Python \(line \d+: def load_args"),
     ],
 )
@@ -360,3 +361,9 @@ def load_args(reader):
     program = from_runnable(text)
     assert [statement.text for statement in program.graph.statements] == ["torch.ops.aten.relu.default(x)"]
     assert "seed = None" in [input_.line for input_ in program.inputs]
+
+
+def test_values_of_eight_bits_are_not_random():
+    text = ARTIFACT.replace("dtype=torch.float16", "dtype=torch.float8_e4m3fn")
+    lines = [input_.line for input_ in from_runnable(text).inputs]
+    assert "buf1 = torch.ones(10, dtype=torch.float8_e4m3fn, device='cuda:0')" in lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from repro_kit.commands.intake.minifier_storages import storages_of
@@ -51,10 +51,14 @@ def is_trace(path: Path) -> bool:
 def _from_runnable(path: Path) -> Program:
     text = read_text(path)
     storages = storages_of(path, text)
+    return _read(text, str(path), [file.name for file in storages.iterdir()] if storages else [])
+
+
+def _read(text: str, name: str, storages: Collection[str] = ()) -> Program:
     try:
-        return from_runnable(text, [file.name for file in storages.iterdir()] if storages else [])
+        return from_runnable(text, storages)
     except StageError as error:
-        raise UsageError(f"{path} cannot be read as a program: {error}") from error
+        raise UsageError(f"{name} cannot be read as a program: {error}") from error
 
 
 def _text(path: Path) -> str:
@@ -66,7 +70,7 @@ def _text(path: Path) -> str:
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
     scripts, _ = _chosen(path, compile_id)
-    return [from_runnable(script.text) for script in scripts]
+    return [_read(script.text, f"The graph {script.compile_id} of {script.log}") for script in scripts]
 
 
 def recorded_failure(path: Path, compile_id: str | None) -> Recorded:

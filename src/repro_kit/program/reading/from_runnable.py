@@ -19,7 +19,7 @@ from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
 from repro_kit.program.collectives import group_of, with_names
 from repro_kit.program.format import STANDARD_IMPORTS
-from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
+from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.reading.argument_lists import compares_results, compiles_dynamos_graph, load_args_of
@@ -29,6 +29,7 @@ from repro_kit.program.reading.submodules import bodies, inlined, modules
 from repro_kit.program.reading.symbol_values import symbol_values
 from repro_kit.program.value_records import contiguous, span
 
+_TRITON = "higher_order.triton_kernel_wrapper"
 _SETTING = re.compile(r"TORCH(?:INDUCTOR|DYNAMO)_\w+")
 _OF_FILES = re.compile(r"_DIR$|CACHE|DEBUG|LOGS|TRACE|PROFILE|REPRO|VERBOSE|DISABLE$")  # or only for output
 
@@ -59,6 +60,8 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     attributes = _attributes(methods.get("__init__"), classes, device=_moved(tree))
     forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
+    if any(_TRITON in statement.text for statement in graph.statements):
+        raise StageError("It calls Triton kernels of the user's, which a program cannot hold; collect the script.")
     reader = _Reader(symbol_values(tree, load_args), storages)
     reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
     return Program(
@@ -275,10 +278,9 @@ class _Reader:
         dtype = ast.unparse(options["dtype"]) if "dtype" in options else None
         offset = self._number(options["storage_offset"]) if "storage_offset" in options else 0
         requires_grad = "requires_grad" in options and ast.literal_eval(options["requires_grad"]) is True
-        random = dtype is None or "float" in dtype or "complex" in dtype
         tensor = TensorInput(
             param,
-            Data("load", args=(storage.file,)) if storage.file else Data("randn" if random else "zeros"),
+            Data("load", args=(storage.file,)) if storage.file else Data(_kind(dtype)),
             Strided(shape, stride, int(offset)),
             None if dtype == "torch.float32" else dtype,
             storage.device,
@@ -329,6 +331,13 @@ def _lines(storage: _Storage) -> list[Input]:
         for view in storage.tensors
     ]
     return [base, *views]
+
+
+def _kind(dtype: str | None) -> DataKind:
+    """How to make values of a dtype: there are no random numbers of eight bits or fewer."""
+    if dtype is None or "complex" in dtype or re.search(r"float(16|32|64)$", dtype):
+        return "randn"
+    return "ones" if "float8" in dtype else "zeros"
 
 
 def _device(node: ast.expr | None) -> str | None:
