@@ -90,6 +90,8 @@ def test_anything_else_is_gpu_only(verdict: Verdict, words: str) -> None:
     with pytest.raises(Stop, match=rf"^GPU only: .*recorded on CUDA.*{words}.*There it failed: .*no kernel") as stop:
         moved(Oracle(verdict), Recorded(signature_of(ON_CUDA)))
     assert stop.value.exit_code is Exit.CANNOT_RUN
+    says = "a machine with CUDA may run it" if verdict.status is Status.INVALID else "run the same command on a machine"
+    assert says in stop.value.sentence
 
 
 def test_a_program_that_cannot_be_run_shows_nothing() -> None:

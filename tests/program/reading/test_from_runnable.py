@@ -95,6 +95,16 @@ def test_the_process_group_and_device_meshes_of_an_artifact():
     assert "primals_2 = None" in [input_.line for input_ in program.inputs]
 
 
+def test_groups_that_a_script_does_not_set_up_get_the_size_that_the_collectives_say():
+    reduced = "torch.ops._c10d_functional.all_reduce.default(permute, 'avg', '7')"
+    gathered = "torch.ops._c10d_functional.all_gather_into_tensor.default(permute, 4, '7')"
+    for call, ranks in ((reduced, 2), (gathered, 4)):
+        program = from_runnable(ARTIFACT.replace("torch.ops.aten.view.default(permute, [primals_1, 4])", call))
+        assert program.recipe.group == ProcessGroup(ranks, rank=0)
+        assert call.replace("'7'", "'0'") in render(program)
+    assert from_runnable(ARTIFACT).recipe.group is None
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -367,3 +377,18 @@ def test_values_of_eight_bits_are_not_random():
     text = ARTIFACT.replace("dtype=torch.float16", "dtype=torch.float8_e4m3fn")
     lines = [input_.line for input_ in from_runnable(text).inputs]
     assert "buf1 = torch.ones(10, dtype=torch.float8_e4m3fn, device='cuda:0')" in lines
+
+
+def test_what_torch_writes_that_is_no_python_is_mended():
+    program = from_runnable(f"8*s33 = 16\nMax(1, s69 - 2) = 6\n{ARTIFACT}")
+    assert program == from_runnable(ARTIFACT)
+    without = from_runnable(
+        "class Repro(torch.nn.Module):\n    def forward(self):\n        ones = torch.ones(2)\n        return (ones,)\n"
+        "def load_args(reader):\nload_args._version = 0\n"
+    )
+    assert without.inputs == () and without.calls == ((),)
+
+
+def test_torch_s_own_lists_among_the_settings_are_left_out():
+    own = "torch._dynamo.config.skipped = {'a'}\ntorch._inductor.config._save_config_ignore = ['x']\n"
+    assert from_runnable(own + ARTIFACT).recipe == from_runnable(ARTIFACT).recipe

@@ -156,10 +156,13 @@ def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signatu
     if others:
         seen += f", and {len(others)} programs with larger and smaller sizes do not fail alike either"
     failed = f"There it failed: {recorded.summary()}." if recorded else _UNKNOWN
+    remedy = f"run the same command on a machine with {where}"
+    if first.status is Status.INVALID:  # what it lacks on the CPU, it may lack there too
+        remedy = f"a machine with {where} may run it"
     return (
         Exit.CANNOT_RUN,
         f"GPU only: the program was recorded on {where}, which this machine lacks, and {seen}. {failed}"
-        f" The record is unchanged; run the same command on a machine with {where}.",
+        f" The record is unchanged; {remedy}.",
     )
 
 

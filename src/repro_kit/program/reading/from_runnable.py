@@ -17,7 +17,7 @@ from typing import Any
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
-from repro_kit.program.collectives import group_of, with_names
+from repro_kit.program.collectives import group_of, unknown_groups, with_names
 from repro_kit.program.format import STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
@@ -26,7 +26,7 @@ from repro_kit.program.reading.argument_lists import compares_results, compiles_
 from repro_kit.program.reading.arithmetic import evaluate
 from repro_kit.program.reading.random_states import with_generators, without_states
 from repro_kit.program.reading.submodules import bodies, inlined, modules
-from repro_kit.program.reading.symbol_values import symbol_values
+from repro_kit.program.reading.symbol_values import runnable, symbol_values
 from repro_kit.program.value_records import contiguous, span
 
 _TRITON = "higher_order.triton_kernel_wrapper"
@@ -41,7 +41,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises StageError when the text is no such artifact,
     or lacks something that the graph needs (bodies of higher-order operators, arguments other than tensors).
     """
-    text = with_generators(text)
+    text = runnable(with_generators(text))
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -103,7 +103,7 @@ def _group(tree: ast.Module, text: str) -> tuple[ProcessGroup | None, dict[str, 
     """The process group that the script sets up, and the names that replace the names of its groups.
 
     The script knows the size and the own rank of each group, but no other member. So the members of a group become
-    neighbours.
+    neighbours. Scripts of older versions set up no group.
     """
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("setup_fake_process_groups"):
@@ -111,8 +111,14 @@ def _group(tree: ast.Module, text: str) -> tuple[ProcessGroup | None, dict[str, 
             own = max((group["rank"] for _, group in groups), default=0)
             starts = {name: (own - group["rank"], group["size"]) for name, group in groups}
             members = {name: range(start, start + size) for name, (start, size) in starts.items()}
-            return group_of([text], max((ranks.stop for ranks in members.values()), default=1), own, members)
-    return None, {}
+            return group_of([text], _world(members), own, members)
+    members = unknown_groups(text)
+    return group_of([text], _world(members), 0, members)
+
+
+def _world(members: Mapping[str, range]) -> int:
+    """The number of ranks."""
+    return max((ranks.stop for ranks in members.values()), default=1)
 
 
 def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tuple[Function, list[Input]]:
@@ -200,9 +206,11 @@ def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
         name = short_name(ast.unparse(node.targets[0]))
         if name is not None:
             try:
-                config[name] = ast.literal_eval(node.value)
+                value = ast.literal_eval(node.value)
             except ValueError:
                 continue  # a function, which has no literal
+            if not isinstance(value, set) and "_config_ignore" not in name:  # these are lists of torch's own
+                config[name] = value
     return config
 
 

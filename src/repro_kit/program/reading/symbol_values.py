@@ -1,4 +1,4 @@
-"""The values of the symbolic sizes in an `fx_graph_runnable`."""
+"""The values of the symbolic sizes in an `fx_graph_runnable`, and the lines about sizes that are not Python."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import ast
 import re
 
 _SYMBOL = re.compile(r"[su]\d+")
+_EXPRESSION = re.compile(r"^(?!\w+ = )[\w*+/(), -]+ = \d+$\n?", re.MULTILINE)
+_NO_ARGUMENTS = re.compile(r"^(def load_args\(reader\):\n)(?=\S)", re.MULTILINE)
+
+
+def runnable(text: str) -> str:
+    """`text` without what torch writes that is not Python: ``4*s77 = 32`` at the top, a ``load_args`` without lines."""
+    return _NO_ARGUMENTS.sub(r"\1    pass\n", _EXPRESSION.sub("", text))
 
 
 def symbol_values(tree: ast.Module, load_args: ast.FunctionDef) -> dict[str, int]:
