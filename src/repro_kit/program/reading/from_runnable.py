@@ -31,7 +31,7 @@ from repro_kit.program.value_records import contiguous, span
 
 _TRITON = "higher_order.triton_kernel_wrapper"
 _SETTING = re.compile(r"TORCH(?:INDUCTOR|DYNAMO)_\w+")
-_OF_FILES = re.compile(r"_DIR$|CACHE|DEBUG|LOGS|TRACE|PROFILE|REPRO|VERBOSE|DISABLE$")  # or only for output
+_OF_THE_RUN = re.compile(r"_DIR$|CACHE|DEBUG|LOGS|TRACE|PROFILE|REPRO|VERBOSE|DISABLE$|THREADS$|WORKER")
 
 
 def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
@@ -193,7 +193,7 @@ def _environment(nodes: Sequence[ast.stmt]) -> dict[str, str]:
             case ast.Assign(
                 targets=[ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name)))],
                 value=ast.Constant(value=str(value)),
-            ) if _SETTING.fullmatch(name) and not _OF_FILES.search(name):
+            ) if _SETTING.fullmatch(name) and not _OF_THE_RUN.search(name):
                 variables[name] = value
     return variables
 
