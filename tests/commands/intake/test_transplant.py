@@ -83,6 +83,7 @@ def test_a_failure_that_needs_other_sizes_is_found(size: str) -> None:
         (Verdict(Status.PASS), "on the CPU it passes, and 8 programs with larger and smaller sizes"),
         (OTHERWISE, "on the CPU it fails otherwise (.*too many registers)"),
         (Verdict(Status.INVALID, OTHER), "it does not run, not even without torch.compile"),
+        (Verdict(Status.INVALID, Failure(Kind.TIMEOUT)), "it does not end in time, not even without torch.compile"),
         (Verdict(Status.FLAKY), "only now and then"),
     ],
 )
