@@ -90,6 +90,16 @@ def test_changed_payload_is_marked(tmp_path):
     assert not one.intact and reader.problems.damaged == 1
 
 
+def test_changed_line_ends_are_no_damage(tmp_path):
+    text = record({"a": {}}, "one\ntwo\n")
+    (tmp_path / "changed.log").write_bytes(text.replace("\n", "\r\n").encode())
+    reader = read(tmp_path / "changed.log")
+    assert [(one.payload, one.intact) for one in reader] == [("one\ntwo\n", True)]
+    assert not reader.problems.damaged
+    (tmp_path / "own.log").write_bytes(record({"a": {}}, "one\r\ntwo").encode())
+    assert [(one.payload, one.intact) for one in read(tmp_path / "own.log")] == [("one\r\ntwo", True)]
+
+
 def test_unknown_events_come_through_and_are_counted(tmp_path):
     reader = read(log(tmp_path, record({"from_the_future": [1]}) * 2 + record({"rank": 0}) + record({"a": 1, "b": 2})))
     assert [one.data for one in reader] == [[1], [1]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.work import case_or_subject, work
+from repro_kit.cli.common.work import case_or_subject, program_case, work
 
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import
 _STAGE = click.Choice(STAGES)
@@ -36,7 +37,8 @@ def command(
     r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
 
     Options go before the script; words after the script are its arguments. The same command resumes an interrupted
-    run. SCRIPT may also be a .pt2 file of torch.export.save, which is compiled with AOTInductor.
+    run. SCRIPT may also be a .pt2 file of torch.export.save, which is compiled with AOTInductor, or a program that
+    was captured before: an fx_graph_runnable, a script of PyTorch's minifier, or a TORCH_TRACE log or directory.
 
     \b
     repro-kit collect train.py --epochs 1
@@ -50,4 +52,5 @@ def command(
         names = [name for name in names if STAGES.index(name) <= STAGES.index(until)]
     if not names:
         raise click.UsageError("No stage is left to run.", ctx)
-    work(ctx, case_or_subject(ctx, subject), names, again=only)
+    job = program_case(ctx, Path(subject[0])) if len(subject) == 1 else None
+    work(ctx, job or case_or_subject(ctx, subject), names, again=only)

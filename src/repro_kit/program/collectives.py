@@ -13,6 +13,7 @@ from repro_kit.program.statement import Statement
 
 #: Torch's operators over several ranks, as `torch.ops` names their namespaces.
 _OF_RANKS = re.compile(r"torch\.ops\.(?:_?c10d|_dtensor|symm_mem|fsdp)\w*\.")
+_RANKS = 2
 
 
 def group_of(
@@ -34,6 +35,21 @@ def group_of(
     subgroups = tuple(ranks for ranks in distinct if ranks != whole)
     numbers = {whole: "0", **{ranks: str(number) for number, ranks in enumerate(subgroups, 1)}}
     return ProcessGroup(size, rank=rank, subgroups=subgroups), {name: numbers[ranks] for name, ranks in used.items()}
+
+
+def unknown_groups(code: str) -> dict[str, range]:
+    """Ranks for the groups that the collectives in `code` name, where nothing else is recorded of them.
+
+    The name is the last argument, and the number of ranks the one before it, if that is a number. Where no collective
+    says the number, any number will do.
+    """
+    sizes: dict[str, int] = {}
+    for call in filter(_is_collective, ast.walk(ast.parse(code.strip() + "\n"))):
+        match call:
+            case ast.Call(args=[*_, before, ast.Constant(value=str(name))]):
+                size = before.value if isinstance(before, ast.Constant) and type(before.value) is int else 0
+                sizes[name] = max(size, sizes.get(name, 0))
+    return {name: range(size or _RANKS) for name, size in sizes.items()}
 
 
 def _group_names(code: str, groups: Mapping[str, Sequence[int]]) -> list[str]:

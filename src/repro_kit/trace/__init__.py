@@ -7,7 +7,7 @@ for record in read("trace_directory"):
 """
 
 from repro_kit.trace.compiles import Compile, CompileFailure, CompileOutcome
-from repro_kit.trace.reader import Problems, Reader, read
+from repro_kit.trace.reader import Problems, Reader, is_log, read
 from repro_kit.trace.record import Record
 from repro_kit.trace.runnables import Runnable, artifacts
 from repro_kit.trace.trace_summary import TraceSummary, summarise
@@ -22,6 +22,7 @@ __all__ = [
     "Runnable",
     "TraceSummary",
     "artifacts",
+    "is_log",
     "read",
     "summarise",
 ]

@@ -27,6 +27,7 @@ _HEADER = re.compile(
 )
 
 
+_NAME = "dedicated_log_torch_trace_*.log"
 _LONGEST = 32 << 20  # bytes of a line
 _LARGEST = 256 << 20  # bytes of a payload
 _TAB = 9  # begins every line of a payload
@@ -80,6 +81,11 @@ def read(path: str | Path) -> Reader:
     return Reader(path)
 
 
+def is_log(path: Path) -> bool:
+    """Whether the regular file `path` is a TORCH_TRACE log: by the name that torch gives it, else by its first line."""
+    return path.is_file() and (path.match(_NAME) or bool(_first_line(path)))
+
+
 def opened(path: Path) -> BinaryIO:
     """Open `path` for reading. Raises ReproKitError if that fails."""
     try:
@@ -97,9 +103,19 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
             rest = file.readline(_LONGEST)
 
 
+def _body(payload: list[bytes], checksum: str) -> tuple[bytes, bool]:
+    """The payload, and whether it is as torch wrote it; git, say, may have changed the ends of its lines."""
+    written = b"".join(payload)
+    for text in (written, written.replace(b"\r\n", b"\n")):
+        body = text.removesuffix(b"\n")
+        if hashlib.md5(body, usedforsecurity=False).hexdigest() == checksum:
+            return body, True
+    return written.removesuffix(b"\n"), False
+
+
 def _first_line(log: Path) -> bytes:
     with opened(log) as file:
-        header = _HEADER.match(file.readline(4096))
+        header = _HEADER.match(file.readline(4096).rstrip(b"\r\n"))
     return header[1] if header else b""
 
 
@@ -162,9 +178,8 @@ class _Log:
 
     def _typed(self, header: re.Match[bytes], data: dict[str, Any], event: str, payload: list[bytes]) -> Record:
         checksum = data.get("has_payload")
-        body = b"".join(payload).removesuffix(b"\n") if checksum else b""
+        body, intact = _body(payload, checksum) if checksum else (b"", True)
         strings = self._strings(header)
-        intact = not checksum or hashlib.md5(body, usedforsecurity=False).hexdigest() == checksum
         self.problems.damaged += not intact
         return Record(
             event,

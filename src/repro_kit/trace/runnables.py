@@ -18,6 +18,7 @@ class Runnable:
     text: str
     rank: int | None = None
     attempt: int = 0
+    log: str = ""  # name of the log that holds it
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Runnables:
         """Keep an `fx_graph_runnable` artifact; repair it (`repair.py`) when its graph shows the bodies."""
         if record.name == "fx_graph_runnable" and record.payload and record.intact:
             text, _ = repaired(record.payload, {})
-            self.scripts.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt))
+            self.scripts.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt, record.file))
         elif record.name == "before_post_grad_graph" and record.payload:
             self._mend(record.compile_id or "-", record.rank, record.payload)
 

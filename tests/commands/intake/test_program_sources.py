@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.program_sources import reader_of
+from repro_kit.commands.intake.program_sources import reader_of, recorded_failure
 from repro_kit.errors import ReproKitError
+from repro_kit.program import Program
 from root import ROOT
 
 FIXTURES = ROOT / "tests/trace/fixtures"
@@ -36,3 +37,48 @@ def test_the_graph_of_a_trace_s_failure_is_read(tmp_path: Path) -> None:
     assert reader(path, "0/0") == programs
     with pytest.raises(ReproKitError, match=r"it has 0/0 \(--compile-id\)"):
         reader(path, "5/0")
+
+
+def test_a_trace_is_known_by_its_first_line_whatever_its_name(tmp_path: Path) -> None:
+    for name in ("cuda_job.log", "trace.txt", "trace"):
+        (tmp_path / name).write_bytes((FIXTURES / "backward_error.log").read_bytes())
+        assert reader_of(tmp_path / name) is not None
+        assert recorded_failure(tmp_path / name, None).signature is not None
+    assert reader_of(tmp_path) is not None
+
+
+def test_each_log_of_a_directory_has_its_own_compiles(tmp_path: Path) -> None:
+    failing, passing = FIXTURES / "backend_error.log", FIXTURES / "backward_error.log"
+    (tmp_path / "rank_0.log").write_bytes(failing.read_bytes())  # its 0/0 fails before Inductor
+    (tmp_path / "rank_1.log").write_bytes(b"".join(_without_failures(passing)))
+    reader = reader_of(tmp_path)
+    assert reader is not None
+    with pytest.raises(ReproKitError, match=r"of 0/0 in rank_0.log, which failed before it reached Inductor.*: 0/0 \("):
+        reader(tmp_path, None)
+    assert reader(tmp_path, "0/0")
+    assert recorded_failure(tmp_path, "0/0").signature is None
+    (tmp_path / "rank_2.log").write_bytes(passing.read_bytes())
+    assert recorded_failure(tmp_path, None).signature is not None
+    assert reader(tmp_path, None) == _programs(tmp_path / "rank_2.log")
+
+
+def _without_failures(log: Path) -> list[bytes]:
+    """The lines of a log up to its first failure."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    end = next(at for at, line in enumerate(lines) if b"fail_type" in line or b"dynamo_error" in line)
+    return lines[:end]
+
+
+def _programs(log: Path) -> list[Program]:
+    reader = reader_of(log)
+    assert reader is not None
+    return reader(log, None)
+
+
+def test_a_file_that_cannot_be_read_as_a_program_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "repro.py"
+    path.write_text("import torch\nclass Repro(torch.nn.Module):\n    pass\n")
+    reader = reader_of(path)
+    assert reader is not None
+    with pytest.raises(ReproKitError, match=r"repro.py cannot be read as a program: .*no class Repro with a load_args"):
+        reader(path, None)

@@ -82,7 +82,8 @@ def test_a_failure_that_needs_other_sizes_is_found(size: str) -> None:
     [
         (Verdict(Status.PASS), "on the CPU it passes, and 8 programs with larger and smaller sizes"),
         (OTHERWISE, "on the CPU it fails otherwise (.*too many registers)"),
-        (Verdict(Status.INVALID, OTHER), "it fails without torch.compile too"),
+        (Verdict(Status.INVALID, OTHER), "it does not run, not even without torch.compile"),
+        (Verdict(Status.INVALID, Failure(Kind.TIMEOUT)), "it does not end in time, not even without torch.compile"),
         (Verdict(Status.FLAKY), "only now and then"),
     ],
 )
@@ -90,6 +91,8 @@ def test_anything_else_is_gpu_only(verdict: Verdict, words: str) -> None:
     with pytest.raises(Stop, match=rf"^GPU only: .*recorded on CUDA.*{words}.*There it failed: .*no kernel") as stop:
         moved(Oracle(verdict), Recorded(signature_of(ON_CUDA)))
     assert stop.value.exit_code is Exit.CANNOT_RUN
+    says = "a machine with CUDA may run it" if verdict.status is Status.INVALID else "run the same command on a machine"
+    assert says in stop.value.sentence
 
 
 def test_a_program_that_cannot_be_run_shows_nothing() -> None:
@@ -102,7 +105,7 @@ def test_of_an_unknown_failure_only_the_recorded_sizes_are_tried_and_nothing_is_
     *_, transplant = moved(Oracle(OTHERWISE), Recorded())
     assert getattr(transplant, "recorded", 1) is None
     oracle = Oracle(Verdict(Status.PASS))
-    with pytest.raises(Stop, match=r"^GPU only: .* on the CPU it passes\. The record"):
+    with pytest.raises(Stop, match=r"^GPU only: .* on the CPU it passes\. The record does not say whether"):
         moved(oracle, Recorded())
     assert len(oracle.asked) == 1
 

@@ -363,3 +363,10 @@ def test_a_recompile_is_told_by_its_guard():
     failure = failure_from_exceptions([ExceptionLink("RecompileError", message)])
     words = "RecompileError: recompiled because of the guard tensor 'x' size mismatch at index 0. expected 4, actual 1"
     assert in_words(signature_of(failure), failure) == words
+
+
+def test_a_run_that_says_nothing_is_told_by_its_exit_status() -> None:
+    silent = Failure(Kind.RUNTIME_ERROR, exit_status=2)
+    assert in_words(signature_of(silent), silent) == "exit status 2"
+    said = replace(silent, exceptions=(ExceptionLink("ValueError", "no such size"),))
+    assert in_words(signature_of(said), said) == "ValueError: no such size"

@@ -11,6 +11,7 @@ import pytest
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import parse, render, size
+from repro_kit.program.devices import devices_in, on_cpu
 from repro_kit.program.reading.from_runnable import from_runnable
 
 #: As torch 2.13 writes it, less what is between.
@@ -20,6 +21,8 @@ s69 = 8
 
 import os
 os.environ['TORCH_TRACE'] = '/tmp/trace'
+os.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'
+os.environ['TORCHINDUCTOR_CACHE_DIR'] = '/tmp/cache'
 import torch
 from torch import tensor, device
 import torch.fx as fx
@@ -62,7 +65,8 @@ if __name__ == '__main__':
 def test_what_an_artifact_means():
     program = from_runnable(ARTIFACT)
     config = {"inductor.triton.store_cubin": False, "functorch.unlift_effect_tokens": True}
-    assert program.recipe == Recipe(grad_mode="no_grad", dynamic=True, config=config, check=False)
+    env = {"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
+    assert program.recipe == Recipe(grad_mode="no_grad", dynamic=True, config=config, check=False, env=env)
     assert program.imports == ("import torch._inductor.inductor_prims",)
     assert program.graph.returns.text == "(where, arg1_1, None, seeds)"
     assert size(program) == 4
@@ -91,16 +95,27 @@ def test_the_process_group_and_device_meshes_of_an_artifact():
     assert "primals_2 = None" in [input_.line for input_ in program.inputs]
 
 
+def test_groups_that_a_script_does_not_set_up_get_the_size_that_the_collectives_say():
+    reduced = "torch.ops._c10d_functional.all_reduce.default(permute, 'avg', '7')"
+    gathered = "torch.ops._c10d_functional.all_gather_into_tensor.default(permute, 4, '7')"
+    for call, ranks in ((reduced, 2), (gathered, 4)):
+        program = from_runnable(ARTIFACT.replace("torch.ops.aten.view.default(permute, [primals_1, 4])", call))
+        assert program.recipe.group == ProcessGroup(ranks, rank=0)
+        assert call.replace("'7'", "'0'") in render(program)
+    assert from_runnable(ARTIFACT).recipe.group is None
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("class Repro", "class Other", "no class Repro"),
         ("def forward", "def backward", "no forward"),
         ("self._tensor_constant0\n", "self.true_graph_0\n", "self.true_graph_0"),
-        ("reader.symint(2, expr='s33')", "reader.generator('cpu', None)", "kind generator"),
+        ("reader.symint(2, expr='s33')", "reader.unsupported('x')", "kind unsupported"),
         ("s69 - 2)", "s12 - 2)", "s12"),
         ("reader.const('primals_2')", "pass", "fewer arguments"),
-        ("def load_args(reader):", "def load_args(reader:", "not valid Python"),
+        ("torch.ops.prims.inductor_seeds", "torch.ops.higher_order.triton_kernel_wrapper_mutation", "Triton kernels"),
+        ("def load_args(reader):", "def load_args(reader:", r"not valid Python \(line \d+: def load_args"),
     ],
 )
 def test_what_cannot_be_carried_is_said(old, new, message):
@@ -248,3 +263,132 @@ def load_args(reader):
 """
     with pytest.raises(ReproKitError, match="The body Body_a of the artifact has tensors of its own"):
         from_runnable(text)
+
+
+#: As torch 2.0 writes it, less what is between.
+OF_TORCH_2_0 = """
+import torch
+from torch._dynamo.testing import rand_strided
+from torch.fx.experimental.proxy_tensor import make_fx
+torch._inductor.config.load_config(b'1')
+class Repro(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, arg0_1, arg1_1, arg2_1):
+        add = torch.ops.aten.add.Tensor(arg0_1, arg1_1);  arg0_1 = arg1_1 = None
+        return (add, arg2_1)
+
+args = [((4, 8), (1, 4), torch.float16, 'cuda'), ((8,), (1,), torch.int64, 'cpu')]
+args = [rand_strided(sh, st, dt, dev) for (sh, st, dt, dev) in args]
+args.append(rand_strided((), (), torch.float32, 'cuda'))
+mod = make_fx(Repro(), tracing_mode='real')(*args)
+from torch._inductor.compile_fx import compile_fx_inner
+compiled = compile_fx_inner(mod, args)
+ref = compiled(args)
+"""
+
+
+def test_what_an_aten_graph_of_torch_2_0_means():
+    program = from_runnable(OF_TORCH_2_0)
+    assert program.recipe == Recipe(grad_mode="no_grad", check=False)
+    assert from_runnable(OF_TORCH_2_0 + "same_two_models(mod, compiled, args)\n").recipe.check
+    assert [input_.line for input_ in program.inputs] == [
+        "arg0_1 = torch.randn(32, dtype=torch.float16, device='cuda').as_strided((4, 8), (1, 4))",
+        "arg1_1 = torch.zeros(8, dtype=torch.int64, device='cpu')",
+        "arg2_1 = torch.randn((), device='cuda')",
+    ]
+
+
+#: As the minifier of torch 2.0 writes a graph of Dynamo's, which calls modules.
+DYNAMO_OF_TORCH_2_0 = """
+import torch
+import torch._dynamo
+from torch._dynamo.testing import rand_strided
+from torch._dynamo.debug_utils import run_fwd_maybe_bwd
+args = [((2, 4), (4, 1), torch.float32, 'cuda', True)]
+args = [rand_strided(sh, st, dt, dev).requires_grad_(rg) for (sh, st, dt, dev, rg) in args]
+from torch.nn import *
+class Repro(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.self_linear = Linear(in_features=4, out_features=4, bias=True)
+        self.self_scale = torch.nn.Parameter(torch.randn([4], dtype=torch.float32))
+
+    def forward(self, x : torch.Tensor):
+        self_linear = self.self_linear(x);  x = None
+        self_scale = self.self_scale
+        mul = self_linear * self_scale;  self_linear = self_scale = None
+        return (mul,)
+
+mod = Repro().cuda()
+opt_mod = torch._dynamo.optimize("inductor")(mod)
+with torch.cuda.amp.autocast(enabled=False):
+    res = run_fwd_maybe_bwd(opt_mod, args)
+"""
+
+
+@pytest.mark.torch
+def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(tmp_path: Path):
+    program = from_runnable(DYNAMO_OF_TORCH_2_0)
+    assert program.recipe == Recipe(backward="sum", check=False)
+    assert [input_.line for input_ in program.inputs] == [
+        "x = torch.randn(2, 4, device='cuda').requires_grad_()",
+        "constant_self_linear = torch.nn.Linear(in_features=4, out_features=4, bias=True).cuda()",
+        "constant_self_scale = torch.nn.Parameter(torch.randn([4], dtype=torch.float32)).cuda()",
+    ]
+    assert devices_in(program) == {"cuda"}
+    path = tmp_path / "program.py"
+    path.write_text(render(on_cpu(program.with_(recipe=Recipe(backend="eager")), ["cuda"])))
+    ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_symbols_without_values_are_the_sizes_among_the_arguments():
+    text = ARTIFACT.replace("s33 = 2\ns69 = 8\n", "").replace(
+        "reader.const('primals_2')  # primals_2, filtered out during compilation", "reader.symint(8)  # primals_2"
+    )
+    lines = [input_.line for input_ in from_runnable(text).inputs]
+    assert "arg0_1 = torch.randn(27).as_strided((2, 6), (16, 2))" in lines
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["reader.generator('cuda', 0)", "# seed was unsupported type for dumping: <class 'torch._C.Generator'>"],
+)
+def test_operators_with_the_state_of_a_generator_are_called_by_themselves(given: str):
+    text = f"""
+class Repro(torch.nn.Module):
+    def forward(self, x, seed):
+        run = torch.ops.higher_order.graphsafe_run_with_rng_state(torch.ops.aten.relu.default, x, rng_state = seed)
+        return (run,)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 16)
+    reader.tensor(buf0, (4,), is_leaf=True)  # x
+    {given}
+"""
+    program = from_runnable(text)
+    assert [statement.text for statement in program.graph.statements] == ["torch.ops.aten.relu.default(x)"]
+    assert "seed = None" in [input_.line for input_ in program.inputs]
+
+
+def test_values_of_eight_bits_are_not_random():
+    text = ARTIFACT.replace("dtype=torch.float16", "dtype=torch.float8_e4m3fn")
+    lines = [input_.line for input_ in from_runnable(text).inputs]
+    assert "buf1 = torch.ones(10, dtype=torch.float8_e4m3fn, device='cuda:0')" in lines
+
+
+def test_what_torch_writes_that_is_no_python_is_mended():
+    program = from_runnable(f"8*s33 = 16\nMax(1, s69 - 2) = 6\n{ARTIFACT}")
+    assert program == from_runnable(ARTIFACT)
+    without = from_runnable(
+        "class Repro(torch.nn.Module):\n    def forward(self):\n        ones = torch.ones(2)\n        return (ones,)\n"
+        "def load_args(reader):\nload_args._version = 0\n"
+    )
+    assert without.inputs == () and without.calls == ((),)
+
+
+def test_torch_s_own_lists_among_the_settings_are_left_out():
+    own = "torch._dynamo.config.skipped = {'a'}\ntorch._inductor.config._save_config_ignore = ['x']\n"
+    assert from_runnable(own + ARTIFACT).recipe == from_runnable(ARTIFACT).recipe

@@ -68,3 +68,38 @@ def test_a_line_of_the_script_that_raises_for_several_reasons_is_no_evidence(
     ran = CliRunner().invoke(cli, ["observe", "--python", sys.executable, "train.py"])
     assert ran.exit_code != Exit.USER_BUG, ran.output
     assert "not to blame" not in ran.output
+
+
+#: The device is missing on every machine with the torch of CPU or of CUDA. Compiled, other code says so first.
+OF_A_DEVICE = """
+import torch
+
+@torch.compile(dynamic=True)
+def ones(size):
+    return torch.full((1,), size >= 2, dtype=torch.bool, device="xpu") + 1
+
+ones(2)
+"""
+
+
+def test_a_script_whose_device_is_missing_cannot_run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(OF_A_DEVICE, encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["collect", "--python", sys.executable, "train.py"])
+    assert ran.exit_code == Exit.CANNOT_RUN, ran.output
+    said = " ".join(ran.output.split())
+    assert "The program needs XPU, which this machine lacks: AssertionError" in said
+    assert "on a copy of the program with 'cpu' for its devices" in said
+    shown = " ".join(CliRunner().invoke(cli, ["show", "train.repro"]).output.split())
+    assert "Torch not compiled with XPU enabled" in shown and "as it does in eager" not in shown
+
+
+def test_words_about_a_device_that_only_the_compiler_says_are_the_compilers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    backend = "def lacks(gm, inputs):\n    raise AssertionError('Torch not compiled with CUDA enabled')\n"
+    script = f"import torch\n{backend}torch.compile(torch.sin, backend=lacks)(torch.ones(2))\n"
+    Path("train.py").write_text(script, encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["observe", "--python", sys.executable, "train.py"])
+    assert ran.exit_code == Exit.OK, ran.output

@@ -136,6 +136,8 @@ class Story:
     @property
     def expected(self) -> str:
         """What should happen instead, in one sentence."""
+        if self.layer is Layer.USER:
+            return "Nothing else of the compiler: the program fails without torch.compile too."
         match self.signature.kind:
             case Kind.ACCURACY:
                 if self.signature.rounding:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from repro_kit.commands.intake.minifier_storages import storages_of
 from repro_kit.commands.intake.transplant import Recorded, recorded_in_case
-from repro_kit.errors import UsageError
+from repro_kit.errors import StageError, UsageError
 from repro_kit.files import read_text
 from repro_kit.model.failure.classify import failure_from_text
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.plain_file import read_plain
 from repro_kit.program import Program, parse
 from repro_kit.program.reading.from_runnable import from_runnable
-from repro_kit.trace import TraceSummary, summarise
+from repro_kit.trace import CompileFailure, Runnable, is_log, summarise
 
 _HEAD = 20_000  # characters that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
-_TRACE = "dedicated_log_torch_trace_*.log"
 
 
 def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
@@ -30,8 +29,8 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
     The function takes the path and a compile id (for a trace; None: that of the first failure). It returns the
     programs that may fail, the likeliest first, and raises ReproKitError when there are none.
     """
-    if path.is_dir():
-        return _from_trace if any(path.glob(_TRACE)) else None
+    if is_trace(path):
+        return _from_trace
     if not path.is_file():
         return None
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -41,13 +40,25 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
             return lambda path, _: [parse(read_text(path))]
         if _REPRO.search(read_plain(path, _LARGEST).decode("utf-8", "replace")):
             return lambda path, _: [_from_runnable(path)]
-    return _from_trace if path.match(_TRACE) else None
+    return None
+
+
+def is_trace(path: Path) -> bool:
+    """Whether `path` is a log of TORCH_TRACE, or a directory that holds one."""
+    return any(map(is_log, path.glob("*.log"))) if path.is_dir() else path.suffix != ".py" and is_log(path)
 
 
 def _from_runnable(path: Path) -> Program:
     text = read_text(path)
     storages = storages_of(path, text)
-    return from_runnable(text, [file.name for file in storages.iterdir()] if storages else [])
+    return _read(text, str(path), [file.name for file in storages.iterdir()] if storages else [])
+
+
+def _read(text: str, name: str, storages: Collection[str] = ()) -> Program:
+    try:
+        return from_runnable(text, storages)
+    except StageError as error:
+        raise UsageError(f"{name} cannot be read as a program: {error}") from error
 
 
 def _text(path: Path) -> str:
@@ -58,29 +69,40 @@ def _text(path: Path) -> str:
 
 
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
-    summary = summarise(path)
-    compile_ids = list(dict.fromkeys(runnable.compile_id for runnable in summary.runnables))
-    if not compile_ids:
-        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph reached Inductor.")
-    wanted = compile_id or _failing(summary, compile_ids)
-    texts = [runnable.text for runnable in summary.runnables if runnable.compile_id == wanted]
-    if not texts:
-        raise UsageError(
-            f"The trace {path} holds no fx_graph_runnable of {wanted}; it has {', '.join(compile_ids)} (--compile-id)."
-        )
-    return [from_runnable(text) for text in texts]
+    scripts, _ = _chosen(path, compile_id)
+    return [_read(script.text, f"The graph {script.compile_id} of {script.log}") for script in scripts]
 
 
 def recorded_failure(path: Path, compile_id: str | None) -> Recorded:
     """How the program in `path` failed where it was recorded, as far as the trace or the case around the file says."""
-    if not (path.is_dir() or path.match(_TRACE)):
+    if not is_trace(path):
         return recorded_in_case(path)
-    summary = summarise(path)
-    failures = [one for one in summary.failures if compile_id in (None, one.compile_id)]
-    failure = failure_from_text(failures[0].text) if failures else None
+    _, failed = _chosen(path, compile_id)
+    failure = failure_from_text(failed.text) if failed else None
     return Recorded(signature_of(failure) if failure else None)
 
 
-def _failing(summary: TraceSummary, compile_ids: list[str]) -> str:
-    """Return the compile id of the first failure, else of the last graph, since a crash or a hang ends the trace."""
-    return summary.failures[0].compile_id if summary.failures else compile_ids[-1]
+def _chosen(path: Path, compile_id: str | None) -> tuple[list[Runnable], CompileFailure | None]:
+    """The scripts of one compile in the trace at `path`, and how that compile failed.
+
+    It is the first failed compile, else the last one, since a crash or a hang ends the trace. Each log is the trace of
+    another process, whose compiles may have the same ids.
+    """
+    summary = summarise(path)
+    compiles = list(dict.fromkeys((script.log, script.compile_id) for script in summary.runnables))
+    names = ", ".join(dict.fromkeys(name for _, name in compiles))
+    if not compiles:
+        raise UsageError(f"The trace {path} holds no fx_graph_runnable: no graph reached Inductor.")
+    wanted = [compile_ for compile_ in compiles if compile_id in (None, compile_[1])]
+    if not wanted:
+        raise UsageError(f"The trace {path} holds no fx_graph_runnable of {compile_id}; it has {names} (--compile-id).")
+    failed = [one for one in summary.failures if (one.log, one.compile_id) in wanted]
+    if summary.failures and not failed and compile_id is None:
+        first = summary.failures[0]
+        raise UsageError(
+            f"The trace {path} holds no fx_graph_runnable of {first.compile_id} in {first.log}, which failed before it"
+            f" reached Inductor; graphs that did not fail: {names} (--compile-id)."
+        )
+    log, name = (failed[0].log, failed[0].compile_id) if failed else wanted[-1]
+    scripts = [script for script in summary.runnables if (script.log, script.compile_id) == (log, name)]
+    return scripts, failed[0] if failed else None

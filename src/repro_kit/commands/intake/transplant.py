@@ -30,6 +30,7 @@ from repro_kit.session.stop import Stop
 
 _DEVICE_OF_FILE = re.compile(rb"(?<![\w.])(cuda|xpu|mps|hpu|mtia|npu)(?::\d+)?(?![\w.])")
 _SECONDS = 300
+_UNKNOWN = "The record does not say whether it failed there."
 _MOST_SIZES = 8  # variants with other sizes
 
 
@@ -154,11 +155,14 @@ def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signatu
     others = [trial for trial in trials if trial.sizes and trial.verdict.status in (Status.PASS, Status.FAIL)]
     if others:
         seen += f", and {len(others)} programs with larger and smaller sizes do not fail alike either"
-    failed = f" There it failed: {recorded.summary()}." if recorded else ""
+    failed = f"There it failed: {recorded.summary()}." if recorded else _UNKNOWN
+    remedy = f"run the same command on a machine with {where}"
+    if first.status is Status.INVALID:  # what it lacks on the CPU, it may lack there too
+        remedy = f"a machine with {where} may run it"
     return (
         Exit.CANNOT_RUN,
-        f"GPU only: the program was recorded on {where}, which this machine lacks, and {seen}.{failed}"
-        f" The record is unchanged; run the same command on a machine with {where}.",
+        f"GPU only: the program was recorded on {where}, which this machine lacks, and {seen}. {failed}"
+        f" The record is unchanged; {remedy}.",
     )
 
 
@@ -167,8 +171,10 @@ def _seen(verdict: Verdict) -> str:
     match verdict.status:
         case Status.PASS:
             return "it passes"
+        case Status.INVALID if verdict.failure and verdict.failure.kind is Kind.TIMEOUT:
+            return "it does not end in time, not even without torch.compile (--query-timeout gives it longer)"
         case Status.INVALID:
-            return f"it fails without torch.compile too ({why})"
+            return f"it does not run, not even without torch.compile ({why})"
         case Status.FLAKY:
             return "it fails only now and then"
     return f"it fails otherwise ({why})"

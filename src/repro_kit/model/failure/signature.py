@@ -208,11 +208,16 @@ def signature_of(failure: Failure) -> Signature:
 
 
 def in_words(signature: Signature, *failures: Failure | None) -> str:
-    """`signature.summary()` with the message as it was printed by the first of `failures` that has this message."""
+    """`signature.summary()` with the message as it was printed by the first of `failures` that has this message.
+
+    Of a run that says nothing, its exit status.
+    """
     for failure in failures:
         message = chain[-1].message if failure and (chain := unwrap(failure.exceptions)) else ""
         if message and normalise(message) == signature.message:
             return replace(signature, message=fault_line(message)).summary()
+        if failure and failure.exit_status and signature.summary() == failure.kind:
+            return f"exit status {failure.exit_status}"
     return signature.summary()
 
 

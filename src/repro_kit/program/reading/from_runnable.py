@@ -9,6 +9,7 @@ without a save_dir.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,14 +17,21 @@ from typing import Any
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
-from repro_kit.program.collectives import group_of, with_names
+from repro_kit.program.collectives import group_of, unknown_groups, with_names
 from repro_kit.program.format import STANDARD_IMPORTS
-from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, parse_input
+from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
+from repro_kit.program.reading.argument_lists import compares_results, compiles_dynamos_graph, load_args_of
 from repro_kit.program.reading.arithmetic import evaluate
+from repro_kit.program.reading.random_states import with_generators, without_states
 from repro_kit.program.reading.submodules import bodies, inlined, modules
+from repro_kit.program.reading.symbol_values import runnable, symbol_values
 from repro_kit.program.value_records import contiguous, span
+
+_TRITON = "higher_order.triton_kernel_wrapper"
+_SETTING = re.compile(r"TORCH(?:INDUCTOR|DYNAMO)_\w+")
+_OF_THE_RUN = re.compile(r"_DIR$|CACHE|DEBUG|LOGS|TRACE|PROFILE|REPRO|VERBOSE|DISABLE$|THREADS$|WORKER")
 
 
 def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
@@ -33,24 +41,29 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     ``<variable>_<hash>.pt`` with the dtype and sizes of its line. Raises StageError when the text is no such artifact,
     or lacks something that the graph needs (bodies of higher-order operators, arguments other than tensors).
     """
+    text = runnable(with_generators(text))
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise StageError(f"The artifact is not valid Python (line {error.lineno}).") from None
+        line = f"line {error.lineno}: {(error.text or '').strip()}"
+        raise StageError(f"The artifact is not valid Python ({line}).") from None
     group, names = _group(tree, text)
     tree = ast.parse(with_names(text, names))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if "Repro" not in classes or "load_args" not in functions:
-        raise StageError("The file is no fx_graph_runnable: it has no class Repro with a load_args.")
+    load_args = functions.get("load_args") or load_args_of(tree.body)
+    if "Repro" not in classes or load_args is None:
+        raise StageError("The file is no fx_graph_runnable: it has no class Repro with a load_args or a list args.")
     methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
     if "forward" not in methods:
         raise StageError("The artifact's class Repro has no forward.")
-    attributes = _attributes(methods.get("__init__"))
-    forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
+    attributes = _attributes(methods.get("__init__"), classes, device=_moved(tree))
+    forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
-    reader = _Reader(_symbols(tree.body), storages)
-    reader.read(functions["load_args"], graph.params[: len(graph.params) - len(constants)])
+    if any(_TRITON in statement.text for statement in graph.statements):
+        raise StageError("It calls Triton kernels of the user's, which a program cannot hold; collect the script.")
+    reader = _Reader(symbol_values(tree, load_args), storages)
+    reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
     return Program(
         graph=graph,
         bodies=bodies(classes, "Repro"),
@@ -69,10 +82,14 @@ def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
     given = {keyword.arg: keyword.value for call in calls for keyword in call.keywords if keyword.arg}
     settings = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
     homes = [statement.module or "" for statement in ast.walk(tree) if isinstance(statement, ast.ImportFrom)]
+    check = bool(settings.get("accuracy")) or compares_results(tree)
     recipe = Recipe(
-        dynamic=True if reader.symbolic else None, config=_config(tree.body), check=bool(settings.get("accuracy"))
+        dynamic=True if reader.symbolic else None,
+        config=_config(tree.body),
+        check=check,
+        env=_environment(tree.body),
     )
-    if not any(home.endswith("repro.after_dynamo") for home in homes):
+    if not (any(home.endswith("repro.after_dynamo") for home in homes) or compiles_dynamos_graph(tree)):
         return recipe.with_(grad_mode="no_grad")
     trains = any(isinstance(line, TensorInput) and line.requires_grad for line in reader.lines)
     return recipe.with_(
@@ -86,7 +103,7 @@ def _group(tree: ast.Module, text: str) -> tuple[ProcessGroup | None, dict[str, 
     """The process group that the script sets up, and the names that replace the names of its groups.
 
     The script knows the size and the own rank of each group, but no other member. So the members of a group become
-    neighbours.
+    neighbours. Scripts of older versions set up no group.
     """
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("setup_fake_process_groups"):
@@ -94,8 +111,14 @@ def _group(tree: ast.Module, text: str) -> tuple[ProcessGroup | None, dict[str, 
             own = max((group["rank"] for _, group in groups), default=0)
             starts = {name: (own - group["rank"], group["size"]) for name, group in groups}
             members = {name: range(start, start + size) for name, (start, size) in starts.items()}
-            return group_of([text], max((ranks.stop for ranks in members.values()), default=1), own, members)
-    return None, {}
+            return group_of([text], _world(members), own, members)
+    members = unknown_groups(text)
+    return group_of([text], _world(members), 0, members)
+
+
+def _world(members: Mapping[str, range]) -> int:
+    """The number of ranks."""
+    return max((ranks.stop for ranks in members.values()), default=1)
 
 
 def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tuple[Function, list[Input]]:
@@ -122,30 +145,57 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
     return parse_function(node), [parse_input(ast.fix_missing_locations(line)) for line in lines]
 
 
-def _attributes(init: ast.FunctionDef | None) -> dict[str, ast.expr]:
-    """Tensors that ``__init__`` sets on the module. Sub-modules, printed as ``<lambda>()`` or similar, are left out."""
-    tensors: dict[str, ast.expr] = {}
+def _attributes(init: ast.FunctionDef | None, classes: Collection[str], device: str | None) -> dict[str, ast.expr]:
+    """Tensors and modules of torch that ``__init__`` sets on the module; `device`: the script moves them there.
+
+    Sub-modules that are printed as ``<lambda>()`` or similar, or are one of `classes`, are left out.
+    """
+    attributes: dict[str, ast.expr] = {}
     for node in init.body if init is not None else ():
         match node:
             case ast.Expr(
                 value=ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=name), value])
             ):
-                tensors[str(name)] = value
+                attributes[str(name)] = value
             case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if ast.unparse(value).startswith("torch."):
-                tensors[name] = value
-    return tensors
+                attributes[name] = value
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_module_of_torch(value, classes):
+                attributes[name] = ast.parse(f"torch.nn.{ast.unparse(value)}", mode="eval").body
+    if device is None:
+        return attributes
+    return {name: ast.Call(ast.Attribute(value, device, ast.Load()), [], []) for name, value in attributes.items()}
 
 
-def _symbols(nodes: Sequence[ast.stmt]) -> dict[str, int]:
-    """``s33 = 2`` lines at the top: the values of symbolic sizes."""
-    return {
-        node.targets[0].id: node.value.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, int)
-    }
+def _is_module_of_torch(value: ast.expr, classes: Collection[str]) -> bool:
+    """Whether `value` is ``Linear(in_features=8, …)`` of ``from torch.nn import *``, perhaps with ``.cuda()``."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner), args=[]):
+            return _is_module_of_torch(inner, classes)
+        case ast.Call(func=ast.Name(id=name)):
+            return name[:1].isupper() and name not in classes and name != "Module"
+    return False
+
+
+def _moved(tree: ast.Module) -> str | None:
+    """The device that ``mod = Repro().cuda()`` moves the module to."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Repro")), attr=device))):
+                return device
+    return None
+
+
+def _environment(nodes: Sequence[ast.stmt]) -> dict[str, str]:
+    """The variables of the original run that set defaults of the compiler: torch writes no setting at its default."""
+    variables: dict[str, str] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name)))],
+                value=ast.Constant(value=str(value)),
+            ) if _SETTING.fullmatch(name) and not _OF_THE_RUN.search(name):
+                variables[name] = value
+    return variables
 
 
 def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
@@ -156,9 +206,11 @@ def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
         name = short_name(ast.unparse(node.targets[0]))
         if name is not None:
             try:
-                config[name] = ast.literal_eval(node.value)
+                value = ast.literal_eval(node.value)
             except ValueError:
                 continue  # a function, which has no literal
+            if not isinstance(value, set) and "_config_ignore" not in name:  # these are lists of torch's own
+                config[name] = value
     return config
 
 
@@ -221,7 +273,7 @@ class _Reader:
             case "symint":
                 self.scalars.append(ScalarInput(param, self._number(call.args[0])))
                 self.symbolic = True
-            case "const" | "opaque":  # a device mesh, say: a graph can only pass it on
+            case "const" | "opaque" | "generator":  # a device mesh, say: a graph can only pass it on
                 self.scalars.append(ScalarInput(param, None))
             case kind:
                 raise StageError(f"Input {param} of the artifact is of kind {kind}, which a program cannot hold.")
@@ -234,10 +286,9 @@ class _Reader:
         dtype = ast.unparse(options["dtype"]) if "dtype" in options else None
         offset = self._number(options["storage_offset"]) if "storage_offset" in options else 0
         requires_grad = "requires_grad" in options and ast.literal_eval(options["requires_grad"]) is True
-        random = dtype is None or "float" in dtype or "complex" in dtype
         tensor = TensorInput(
             param,
-            Data("load", args=(storage.file,)) if storage.file else Data("randn" if random else "zeros"),
+            Data("load", args=(storage.file,)) if storage.file else Data(_kind(dtype)),
             Strided(shape, stride, int(offset)),
             None if dtype == "torch.float32" else dtype,
             storage.device,
@@ -288,6 +339,13 @@ def _lines(storage: _Storage) -> list[Input]:
         for view in storage.tensors
     ]
     return [base, *views]
+
+
+def _kind(dtype: str | None) -> DataKind:
+    """How to make values of a dtype: there are no random numbers of eight bits or fewer."""
+    if dtype is None or "complex" in dtype or re.search(r"float(16|32|64)$", dtype):
+        return "randn"
+    return "ones" if "float8" in dtype else "zeros"
 
 
 def _device(node: ast.expr | None) -> str | None:

@@ -15,6 +15,7 @@ from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
 from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.missing_device import may_lack_device, missing_device
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
@@ -43,13 +44,15 @@ _TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 class Blame:
     """What is known about whose failure it is. `eager`: the result of a run in eager, None without such a run.
 
-    `nobody`: a sentence that says why repro-kit blames nobody; empty if the work goes on.
+    `nobody`: a sentence that says why repro-kit blames nobody; empty if the work goes on. `needs`: the failure in
+    eager where it says that this machine lacks a device.
     """
 
     eager: Status | None
     failures: tuple[ObservedFailure, ...]
     warnings: tuple[str, ...] = ()
     nobody: str = ""
+    needs: ObservedFailure | None = None
     settled: bool = True  # False: a graph that fails alone would settle it; without one, `finish` does
     rounding: Rounding | None = None  # why the failure is rounding, where it is
     both: str = ""  # the exception that the script catches, where the same calls raise in eager as well
@@ -96,6 +99,8 @@ def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blam
 
 def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
     """Whether a graph that fails alike alone would show that the compiler is at fault, without a run in eager."""
+    if may_lack_device(chosen.failure):
+        return False
     if chosen.source == "measured":
         return chosen.failure.kind in COMPARED
     return not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON
@@ -199,6 +204,9 @@ def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
 def _not_passed(
     runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, *, timed_out: bool
 ) -> Blame:
+    needs = next((failure for failure in eager.failures if missing_device(failure.failure)), None)
+    if needs is not None and may_lack_device(chosen.failure):
+        return Blame(Status.FAIL, (needs, *failures), needs=needs)
     goes_on = not _of_the_user(chosen)
     alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)

@@ -14,6 +14,7 @@ from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
+from repro_kit.model.failure.missing_device import missing_device
 from repro_kit.model.failure.signature import in_words
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
@@ -274,6 +275,8 @@ def _conclude(
     failures = list(blamed.failures)
     index = observed_failures.index_of(options.failure, failures)
     chosen = failures[index]
+    if blamed.needs is not None:
+        raise Stop(Exit.CANNOT_RUN, _lacks_device(blamed.needs))
     if blamed.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
@@ -291,3 +294,13 @@ def _conclude(
             ui.note(f"Also failed: {in_words(failure.signature, failure.failure)} (choose it with --failure {number})")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
+
+
+def _lacks_device(failure: ObservedFailure) -> str:
+    """The sentence about a program that cannot run without the compiler either, since a device is missing."""
+    device = missing_device(failure.failure)
+    return (
+        f"The program needs {device}, which this machine lacks: {in_words(failure.signature, failure.failure)}."
+        f" Run this command on a machine with {device}, or on a copy of the program with 'cpu' for its devices: a"
+        f" failure that shows there does not need {device}.\n{observed_failures.excerpt(failure.failure)}"
+    )
