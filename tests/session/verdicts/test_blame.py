@@ -40,6 +40,17 @@ def test_an_operator_that_fake_tensors_refuse_in_other_words_is_the_users(
     assert "fails without torch.compile too" in " ".join(ran.output.split())
 
 
+def test_an_operator_that_is_not_implemented_is_the_users_where_a_graph_break_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nested = "torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(5, 4)], layout=torch.jagged)"
+    call = f"torch.compile(lambda x: torch.nn.functional.pad(x, (0, 1)), fullgraph=True)({nested})"
+    Path("train.py").write_text(f"import torch\n{call}\n", encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["collect", "--python", sys.executable, "train.py"])
+    assert ran.exit_code == Exit.USER_BUG, ran.output
+
+
 #: The results differ with the compiler; without it, the same line raises since nothing was compiled.
 HELPER = """
 import torch

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Status
+from repro_kit.model.failure.failure import COMPARED, ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.missing_device import may_lack_device, missing_device
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
+from repro_kit.model.failure.tracebacks import short
 from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
@@ -34,8 +35,10 @@ ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMA
 _COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
-#: The exception with which Dynamo tells that the user's code raises with fake tensors, and the lines in its message.
+#: How Dynamo tells that the user's code raises with fake tensors, and the lines in its message. (An operator that is
+#: not implemented is a graph break: `run_node` in torch/_dynamo/utils.py.)
 _WITH_FAKE_TENSORS = "TorchRuntimeError"
+_BREAKS_WITH_FAKE_TENSORS = re.compile(r"with fake tensors: .*?: got (\w+)\(", re.DOTALL)
 _OF_FAKE_TENSORS = "torch/_subclasses/"
 _TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
@@ -234,25 +237,33 @@ def _not_passed(
 def _is_alike(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
     """Whether a failure in eager is the chosen one: with fake tensors the same line raises it in other words."""
     same = in_eager.signature.matches(chosen.signature, Strength.REBASED)
-    return same or _same_line(by_rounding.raised_at(in_eager), chosen)
+    return same or _same_line(in_eager, chosen)
 
 
-def _same_line(raised: tuple[str, int, str], chosen: ObservedFailure) -> bool:
+def _same_line(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
     """Whether fake tensors raised at the line of the user's that raises in eager.
 
     An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback. Any other
     exception must come from fake tensors: a line of the script's own may raise for several reasons.
     """
-    file, line, _ = raised
+    file, line, _ = raised = by_rounding.raised_at(in_eager)
     if not file:
         return False
-    of_dynamo = [it for it in chosen.failure.exceptions if it.type.rpartition(".")[2] == _WITH_FAKE_TENSORS]
+    of_dynamo = [it for it in chosen.failure.exceptions if _tells_of_fake_tensors(it, in_eager)]
     if not of_dynamo:
         frames = [frame for link in chosen.failure.exceptions for frame in link.frames]
         is_fake = any((torch_path(frame.file) or "").startswith(_OF_FAKE_TENSORS) for frame in frames)
         return is_fake and raised == by_rounding.raised_at(chosen)
     traced = [place for place in _TRACED.findall(of_dynamo[-1].message) if torch_path(place[0]) is None]
     return traced[-1:] == [(file, str(line))]
+
+
+def _tells_of_fake_tensors(link: ExceptionLink, in_eager: ObservedFailure) -> bool:
+    """Whether Dynamo tells that fake tensors raise; a graph break must name the exception that eager raises."""
+    if short(link.type) == _WITH_FAKE_TENSORS:
+        return True
+    broke = _BREAKS_WITH_FAKE_TENSORS.search(link.message) if short(link.type) == "Unsupported" else None
+    return broke is not None and broke[1] in [short(raised.type) for raised in in_eager.failure.exceptions[-1:]]
 
 
 def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:

@@ -122,10 +122,10 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
             recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
             attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
-            if start is not None:
+            if isinstance(start, _Start):
                 break
         else:
-            raise _NotReduced("as one file, in an empty directory, the script does not fail alike")
+            raise _NotReduced(f"as one file, in an empty directory, the script {start}")
         if start_program != view.program:
             ui.note("What the script read from files or the network is written into it; look at the result.")
         if view.note:
@@ -162,22 +162,26 @@ class _Attempt:
     timeout: float
     ranks: int
 
-    def first(self, program: SourceProgram) -> _Start | None:
-        """Run the whole script; None if it does not fail alike with the compiler, and pass without it."""
+    def first(self, program: SourceProgram) -> _Start | str:
+        """Run the whole script; in words what it does, if not fail alike with the compiler and pass without it."""
+        why = "does not fail alike"
         for same_random in (True, False) if self.signature.kind is Kind.ACCURACY else (False,):
             expected = Expected(self.signature, self.symptom, same_random=same_random, seeded=SEED in program.text)
             judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
             (seen,) = judge.compiled([program])
             failure = seen.verdict.failure
             alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-            if alike and failure is not None and judge.eager(program).status is Status.PASS:
+            if not alike or failure is None:
+                continue
+            if judge.eager(program).status is Status.PASS:
                 failure = focused(failure, self.signature)
                 return _Start(
                     replace(expected, signature=signature_of(failure), causes=seen.causes),
                     raising_lines(failure) or seen.compiled_at,
                     seen.verdict.seconds,
                 )
-        return None
+            why = "does not pass without torch.compile either"
+        return why
 
     def search(
         self,
@@ -210,15 +214,19 @@ class _Attempt:
 
 def _first(
     attempt: _Attempt, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
-) -> tuple[_Attempt, SourceProgram, _Start | None]:
-    """The script without reads of data, else as it is; it may fail only where nothing was imported before."""
+) -> tuple[_Attempt, SourceProgram, _Start | str]:
+    """The script without reads of data, else as it is; it may fail only where nothing was imported before.
+
+    In place of a start the reason why there is none, of the script as it is.
+    """
     programs = [*without_reads(program, recorded), program]
+    start: _Start | str = ""
     for way in (attempt, replace(attempt, oracle=afresh)):
         for form in programs:
             start = way.first(form)
-            if start is not None:
+            if isinstance(start, _Start):
                 return way, form, start
-    return attempt, program, None
+    return attempt, program, start
 
 
 def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
@@ -226,7 +234,7 @@ def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tupl
     for backend in LADDER[:-1]:
         form = with_backend(program, backend)
         less = attempt.first(form) if form is not None else None
-        if form is not None and less is not None:
+        if form is not None and isinstance(less, _Start):
             return form, less, backend
         if form is None:  # the script has this backend itself, or no call that could be changed
             break
