@@ -13,6 +13,11 @@ _MISMATCH = re.compile(
     r"tensor '(?P<source>.+?)' (?P<what>[\w ]+?) mismatch"
     r"(?: at index (?P<index>\d+))?\. expected (?P<expected>.+?), actual (?P<actual>.+?)(?:\. (?P<remark>.*))?$"
 )
+#: torch/csrc/dynamo/guards.cpp, TENSOR_MATCH; torch has the odd quotation mark.
+_NO_TENSOR = re.compile(
+    r"expected type of '(?P<source>.+?)' to be (?P<expected>[^,]+?),? ?'? but found (?P<actual>.+)$"
+)
+_CHECKED = re.compile(r"^___check_\w+\((?P<source>.+?), \d+\)(?:, type=(?P<expected>.+))?$")
 _SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(\)|\bsize mismatch")
 _COMPARED = re.compile(r"^(?P<source>[^=<>!]+?) (?:==|is) (?P<value>.+)$")
 _HINT = re.compile(r" \(HINT: (.*)\)$")
@@ -23,7 +28,7 @@ _BARE = re.compile(
     r"(?<![\w.'\"(])(?!(?:not|len|type|hasattr|str|math|torch|utils_device)\b|___)"
     r"[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*"
 )
-_ARGUMENT = re.compile(r"\((?:[^()]*?, )?(?P<name>(?!['\"\d])[A-Za-z_][\w.\[\]'\"]*)")
+_ARGUMENT = re.compile(r"\((?:[^()]*?, )?(?P<name>(?!['\"\d])[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*)")
 _LOCAL = re.compile(r"^(?:[LG]\['|___|[A-Za-z_])")
 
 
@@ -113,6 +118,12 @@ def parse_guard(text: str) -> GuardText:
         return GuardText(
             body, kind, mismatch["source"] + dimension, mismatch["expected"], mismatch["actual"], where, note
         )
+    other = _NO_TENSOR.search(body)
+    if other:
+        return GuardText(body, kind, other["source"], other["expected"], other["actual"], where, note)
+    checked = _CHECKED.match(body)
+    if checked:
+        return GuardText(body, kind, checked["source"], checked["expected"] or "", "", where, note)
     compared = _COMPARED.match(body)
     return GuardText(body, kind, _source(body), compared["value"] if compared else "", "", where, note)
 
@@ -162,8 +173,11 @@ def _source(body: str) -> str:
 
 
 def whole_source(source: str) -> str:
-    """``L['x'].size()[0]`` for ``x.size()[0]``: recompile reasons omit the scope of locals."""
-    match = re.match(r"(?!___)([A-Za-z_]\w*)(?=[.\[]|$)", source)
+    """``L['x'].size()[0]`` for ``x.size()[0]``: recompile reasons omit the scope of locals.
+
+    ``___stack0`` is a local too: a value that a graph break hands over.
+    """
+    match = re.match(r"(?!___(?!stack\d))([A-Za-z_]\w*)(?=[.\[]|$)", source)
     if not match or match[1] in ("L", "G"):
         return source
     return f"L['{match[1]}']{source[match.end() :]}"

@@ -23,15 +23,23 @@ _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # rows of a table of values
 _CELLS = 40
+#: What a guard of a kind checks of its source, where the source alone does not say so.
+_PROPERTY = {
+    Guard.DTYPE: "{}.dtype",
+    Guard.DEVICE: "{}.device",
+    Guard.GRAD: "{}.requires_grad",
+    Guard.RANK: "{}.dim()",
+    Guard.TYPE: "type({})",
+}
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A guard that failed, and how often."""
+    """A guard that failed."""
 
     guard: GuardText
     size_related: bool
-    count: int = 0
+    count: int = 0  # recompiles for which torch names the guard
     compiles: tuple[CompileRef, ...] = ()  # compiles that the guard caused
     against: tuple[str, ...] = ()  # compile ids that have the guard
 
@@ -126,6 +134,7 @@ class Recompiles:
         """Record why `ref` was compiled. The first reason is the one against the newest cache entry."""
         key = ref.code_key
         self.times[key] += 1
+        counted: set[tuple[str, str, str]] = set()  # several cached compiles may have the same guard
         for text in reasons:
             match = _AGAINST.match(text)
             guard = parse_guard(match["guard"] if match else text)
@@ -134,7 +143,8 @@ class Recompiles:
                 continue
             general = guard.kind, guard.source, "" if guard.actual else guard.text
             group = self.groups.setdefault(key, {}).setdefault(general, _Group(guard))
-            group.count += 1
+            group.count += general not in counted
+            counted.add(general)
             if len(group.compiles) < _EXAMPLES:
                 group.compiles.setdefault(ref)
             if match and len(group.against) < _EXAMPLES:
@@ -143,11 +153,12 @@ class Recompiles:
 
     def _scalar(self, ref: CompileRef, against: str, guard: GuardText) -> None:
         """Record the value that an earlier compile saw, from a guard on it."""
+        source = _PROPERTY.get(guard.kind, "{}").format(guard.source)
         if guard.actual:
-            self.scalars.setdefault(ref, {}).setdefault(guard.source, guard.actual)
+            self.scalars.setdefault(ref, {}).setdefault(source, guard.actual)
         if (guard.kind == Guard.VALUE or guard.actual) and guard.source and guard.expected and against:
             earlier = CompileRef(against, ref.rank, ref.log)
-            self.scalars.setdefault(earlier, {}).setdefault(guard.source, guard.expected)
+            self.scalars.setdefault(earlier, {}).setdefault(source, guard.expected)
 
     def _values(self, ref: CompileRef, tree: str) -> None:
         """Record what the guards of `ref` expect of sources that caused recompiles before."""

@@ -116,8 +116,9 @@ class Specializations:
             if guard.kind != Guard.SIZE or guard.note == "duck sizing":
                 continue
             source = whole_source(guard.source)
+            is_plain = guard.actual or guard.text.startswith(f"{guard.source} == ")  # else a term of the size
             value = next((bound for bound in (guard.expected, guard.actual) if bound in ("0", "1")), None)
-            if value is not None:
+            if value is not None and is_plain:
                 self.add(ref, Specialization(Cause.ZERO_ONE, (source,), value, where=guard.where))
             elif guard.text.startswith("2 <=") and len(self.bounded) < _BOUNDED:
                 self.bounded.append((ref, source, guard.where))
