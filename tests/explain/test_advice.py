@@ -234,3 +234,39 @@ def test_of_several_marks_the_one_of_that_name_is_changed() -> None:
     assert "+    torch._dynamo.maybe_mark_dynamic(mask" not in one.edit.diff
     (one,) = advice(insights, SOURCE.replace(mark, mark.replace("(x", "(mask") + mark.replace("(x", "(y")))
     assert one.edit is None  # either may be meant
+
+
+def test_a_hint_of_torch_to_set_something_can_be_tried() -> None:
+    hint = "Set torch._dynamo.config.allow_rnn=True to enable experimental support for RNN, GRU, and LSTM in Dynamo"
+    (one,) = advice(Insights(breaks=(broken("Attempted to wrap RNN, GRU, or LSTM", 7, hints=(hint,)),)))
+    assert one.what == hint and one.change is not None and one.change.config == {"dynamo.allow_rnn": True}
+
+
+def test_a_stride_that_changed_is_no_dynamic_size_and_one_layout_is_one_suggestion() -> None:
+    strides = [f"tensor 'x' stride mismatch at index {at}. expected {at}, actual 9" for at in range(2)]
+    told = recompiled("tensor 'x' size mismatch at index 0. expected 3, actual 4", *strides)
+    sources = ("L['x'].size()[0]", "L['x'].stride()[0]", "L['x'].stride()[1]")
+    rows = tuple(RecompileRow(ref, (str(at), str(at), str(at))) for at, ref in enumerate(told.compiles))
+    found = advice(Insights(recompiles=(replace(told, values=RecompileTable(sources, rows)),)))
+    changes = [one.change.env for one in found if one.change is not None]
+    assert {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:0"} in changes
+    assert [one.what for one in found if "memory layout" in one.what] == [
+        "Give `x` in one memory layout: .contiguous()"
+    ]
+
+
+def test_an_integer_that_torch_never_makes_dynamic_is_to_stay_the_same() -> None:
+    told = recompiled("G['counter'] == 0", "G['counter'] == 1", "L['lr'] == 1")
+    rows = tuple(RecompileRow(ref, (str(at),)) for at, ref in enumerate(told.compiles))
+    found = advice(Insights(recompiles=(replace(told, values=RecompileTable(("G['counter']",), rows)),)))
+    assert [one.what.partition(" the same")[0] for one in found] == ["Keep `G['counter']`"]
+
+
+def test_the_guards_of_all_cached_compiles_weigh_as_much_as_the_recompiles_that_they_explain() -> None:
+    refs = tuple(CompileRef(f"0/{at}") for at in range(1, 4))
+    modes = [
+        Reason(parse_guard(f"L['mode'] == '{letter}'"), False, 3 - at, refs[at:]) for at, letter in enumerate("abc")
+    ]
+    told = replace(recompiled(), reasons=tuple(modes), compiles=(CompileRef("0/0"), *refs))
+    (one,) = advice(Insights(recompiles=(told,)))
+    assert one.weight == 1.5

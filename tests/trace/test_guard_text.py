@@ -28,6 +28,7 @@ from repro_kit.trace.insights import gather
         ("___check_obj_id(L['fn'], 94501)", Guard.IDENTITY, "L['fn']", "", ""),
         ("(x.size()[0] % 8) == 0  # if s % 8 == 0:  # c.py:6 in f", Guard.SIZE, "x.size()[0]", "0", ""),
         ("tensor 'x' dtype mismatch. expected Float, actual Double", Guard.DTYPE, "x", "Float", "Double"),
+        ("tensor 'w' requires_grad mismatch. expected requires_grad=0", Guard.GRAD, "w", "False", "True"),
         ("L['cfg'].mode == 'a'", Guard.VALUE, "L['cfg'].mode", "'a'", ""),
     ],
 )

@@ -11,12 +11,14 @@ _PLACE = re.compile(r"# (?P<file>[^\s#()]+\.\w+|<[\w ./-]+>):(?P<line>\d{1,9}) i
 _SOURCE = re.compile(r"(?:[LG]\['[^']+'\]|\b[LG]\[\"[^\"]+\"\])(?:\.[A-Za-z_]\w*(?:\(\))?|\[[^\]]*\])*")
 _MISMATCH = re.compile(
     r"tensor '(?P<source>.+?)' (?P<what>[\w ]+?) mismatch"
-    r"(?: at index (?P<index>\d+))?\. expected (?P<expected>.+?), actual (?P<actual>.+?)(?:\. (?P<remark>.*))?$"
+    r"(?: at index (?P<index>\d+))?\. expected (?P<expected>.+?)(?:, actual (?P<actual>.+?))?(?:\. (?P<remark>.*))?$"
 )
 #: torch/csrc/dynamo/guards.cpp, TENSOR_MATCH; torch has the odd quotation mark.
 _NO_TENSOR = re.compile(
     r"expected type of '(?P<source>.+?)' to be (?P<expected>[^,]+?),? ?'? but found (?P<actual>.+)$"
 )
+#: torch says of requires_grad only what was expected.
+_OTHER_GRAD = {"requires_grad=0": ("False", "True"), "requires_grad=1": ("True", "False")}
 _CHECKED = re.compile(r"^___check_\w+\((?P<source>.+?), \d+\)(?:, type=(?P<expected>.+))?$")
 _SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(\)|\bsize mismatch")
 _COMPARED = re.compile(r"^(?P<source>[^=<>!]+?) (?:==|is) (?P<value>.+)$")
@@ -115,9 +117,10 @@ def parse_guard(text: str) -> GuardText:
         )
         note = note or mismatch["remark"] or ""
         body = body.removesuffix(f". {mismatch['remark']}")
-        return GuardText(
-            body, kind, mismatch["source"] + dimension, mismatch["expected"], mismatch["actual"], where, note
-        )
+        expected, actual = mismatch["expected"], mismatch["actual"] or ""
+        if not actual and expected in _OTHER_GRAD:
+            expected, actual = _OTHER_GRAD[expected]
+        return GuardText(body, kind, mismatch["source"] + dimension, expected, actual, where, note)
     other = _NO_TENSOR.search(body)
     if other:
         return GuardText(body, kind, other["source"], other["expected"], other["actual"], where, note)

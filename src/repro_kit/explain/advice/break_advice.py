@@ -15,6 +15,7 @@ from repro_kit.trace.break_text import GraphBreak
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<name>[\w.<>]+)")
+_SET = re.compile(r"Set `?torch\._dynamo\.config\.(?P<name>\w+) ?= ?(?P<value>True|False)\b")
 _LOGGERS = ("debug", "info", "warning", "error", "exception", "critical", "log", "warn")
 _EAGER = 3.0  # a function left to eager costs about as much as this many graphs
 _REORDERED = "dynamo.reorderable_logging_functions"
@@ -208,8 +209,14 @@ def _hinted(context: Context, graph_break: GraphBreak) -> Suggestion | None:
     hints = advice_of(graph_break)
     if not hints:
         return None
+    setting = _SET.match(hints[0])
     return Suggestion(
-        hints[0], _why(context, graph_break), "breaks", Aim.GRAPH_BREAKS, place=context.place(graph_break.where)
+        hints[0],
+        _why(context, graph_break),
+        "breaks",
+        Aim.GRAPH_BREAKS,
+        AppliedChange(config={f"dynamo.{setting['name']}": setting["value"] == "True"}) if setting else None,
+        place=context.place(graph_break.where),
     )
 
 

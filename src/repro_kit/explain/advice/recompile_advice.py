@@ -10,11 +10,12 @@ from repro_kit.explain.advice.source_edits import edit, tree
 from repro_kit.explain.context import Context, compiled_name, listed
 from repro_kit.explain.sections.recompiles_section import times
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
-from repro_kit.trace.guard_text import Guard, whole_source
+from repro_kit.model.failure.failure import Frame
+from repro_kit.trace.guard_text import Guard, GuardText, whole_source
 from repro_kit.trace.insights.dynamic_shapes import Block, SymbolOrigin
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.insights.specializations import Cause
-from repro_kit.trace.places import is_torch
+from repro_kit.trace.places import CompileRef, is_torch
 
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?:size|stride)\(\)\[(?P<dim>\d+)\]$")
 _RATE = re.compile(r"param_groups\[\d+\]\['lr'\]|\.lr\b|learning_rate")
@@ -45,11 +46,15 @@ def dynamic_source(source: str) -> str:
 def changing_sizes(recompiled: Recompiled) -> list[str]:
     """The sizes that changed between compiles of one function, as sources."""
     guarded = [reason.guard.source for reason in recompiled.reasons if _mismatch(reason)]
-    table = [source for source in recompiled.values.sources if _SIZE.match(source)]
-    chosen = table or [source for source in guarded if _SIZE.match(source)]
+    table = [source for source in recompiled.values.sources if _is_size(source)]
+    chosen = table or [source for source in guarded if _is_size(source)]
     return list(
         dict.fromkeys(source for source in chosen if "___" not in source)
     )  # torch's own names: of what a graph break leaves
+
+
+def _is_size(source: str) -> bool:
+    return bool(_SIZE.match(source)) and ".stride()[" not in source
 
 
 def _sizes(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
@@ -145,37 +150,65 @@ _ASKED = {
     Guard.STATE: "Call it in one state of torch each time: grad mode, autocast, threads, default device and dtype",
     Guard.ALIASING: "Do not give one tensor as two arguments in some calls, and two tensors in others",
 }
+_CONSTANT = "Keep `{source}` the same between calls, or hold it in a tensor: each value of it is a constant of a graph"
+_TWICE = 2  # changes after which torch makes an integer argument dynamic
 
 
 def _others(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     """Branches on a size, and guards that are about neither sizes nor floats."""
+    explained: dict[str, set[CompileRef]] = {}
     for reason in recompiled.reasons:
-        guard = reason.guard
-        internal = not guard.source or guard.source.startswith("___")
-        where = guard.where if guard.where and not is_torch(guard.where.file) else None
-        if (
-            guard.kind == Guard.SIZE
-            and not guard.actual
-            and where
-            and "0/1" not in guard.note
-            and "duck" not in guard.note
-        ):
-            advice = f"Do not let `{where.code or context.line(where) or guard.text}` depend on {guard.source}"
-            note = "each side is a separate compile: torch.cond traces both, torch._check(…) says which side holds"
-        elif (
-            guard.kind in _ASKED
-            and not (internal and guard.kind != Guard.STATE)
-            and not (guard.kind == Guard.VALUE and _is_number(guard.expected))
-        ):
-            advice = _ASKED[guard.kind].format(source=f"`{guard.source}`")
-            note = ""
-        else:
+        asked = _asked(context, recompiled, reason)
+        if asked is None:
             continue
-        why = f"`{compiled_name(recompiled.name)}` was compiled again for {guard.text}{_times(reason)}"
-        source_line = context.place(where or recompiled.code)
+        advice, note = asked
+        where = _users_line(reason)
+        name = compiled_name(recompiled.name)
+        before = explained.setdefault(advice, set())  # a later recompile has the guards of all earlier compiles
+        compiles = set(reason.compiles) - before
+        before |= compiles
         yield Suggestion(
-            advice, why, "recompiles", Aim.RECOMPILES, place=source_line, note=note, weight=reason.count / 2
+            advice,
+            f"`{name}` was compiled again for {reason.guard.text}{_times(reason)}",
+            "recompiles",
+            Aim.RECOMPILES,
+            place=context.place(where or recompiled.code),
+            note=note,
+            weight=(len(compiles) if reason.compiles else reason.count) / 2,
         )
+
+
+def _asked(context: Context, recompiled: Recompiled, reason: Reason) -> tuple[str, str] | None:
+    """What the caller can change, and a note on it; None where another rule knows better."""
+    guard = reason.guard
+    if guard.kind == Guard.SIZE:
+        where = _users_line(reason)
+        if guard.actual or not where or "0/1" in guard.note or "duck" in guard.note:
+            return None
+        line = where.code or context.line(where) or guard.text
+        note = "each side is a separate compile: torch.cond traces both, torch._check(…) says which side holds"
+        return f"Do not let `{line}` depend on {guard.source}", note
+    internal = not guard.source or guard.source.startswith("___")
+    if guard.kind not in _ASKED or (internal and guard.kind != Guard.STATE):
+        return None
+    if guard.kind == Guard.VALUE and _is_number(guard.expected):
+        return (_CONSTANT.format(source=guard.source), "") if _stays_constant(context, recompiled, guard) else None
+    tensor = _SIZE.match(guard.source) if guard.kind == Guard.STRIDE else None
+    return _ASKED[guard.kind].format(source=f"`{tensor['tensor'] if tensor else guard.source}`"), ""
+
+
+def _stays_constant(context: Context, recompiled: Recompiled, guard: GuardText) -> bool:
+    """Whether torch keeps an integer constant that has changed twice, and no setting is why."""
+    sources = recompiled.values.sources
+    at = sources.index(guard.source) if guard.source in sources else -1
+    values = {row.values[at] for row in recompiled.values.rows} - {""} if at >= 0 else set()
+    blocked = [one.source for one in context.insights.shapes.blocked]
+    return len(values) > _TWICE and guard.source not in blocked and not _is_float(guard.expected)
+
+
+def _users_line(reason: Reason) -> Frame | None:
+    where = reason.guard.where
+    return where if where and not is_torch(where.file) else None
 
 
 def _rate_edit(context: Context) -> SourceEdit | None:
