@@ -99,6 +99,11 @@ def test_a_function_that_cannot_be_traced_is_disabled_where_another_calls_it() -
     assert one.edit is not None and "+@torch.compiler.disable\n def helper(x):" in one.edit.diff
 
 
+def test_a_context_manager_is_moved_and_no_operator_is_made_of_it() -> None:
+    (one,) = advice(Insights(breaks=(broken("Unsupported context manager", 3),)))
+    assert one.what == 'Move `with open("f") as file:` out of the compiled function'
+
+
 def test_logging_is_left_out_by_its_method() -> None:
     context = "module: logging, qualname: Logger.warning, skip reason: x"
     (one,) = advice(Insights(breaks=(broken("Attempted to call function marked as skipped", 13, context),)))

@@ -29,6 +29,10 @@ from repro_kit.trace.insights import gather
         ("(x.size()[0] % 8) == 0  # if s % 8 == 0:  # c.py:6 in f", Guard.SIZE, "x.size()[0]", "0", ""),
         ("tensor 'x' dtype mismatch. expected Float, actual Double", Guard.DTYPE, "x", "Float", "Double"),
         ("tensor 'w' requires_grad mismatch. expected requires_grad=0", Guard.GRAD, "w", "False", "True"),
+        ("list(dict.keys(d))[0] == 'bb'", Guard.PRESENCE, "d", "'bb'", ""),
+        ("p.a is p.b", Guard.ALIASING, "p.a", "p.b", ""),
+        ("mask is None", Guard.VALUE, "mask", "None", ""),
+        ("TYPE_MISMATCH(d)", Guard.TYPE, "d", "", ""),
         ("L['cfg'].mode == 'a'", Guard.VALUE, "L['cfg'].mode", "'a'", ""),
     ],
 )

@@ -28,9 +28,9 @@ _STACK_FRAME = re.compile(
 )
 _BARE = re.compile(
     r"(?<![\w.'\"(])(?!(?:not|len|type|hasattr|str|math|torch|utils_device)\b|___)"
-    r"[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*"
+    r"[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*(?![\w.(\[])"
 )
-_ARGUMENT = re.compile(r"\((?:[^()]*?, )?(?P<name>(?!['\"\d])[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*)")
+_ARGUMENT = re.compile(r"\((?:[^()]*?, )?(?P<name>(?!['\"\d])[A-Za-z_]\w*(?:\.\w+(?:\(\))?|\[[^\]]*\])*(?![\w.(\[]))")
 _LOCAL = re.compile(r"^(?:[LG]\['|___|[A-Za-z_])")
 
 
@@ -66,8 +66,13 @@ _KINDS = (
     (re.compile(r"[Dd]ispatch ?[Kk]ey(?:Set| set)? ?(?:set )?mismatch"), Guard.DISPATCH),
     (re.compile(r"^BACKEND_MATCH"), Guard.BACKEND),
     (re.compile(r"_dynamo_\w*(?:dynamic|static|unbacked)_indices|_dynamo_\w*range"), Guard.MARKING),
-    (re.compile(r"[Dd]uplicate tensor|___check_no_alias|NO_TENSOR_ALIASING| is (?:not )?[LG]\["), Guard.ALIASING),
-    (re.compile(r"___check_type_id|\btype\(|expected type"), Guard.TYPE),
+    (
+        re.compile(
+            r"[Dd]uplicate tensor|___check_no_alias|NO_TENSOR_ALIASING| is (?:not )?(?!None\b|True\b|False\b)[A-Za-z_]"
+        ),
+        Guard.ALIASING,
+    ),
+    (re.compile(r"___check_type_id|\btype\(|expected type|^TYPE_MISMATCH"), Guard.TYPE),
     (re.compile(r"___check_obj_id|___check_\w*id\b|\bid\("), Guard.IDENTITY),
     (
         re.compile(r"\blen\(|___dict_contains|hasattr\(|___dict_keys|\bin [LG]\[|\bnot in\b|list\(.*keys"),

@@ -173,7 +173,9 @@ def _disabled(context: Context, graph_break: GraphBreak) -> Suggestion | None:
             note="one break stays; the function itself is then neither traced nor compiled",
         )
     return Suggestion(
-        f"Call `{name}` outside of the compiled function, or make it a custom operator (torch.library.custom_op)",
+        f"Call `{name}` outside of the compiled function, or make it a custom operator (torch.library.custom_op)"
+        if called
+        else f"Move `{name}` out of the compiled function",
         _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
