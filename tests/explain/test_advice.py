@@ -188,6 +188,11 @@ def test_the_limit_of_all_objects_together_has_a_setting_of_its_own() -> None:
         ("tensor 'x' rank mismatch. expected 1, actual 2", "one number of dimensions"),
         ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "one requires_grad"),
         ("GLOBAL_STATE changed: grad_mode", "one state of torch"),
+        (
+            "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect), actual "
+            "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView)",
+            "outside of torch.inference_mode()",
+        ),
         ("L['mode'] == 'train'", "same between calls"),
         ("2 <= L['x'].size()[0] <= 9  # if x.shape[0] < 10:  # train.py:7 in forward", "Do not let"),
     ],

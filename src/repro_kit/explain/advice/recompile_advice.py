@@ -142,6 +142,7 @@ _ASKED = {
     Guard.DTYPE: "Give {source} in one dtype",
     Guard.DEVICE: "Give {source} on one device",
     Guard.GRAD: "Give {source} with one requires_grad, or call it under torch.no_grad() each time",
+    Guard.DISPATCH: "Make {source} in one mode each time, inside or outside of torch.inference_mode()",
     Guard.RANK: "Give {source} with one number of dimensions",
     Guard.STRIDE: "Give {source} in one memory layout: .contiguous()",
     Guard.TYPE: "Give {source} as one type",

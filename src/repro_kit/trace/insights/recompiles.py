@@ -30,6 +30,7 @@ _PROPERTY = {
     Guard.GRAD: "{}.requires_grad",
     Guard.RANK: "{}.dim()",
     Guard.TYPE: "type({})",
+    Guard.DISPATCH: "dispatch keys of {}",
 }
 
 
