@@ -19,7 +19,7 @@ from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Status
-from repro_kit.model.failure.signature import Signature
+from repro_kit.model.failure.signature import DEADLOCK, Signature
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import parse
 
@@ -143,6 +143,15 @@ def test_an_output_is_read(exit_status, output, status, kind):
     verdict = read_run(exit_status, output, "exit")
     assert verdict.status is status
     assert (verdict.failure.kind if verdict.failure else None) is kind
+
+
+def test_a_hang_of_ranks_is_told_by_where_they_wait_and_not_by_what_they_print():
+    waits = "the ranks wait for each other: rank 0 in gloo:all_reduce, rank 1 in gloo:barrier"
+    verdict = read_run(
+        1, f"x.py:1: UserWarning: no numpy\nFatal Python error: Aborted\nFAIL timeout: {waits}\n", "exit"
+    )
+    told = facts(Signature(Kind.TIMEOUT, message=DEADLOCK), verdict.failure)
+    assert told.expected == f"the run does not end: {waits}"
 
 
 def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():

@@ -21,7 +21,7 @@ _VALIDATION = re.compile(
 )
 _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
-_WAITS = re.compile(r"^FAIL timeout: the ranks wait for each other: ", re.MULTILINE)
+_WAITS = re.compile(r"^FAIL timeout: (?P<words>the ranks wait for each other: .+)$", re.MULTILINE)
 _MEASURED = re.compile(
     r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time|compile-growth): (?P<words>.+)$", re.MULTILINE
 )
@@ -54,8 +54,9 @@ def failure_in(output: str) -> Failure | None:
         name = crash["signal"] if crash["signal"].startswith("SIG") else native.signal_in(output) or "SIGABRT"
         return failure_from_signal(name, text=output[: crash.start()])
     if _TIMEOUT.search(output):
-        timeout = failure_from_timeout(native.faulthandler_stack(output), text=output)
-        return replace(timeout, deadlock=bool(_WAITS.search(output)))
+        waits = _WAITS.search(output)
+        timeout = failure_from_timeout(native.faulthandler_stack(output), text=waits["words"] if waits else output)
+        return replace(timeout, deadlock=bool(waits))
     measured = _MEASURED.search(output)
     if measured:
         return Failure(Kind(measured["kind"]), text=measured["words"])
