@@ -112,6 +112,19 @@ def test_a_rank_that_the_launcher_ended_is_not_said_to_go_on() -> None:
     assert second.startswith("rank 1: was ended by SIGSEGV,")
 
 
+def test_what_spawn_leaves_of_the_ranks_it_ends_itself() -> None:
+    report = ExceptionLink("torch.multiprocessing.spawn.ProcessRaisedException", "-- Process 1 terminated …")
+    findings = Findings(
+        exceptions=(raised(1, "ValueError", "no batch", 4.0), UncaughtException(9, 5.0, (report,))),
+        ranks=(state(0, REDUCE), state(1), state(2)),
+        ended=frozenset({12}),
+    )
+    first, second, third = rank_lines(findings, {})
+    assert first.startswith("rank 0: was ended by the launcher, waited in all_reduce at train.py:9;")
+    assert second.startswith("rank 1: ValueError: no batch;")
+    assert third.startswith("rank 2: ended without an exception;")
+
+
 def test_a_rank_that_gave_up_points_to_the_one_that_was_late() -> None:
     gave_up = raised(0, "RuntimeError", "Timed out waiting 12000ms for recv operation to complete", 112.0)
     waited = state(0, replace(REDUCE, done=True), time=112.0, doing="python")

@@ -38,7 +38,8 @@ _ABORTED = "terminate called without an active exception"
 _END_OF_RANK = re.compile(r"exitcode\s*: (-?\d+) \(pid: (\d+)\)")  # in the report of torchrun
 _SPAWNED = re.compile(r"process (\d+) terminated with signal (SIG\w+)")  # in that of torch.multiprocessing.spawn
 #: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
-_REPORTS = ("ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "CalledProcessError")
+_OF_SPAWN = ("ProcessExitedException", "ProcessRaisedException")
+_REPORTS = ("ChildFailedError", *_OF_SPAWN, "CalledProcessError")
 
 
 def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceSummary) -> list[ObservedFailure]:
@@ -155,8 +156,16 @@ def crashes(findings: Findings) -> Mapping[int, str]:
 
 
 def ended_by_launcher(findings: Findings) -> frozenset[int]:
-    """The processes of ranks that torchrun ended because another rank had failed."""
-    return frozenset(pid for status, pid in _reported_ends(findings) if status == str(-Signals.SIGTERM))
+    """The processes of ranks that the launcher ended because another rank had failed.
+
+    torchrun names them. torch.multiprocessing.spawn ends every rank that is left, and names only the one that failed.
+    """
+    named = {pid for status, pid in _reported_ends(findings) if status == str(-Signals.SIGTERM)}
+    types = {short(uncaught.links[0].type) for uncaught in findings.exceptions if uncaught.links}
+    if types & set(_OF_SPAWN):
+        told = {uncaught.pid for uncaught in findings.exceptions} | set(crashes(findings)) | findings.ended
+        named |= {state.pid for state in latest(findings)} - told
+    return frozenset(named)
 
 
 def failed_first(findings: Findings) -> tuple[int, ...]:
