@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from repro_kit.cli.explain import COMPARED, SECTIONS
 from repro_kit.cli.main import cli
+from repro_kit.errors import Exit
 from repro_kit.explain import compared
 from repro_kit.explain.sections import NAMES
 from root import ROOT
@@ -134,3 +135,42 @@ def test_a_script_is_run_and_its_advice_tried(tmp_path: Path, monkeypatch: pytes
     assert best["steady"]["calls"] > 0
     assert json.loads(Path("train.repro/insights.json").read_text()) == told
     assert not [*Path("train.repro/cache").iterdir()]
+
+
+NEEDS_CUDA = """
+import torch
+
+model = torch.nn.Linear(4, 4).cuda()
+torch.compile(model)(torch.ones(2, 4, device="cuda"))
+"""
+COMPILES_BEFORE = """
+import torch
+
+torch.compile(torch.sin, backend="eager")(torch.ones(4))
+torch.ones(4).cuda()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_script_that_needs_cuda_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(NEEDS_CUDA, encoding="utf-8")
+    result = run("train.py")
+    said = " ".join(result.output.split())
+    assert result.exit_code == Exit.CANNOT_RUN, said
+    assert "The program needs CUDA, which this machine lacks" in said
+    assert "Run this command on a machine with CUDA, or on a copy of the program with 'cpu'" in said
+    assert "Its output is in train.repro/explain/run." in said and "File " not in said
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_was_compiled_before_cuda_was_needed_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(COMPILES_BEFORE, encoding="utf-8")
+    result = run("train.py")
+    said = " ".join(result.output.split())
+    assert result.exit_code == 0, said
+    assert "1 graph was compiled" in said
+    assert "The script failed (exit status 1), since this machine lacks CUDA." in said
