@@ -69,6 +69,23 @@ def test_two_traces_are_compared() -> None:
     assert run(LOG, "--against", LOG).output.startswith("✓ The same functions were compiled to the same graphs.")
 
 
+@pytest.mark.parametrize(
+    ("log", "offered"),
+    [
+        ("backward_error.log", True),
+        ("graph_break_fullgraph.log", False),  # failed before there was a graph
+        ("recompile_limit_fullgraph.log", False),  # holds graphs, and another compile failed
+        ("insights/four_sizes_static.log", False),  # nothing failed
+    ],
+)
+def test_a_trace_with_the_graph_that_failed_can_be_collected(log: str, offered: bool) -> None:
+    path = ROOT / "tests/trace/fixtures" / log
+    found = run(path)
+    said = "".join(found.output.split())
+    assert found.exit_code == 0
+    assert (f"Thegraphthatfailedcanbereduced:repro-kitcollect{path}" in said) is offered
+
+
 def test_the_sections_are_those_that_there_are() -> None:
     assert SECTIONS == NAMES and COMPARED == compared.NAMES
 
