@@ -93,8 +93,8 @@ def test_the_sections_are_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["{tmp}"], "holds no records of torch"),
-        (["{tmp}/empty.log"], "holds no records of torch"),
+        (["{tmp}"], "holds no records of torch; give a TORCH_TRACE log"),
+        (["{tmp}/empty.log"], "empty.log is empty: nothing was compiled"),
         (["{tmp}/gone.log"], "does not exist"),
         ([LOG, "--try"], "give the script instead"),
         ([LOG, "further"], "takes no arguments: further"),
@@ -109,7 +109,7 @@ def test_the_sections_are_those_that_there_are() -> None:
         ([LOG, "--list", "--against", LOG], "--list and --against cannot be combined"),
         ([LOG, "--try", "--against", LOG], "--against and --try cannot be combined"),
         ([LOG, "--list", "--html", "{tmp}/x.html"], "--html cannot be combined with --list"),
-        ([LOG, "--against", "{tmp}/empty.log"], "empty.log holds no records of torch"),
+        ([LOG, "--against", "{tmp}/empty.log"], "empty.log is empty"),
         ([LOG, "--against", LOG.with_suffix(".txt")], "four_sizes_static.txt is text of TORCH_LOGS, which holds less"),
         ([], "Nothing to run"),
     ],

@@ -29,6 +29,7 @@ from repro_kit.session.strangers.trust import agree
 from repro_kit.session.verdicts.lacking_device import lacks_device, printed_lack
 from repro_kit.trace.flight_recorder import is_dump
 from repro_kit.trace.insights import Insights, gather
+from repro_kit.trace.no_log import no_log
 from repro_kit.ui import Ui
 
 _RUN = Path("explain") / "run"
@@ -69,9 +70,7 @@ def insights_of(source: TraceSource) -> Insights:
             raise UsageError(
                 f"{source.trace} is the flight recorder's dump of one rank; give the directory with those of all ranks."
             )
-        raise UsageError(
-            f"{source.trace} holds no records of torch; give a TORCH_TRACE log or directory, or the text of TORCH_LOGS."
-        )
+        raise UsageError(no_log(source.trace))
     return insights
 
 
