@@ -83,7 +83,7 @@ def test_a_trace_with_the_graph_that_failed_can_be_collected(log: str, offered: 
     found = run(path)
     said = "".join(found.output.split())
     assert found.exit_code == 0
-    assert (f"Thegraphthatfailedcanbereduced:repro-kitcollect{path}" in said) is offered
+    assert (f"Torunandreducethegraphthatfailed:repro-kitcollect{path}" in said) is offered
 
 
 def test_the_sections_are_those_that_there_are() -> None:

@@ -119,7 +119,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
             explained = try_advice(source, case, options.observe.timeout, ui, cwd) if case else explain(source, cwd)
             view.show_explained(ui, explained, cwd, params["section"], params["html"])
             if source.case is None and explained.insights.failures and holds_failed_program(source.trace):
-                ui.note(f"The graph that failed can be reduced: {shlex.join(['repro-kit', 'collect', source.name])}")
+                ui.note(f"To run and reduce the graph that failed: {shlex.join(['repro-kit', 'collect', source.name])}")
         if params["perfetto"] is not None:
             view.write_perfetto(ui, source, params["perfetto"])
         if params["tlparse"] is not None:
