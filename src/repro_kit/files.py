@@ -6,8 +6,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import read_plain
@@ -21,11 +23,18 @@ _UNFINISHED = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_ASIDE)}")
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write to a temporary file, fsync and rename it: a reader sees the old file or the new one, never a part."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, which takes the place of `path` when all is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_ASIDE)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(aside).replace(path)

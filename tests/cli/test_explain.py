@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from repro_kit.cli.explain import COMPARED, SECTIONS
 from repro_kit.cli.main import cli
+from repro_kit.errors import Exit
 from repro_kit.explain import compared
 from repro_kit.explain.sections import NAMES
 from root import ROOT
@@ -68,6 +69,23 @@ def test_two_traces_are_compared() -> None:
     assert run(LOG, "--against", LOG).output.startswith("✓ The same functions were compiled to the same graphs.")
 
 
+@pytest.mark.parametrize(
+    ("log", "offered"),
+    [
+        ("backward_error.log", True),
+        ("graph_break_fullgraph.log", False),  # failed before there was a graph
+        ("recompile_limit_fullgraph.log", False),  # holds graphs, and another compile failed
+        ("insights/four_sizes_static.log", False),  # nothing failed
+    ],
+)
+def test_a_trace_with_the_graph_that_failed_can_be_collected(log: str, offered: bool) -> None:
+    path = ROOT / "tests/trace/fixtures" / log
+    found = run(path)
+    said = "".join(found.output.split())
+    assert found.exit_code == 0
+    assert (f"Torunandreducethegraphthatfailed:repro-kitcollect{path}" in said) is offered
+
+
 def test_the_sections_are_those_that_there_are() -> None:
     assert SECTIONS == NAMES and COMPARED == compared.NAMES
 
@@ -75,8 +93,8 @@ def test_the_sections_are_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["{tmp}"], "holds no records of torch"),
-        (["{tmp}/empty.log"], "holds no records of torch"),
+        (["{tmp}"], "holds no records of torch; give a TORCH_TRACE log"),
+        (["{tmp}/empty.log"], "empty.log is empty: nothing was compiled"),
         (["{tmp}/gone.log"], "does not exist"),
         ([LOG, "--try"], "give the script instead"),
         ([LOG, "further"], "takes no arguments: further"),
@@ -91,7 +109,7 @@ def test_the_sections_are_those_that_there_are() -> None:
         ([LOG, "--list", "--against", LOG], "--list and --against cannot be combined"),
         ([LOG, "--try", "--against", LOG], "--against and --try cannot be combined"),
         ([LOG, "--list", "--html", "{tmp}/x.html"], "--html cannot be combined with --list"),
-        ([LOG, "--against", "{tmp}/empty.log"], "empty.log holds no records of torch"),
+        ([LOG, "--against", "{tmp}/empty.log"], "empty.log is empty"),
         ([LOG, "--against", LOG.with_suffix(".txt")], "four_sizes_static.txt is text of TORCH_LOGS, which holds less"),
         ([], "Nothing to run"),
     ],
@@ -134,3 +152,42 @@ def test_a_script_is_run_and_its_advice_tried(tmp_path: Path, monkeypatch: pytes
     assert best["steady"]["calls"] > 0
     assert json.loads(Path("train.repro/insights.json").read_text()) == told
     assert not [*Path("train.repro/cache").iterdir()]
+
+
+NEEDS_CUDA = """
+import torch
+
+model = torch.nn.Linear(4, 4).cuda()
+torch.compile(model)(torch.ones(2, 4, device="cuda"))
+"""
+COMPILES_BEFORE = """
+import torch
+
+torch.compile(torch.sin, backend="eager")(torch.ones(4))
+torch.ones(4).cuda()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_script_that_needs_cuda_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(NEEDS_CUDA, encoding="utf-8")
+    result = run("train.py")
+    said = " ".join(result.output.split())
+    assert result.exit_code == Exit.CANNOT_RUN, said
+    assert "The program needs CUDA, which this machine lacks" in said
+    assert "Run this command on a machine with CUDA, or on a copy of the program with 'cpu'" in said
+    assert "Its output is in train.repro/explain/run." in said and "File " not in said
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_was_compiled_before_cuda_was_needed_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(COMPILES_BEFORE, encoding="utf-8")
+    result = run("train.py")
+    said = " ".join(result.output.split())
+    assert result.exit_code == 0, said
+    assert "1 graph was compiled" in said
+    assert "The script failed (exit status 1), since this machine lacks CUDA." in said

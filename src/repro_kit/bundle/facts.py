@@ -29,6 +29,7 @@ class Facts:
     capture: Capture | None = None
     reduction: Reduction | None = None
     others: tuple[str, ...] = field(default=())  # further failures of the same run
+    transplant: Transplant | None = None  # how the program came from another device to the CPU
 
     @property
     def layer(self) -> Layer | None:
@@ -40,11 +41,6 @@ class Facts:
         """The failure in one line, and whether it is that of another device."""
         words = in_words(self.signature, self.failure)
         return f"{self.transplant.label(self.layer)}: {words}" if self.transplant else words
-
-    @property
-    def transplant(self) -> Transplant | None:
-        """How the program came from another device to the CPU."""
-        return self.capture.transplant if self.capture else None
 
     @property
     def moved(self) -> str:

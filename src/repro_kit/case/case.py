@@ -14,6 +14,7 @@ import tomli_w
 
 from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
+from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.ownership import is_marked, mark_of
@@ -63,6 +64,12 @@ class CaseFile:
     failure_index: int = 0  # which of the failures in observe's result this case is about
     signature: Signature | None = None
     stages: tuple[StageRecord, ...] = field(default=())
+    moved_from: tuple[str, ...] = ()  # devices that this machine lacks, of an exported program that runs on the CPU
+
+    @property
+    def transplant(self) -> Transplant | None:
+        """How the exported program came to the CPU; None if it was not moved. Its file says of no failure."""
+        return Transplant(self.moved_from) if self.moved_from else None
 
 
 @dataclass(frozen=True)

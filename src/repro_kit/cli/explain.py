@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     """
     from repro_kit.cli.output import explain_view as view
     from repro_kit.commands.explain.explain_trace import explain, try_advice
+    from repro_kit.commands.intake.program_sources import holds_failed_program
     from repro_kit.session.interrupts import interruptible
 
     _refuse_two_answers(params)
@@ -116,6 +118,8 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
             case = source.case if params["try_"] else None
             explained = try_advice(source, case, options.observe.timeout, ui, cwd) if case else explain(source, cwd)
             view.show_explained(ui, explained, cwd, params["section"], params["html"])
+            if source.case is None and explained.insights.failures and holds_failed_program(source.trace):
+                ui.note(f"To run and reduce the graph that failed: {shlex.join(['repro-kit', 'collect', source.name])}")
         if params["perfetto"] is not None:
             view.write_perfetto(ui, source, params["perfetto"])
         if params["tlparse"] is not None:

@@ -24,6 +24,7 @@ from repro_kit.session.oracles import shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding
+from repro_kit.session.verdicts.moved_program import not_on_cpu
 from repro_kit.session.verdicts.settle import by_runs
 from repro_kit.ui import Ui
 
@@ -117,7 +118,8 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
             if settle:
                 by_runs(case, options.observe.timeout, ui)
                 by_rounding.conclude(case, ui, options.observe.treat_rounding_as)
-        except Stop as stop:
+        except Stop as ended:
+            stop = not_on_cpu(case, ended) if case.file.moved_from else ended
             status, ending = "stopped", stop
             ui.done(stop.sentence.partition("\n")[0])
         except ReproKitError as error:

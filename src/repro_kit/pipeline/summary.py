@@ -83,6 +83,7 @@ def case_summary(
     layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER
+    transplant = ((capture and capture.transplant) or case.file.transplant) if signature else None
     captured = capture.statements if capture and capture.subject == "program" else None
     sentences = [
         *(observation.warnings if observation else ()),
@@ -105,7 +106,7 @@ def case_summary(
         statements_before=reduction.statements_before if reduction else captured,
         minimal=bool(reduction and reduction.minimal),
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
-        moved=capture.transplant.sentence(layer) if capture and capture.transplant else None,
+        moved=transplant.sentence(layer) if transplant else None,
         flaky="; ".join(_flaky(reduction, bundle)) or None,
         verified=bool(bundle and bundle.verified),
         level=bundle.level if bundle else None,

@@ -30,7 +30,13 @@ def devices_in(program: Program) -> frozenset[str]:
     texts += [line.text for line in program.inputs if isinstance(line, OpaqueInput | DynamicMark)]
     for text in (*texts, *recipe.contexts, program.preamble):
         named |= _ToCpu.seen_in(text)
-    return frozenset(found[1] for name in named if (found := _DEVICE.fullmatch(name)))
+    return frozenset(filter(None, map(device_type, named)))
+
+
+def device_type(name: str) -> str:
+    """The type of the accelerator that is called `name` (``cuda:0``); empty for the CPU and any other text."""
+    found = _DEVICE.fullmatch(name)
+    return found[1] if found else ""
 
 
 def on_cpu(program: Program, types: Collection[str]) -> Program:

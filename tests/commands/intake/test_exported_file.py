@@ -78,10 +78,28 @@ torch.export.save(exported, "model.pt2")
 """
 
 
+#: Its results are of float32, and as close as bfloat16 is.
+OF_AUTOCAST = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(64, 64)
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x)
+        return torch.relu(y * 3) + x
+exported = torch.export.export(Model(), (torch.randn(8, 64),))
+torch.export.save(exported, "model.pt2")
+"""
+
+
 @pytest.mark.torch
 @pytest.mark.slow
-def test_the_script_compiles_the_program_and_passes(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", SAVE], cwd=tmp_path, check=True, capture_output=True)
+@pytest.mark.parametrize("save", [SAVE, OF_AUTOCAST], ids=["float32", "autocast"])
+def test_the_script_compiles_the_program_and_passes(save: str, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, capture_output=True)
     exported = exported_file(tmp_path / "model.pt2")
     assert exported is not None
     command = [sys.executable, "-c", exported.script, str(exported.path)]

@@ -148,6 +148,7 @@ def _header(facts: Facts, why: str, reduced: str) -> str:
         if reduced
         else f"This script runs the user's own files in {PLACE}/. {why}",
         f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
+        facts.moved,
         facts.evidence,
         f"Seen with {facts.seen_with}.",
         "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here or fails differently.",

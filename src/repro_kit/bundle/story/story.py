@@ -95,7 +95,7 @@ class Story:
     command: str = ""  # the user's, as typed
     others: tuple[str, ...] = ()  # further failures of the same run
     captured: str = ""  # where the captured graph comes from, in one sentence
-    moved: str = ""  # how the graph came from another device to the CPU
+    moved: str = ""  # how the program came from another device to the CPU
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes

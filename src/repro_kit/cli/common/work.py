@@ -129,6 +129,7 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
 
 def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | None:
     """The job on the exported program that `path` names, compiled by a script in the case; None for any other file."""
+    from repro_kit.commands.intake.exported_devices import lacking_here, path_on_cpu, write_on_cpu
     from repro_kit.commands.intake.exported_file import SCRIPT_NAME, exported_file
     from repro_kit.files import write_atomic
     from repro_kit.session.case_paths import bundle_path, open_case, program_case_path
@@ -143,11 +144,16 @@ def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | N
     output, failure = options.bundle.output, options.observe.failure
     directory = program_case_path(path, output)
     script = directory.absolute() / SCRIPT_NAME
-    subject = exported_subject(script, exported.path, Path.cwd(), values["python"], os.environ)
+    devices = lacking_here(exported.path, values["python"])
+    program = path_on_cpu(exported.path, directory.absolute()) if devices else exported.path
+    subject = exported_subject(script, program, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(directory, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
     agree(case, ui)
     write_atomic(script, exported.script.encode())
+    if case.file.moved_from != devices:
+        write_on_cpu(exported.path, program, devices)
+        case.update(moved_from=devices)
     write_options(case, options, yes=ui.yes)
     return Job(case, options.with_(output=str(bundle_path(directory, output))), ui, resumed)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.lock import alone
 from repro_kit.commands.explain.suggestion_trials import try_all, why_untried
-from repro_kit.errors import StageError, UsageError
+from repro_kit.errors import Exit, ReproKitError, StageError, UsageError
 from repro_kit.explain.advice import suggestions
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.sections import advice_section
@@ -17,6 +17,7 @@ from repro_kit.explain.sentences import sentences
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.tried import Tried
 from repro_kit.files import write_atomic
+from repro_kit.model.failure.missing_device import missing_device
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.launch import exit_name
 from repro_kit.runner.subject_start import command
@@ -25,8 +26,10 @@ from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import users_logs
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.strangers.trust import agree
+from repro_kit.session.verdicts.lacking_device import lacks_device, printed_lack
 from repro_kit.trace.flight_recorder import is_dump
 from repro_kit.trace.insights import Insights, gather
+from repro_kit.trace.no_log import no_log
 from repro_kit.ui import Ui
 
 _RUN = Path("explain") / "run"
@@ -67,9 +70,7 @@ def insights_of(source: TraceSource) -> Insights:
             raise UsageError(
                 f"{source.trace} is the flight recorder's dump of one rank; give the directory with those of all ranks."
             )
-        raise UsageError(
-            f"{source.trace} holds no records of torch; give a TORCH_TRACE log or directory, or the text of TORCH_LOGS."
-        )
+        raise UsageError(no_log(source.trace))
     return insights
 
 
@@ -140,7 +141,10 @@ def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
         env={"TORCH_TRACE": str((directory / "trace").absolute())},
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
+    lack = None if ran.ok else printed_lack(directory / "stderr.txt")
     if not any((directory / "trace").iterdir()):
+        if lack is not None:
+            raise ReproKitError(f"{lacks_device(lack)} Its output is in {directory}.", Exit.CANNOT_RUN)
         raise StageError(
             f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {directory}."
         )
@@ -148,5 +152,6 @@ def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
     write_atomic(directory / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")
     if not ran.ok:
-        ui.warn(f"The script failed ({exit_name(ran)}). Its output is in {directory}.")
+        why = f", since this machine lacks {missing_device(lack)}" if lack else ""
+        ui.warn(f"The script failed ({exit_name(ran)}){why}. Its output is in {directory}.")
     return directory / "trace"

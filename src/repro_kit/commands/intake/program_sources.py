@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from repro_kit.commands.intake.minifier_storages import storages_of
@@ -68,8 +68,23 @@ def _text(path: Path) -> str:
         raise UsageError(f"{path} is not UTF-8; a program must be.") from error
 
 
+def holds_failed_program(path: Path) -> bool:
+    """Whether `path` is a trace of a failed compile whose graph can be reduced."""
+    if not is_trace(path):
+        return False
+    try:
+        scripts, failed = _chosen(path, None)
+        return failed is not None and bool(_programs(scripts))
+    except UsageError:
+        return False
+
+
 def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
     scripts, _ = _chosen(path, compile_id)
+    return _programs(scripts)
+
+
+def _programs(scripts: Sequence[Runnable]) -> list[Program]:
     return [_read(script.text, f"The graph {script.compile_id} of {script.log}") for script in scripts]
 
 

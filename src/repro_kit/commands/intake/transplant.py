@@ -16,7 +16,7 @@ from repro_kit.case.handles import ABLATION, CAPTURE
 from repro_kit.errors import Exit, StageError
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.across_devices import Transplant, in_words, is_same_on_cpu
+from repro_kit.model.failure.across_devices import Transplant, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.program import Program, parse, render
@@ -30,7 +30,6 @@ from repro_kit.session.stop import Stop
 
 _DEVICE_OF_FILE = re.compile(rb"(?<![\w.])(cuda|xpu|mps|hpu|mtia|npu)(?::\d+)?(?![\w.])")
 _SECONDS = 300
-_UNKNOWN = "The record does not say whether it failed there."
 _MOST_SIZES = 8  # variants with other sizes
 
 
@@ -148,22 +147,17 @@ def _trials(program: Program, oracle: ProgramOracle, inputs: Path, timeout: floa
 
 def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signature | None) -> tuple[Exit, str]:
     """The exit code and the sentence for a failure that does not show on the CPU."""
-    first, where = trials[0].verdict, in_words(devices)
+    first = trials[0].verdict
     if first.status is Status.CANNOT_TELL:
-        return Exit.FAILED, f"The program was recorded on {where}, and could not be run on the CPU: {first.note}"
-    seen = f"on the CPU {_seen(first)}"
+        return (
+            Exit.FAILED,
+            f"The program was recorded on {in_words(devices)}, and could not be run on the CPU: {first.note}",
+        )
+    seen = _seen(first)
     others = [trial for trial in trials if trial.sizes and trial.verdict.status in (Status.PASS, Status.FAIL)]
     if others:
         seen += f", and {len(others)} programs with larger and smaller sizes do not fail alike either"
-    failed = f"There it failed: {recorded.summary()}." if recorded else _UNKNOWN
-    remedy = f"run the same command on a machine with {where}"
-    if first.status is Status.INVALID:  # what it lacks on the CPU, it may lack there too
-        remedy = f"a machine with {where} may run it"
-    return (
-        Exit.CANNOT_RUN,
-        f"GPU only: the program was recorded on {where}, which this machine lacks, and {seen}. {failed}"
-        f" The record is unchanged; {remedy}.",
-    )
+    return Exit.CANNOT_RUN, gpu_only(devices, seen, recorded, runs=first.status is not Status.INVALID)
 
 
 def _seen(verdict: Verdict) -> str:

@@ -11,6 +11,7 @@ from repro_kit.model.failure.signature import KEPT_MAGNITUDE, Signature, Strengt
 _DEVICE = re.compile(r"(?<![\w.])(?:cuda|xpu|mps|hpu|mtia|npu|cpu)(?::[\d#]+)?(?![\w.])", re.IGNORECASE)
 #: Failures of one device: its memory, its times, its kernels.
 _OF_THE_DEVICE = (Kind.OOM, *MEASURED)
+_UNKNOWN = "The record does not say whether it failed there."
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,20 @@ class Transplant:
 def in_words(devices: tuple[str, ...]) -> str:
     """``CUDA`` or ``CUDA and XPU``."""
     return " and ".join(device.upper() for device in devices)
+
+
+def gpu_only(devices: tuple[str, ...], seen: str, recorded: Signature | None, *, runs: bool = True) -> str:
+    """The sentence about a program whose failure does not show on the CPU; `seen` says what it does there.
+
+    `runs`: it runs there in eager. What a program lacks on the CPU, it may lack on its own device too.
+    """
+    where = in_words(devices)
+    failed = f"There it failed: {recorded.summary()}." if recorded else _UNKNOWN
+    remedy = f"run the same command on a machine with {where}" if runs else f"a machine with {where} may run it"
+    return (
+        f"GPU only: the program was recorded on {where}, which this machine lacks, and on the CPU {seen}. {failed}"
+        f" The record is unchanged; {remedy}."
+    )
 
 
 def is_same_on_cpu(recorded: Signature, found: Signature) -> bool:

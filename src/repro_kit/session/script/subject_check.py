@@ -15,6 +15,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
+from repro_kit.trace.no_log import packed
 
 Form = Literal["script", "module", "command"]
 
@@ -102,7 +103,7 @@ def is_program_alone(case: Case) -> bool:
 def check_script(path: Path, shown: str) -> None:
     """Raise ReproKitError unless Python can run the file `path`; `shown` is the name that the user gave."""
     if path.is_dir():
-        raise UsageError(f"{shown} is a directory, but not a case; give a script, or -m MODULE.")
+        raise UsageError(f"{shown} is a directory, but no case and no trace; give a script, or -m MODULE.")
     if not path.exists():
         raise UsageError(f"{shown} does not exist.")
     if path.suffix == ".ipynb":
@@ -115,6 +116,8 @@ def check_script(path: Path, shown: str) -> None:
         start = open_plain(path).read(65536) if path.is_file() else b"\0"
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}.") from error
+    if compressed := packed(path):
+        raise UsageError(compressed)
     shebang = start[:2] == b"#!" and b"python" in start.split(b"\n", 1)[0]
     if b"\0" in start or not (path.suffix in (".py", ".pyw", "") or shebang):
         raise UsageError(

@@ -197,7 +197,7 @@ def story_of(
         command=_command(case, contents, code=form.is_users_script),
         others=facts.others,
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
-        moved=facts.moved if program is not None else "",
+        moved=facts.moved,
         minimized=form.minimized,
         reduction=facts.reduction if form.reduced else None,
         twin=_twin(case, form, facts),

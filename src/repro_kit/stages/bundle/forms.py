@@ -151,6 +151,7 @@ def results_of(case: Case) -> CaseResults:
         capture=capture,
         reduction=reduction,
         others=tuple(other_failures),
+        transplant=(capture and capture.transplant) or case.file.transplant,
     )
     return CaseResults(observation, observed, capture, reduction, facts)
 

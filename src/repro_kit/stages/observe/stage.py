@@ -14,7 +14,6 @@ from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
-from repro_kit.model.failure.missing_device import missing_device
 from repro_kit.model.failure.signature import in_words
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
@@ -31,6 +30,7 @@ from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
+from repro_kit.session.verdicts.lacking_device import lacks_device
 from repro_kit.session.verdicts.ranks import RankReport, rank_report
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
@@ -276,7 +276,8 @@ def _conclude(
     index = observed_failures.index_of(options.failure, failures)
     chosen = failures[index]
     if blamed.needs is not None:
-        raise Stop(Exit.CANNOT_RUN, _lacks_device(blamed.needs))
+        needs = blamed.needs.failure
+        raise Stop(Exit.CANNOT_RUN, f"{lacks_device(needs)}\n{observed_failures.excerpt(needs)}")
     if blamed.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
@@ -294,13 +295,3 @@ def _conclude(
             ui.note(f"Also failed: {in_words(failure.signature, failure.failure)} (choose it with --failure {number})")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
-
-
-def _lacks_device(failure: ObservedFailure) -> str:
-    """The sentence about a program that cannot run without the compiler either, since a device is missing."""
-    device = missing_device(failure.failure)
-    return (
-        f"The program needs {device}, which this machine lacks: {in_words(failure.signature, failure.failure)}."
-        f" Run this command on a machine with {device}, or on a copy of the program with 'cpu' for its devices: a"
-        f" failure that shows there does not need {device}.\n{observed_failures.excerpt(failure.failure)}"
-    )
