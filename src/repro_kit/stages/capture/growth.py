@@ -36,7 +36,7 @@ _OF_HANGS = 1.5  # the power above which the growth explains a compile that does
 _SMALLEST = 2  # statements of a part
 _POWER = re.compile(r"the power (\d[\d.]*) of")
 _SHARE = 0.75  # of the power that was measured: a reduced program must exceed it
-_STEEPEST = 6.0  # the highest power that query/growth.py fits; what grows by a factor may read a little less steep
+_STEEPEST = 4.0  # what grows by a factor, or with a higher power, may read as this power where few repetitions end
 
 
 def limit_of(case: Case, options: CaptureOptions) -> float | None:
@@ -71,7 +71,7 @@ def search(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraph
 def kept_limit(words: str, limit: float) -> float:
     """The power that a reduced program must exceed to grow in the way that `words` tell of (query/growth.py)."""
     power = _POWER.search(words)
-    return max(limit, round(_SHARE * (float(power[1]) if power else _STEEPEST), 1))
+    return max(limit, round(_SHARE * min(float(power[1]) if power else _STEEPEST, _STEEPEST), 1))
 
 
 def _with_limit(attempt: Attempt, limit: float) -> Attempt:

@@ -32,6 +32,9 @@ EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those a
 FAR, SURE = 3.0, 8.0  # times a compile that ends must be quicker than one that was given up; the latter for a search
 CERTAIN = 2.5  # times the CPU seconds of a limit after which no slowness of the CPU explains them
 STEPS = range(150)  # of a loop that shows how fast the CPU is
+#: Seconds of that loop on a quick CPU with CPython 3.11. CPU seconds are counted as those of such a CPU, so that a slow
+#: machine measures as many repetitions; the seconds of one that is slower than SLOWEST times count 1/SLOWEST each.
+PACE, SLOWEST = 3e-6, 4.0
 ASLEEP, WHILE = 0.05, 15.0  # a compile sleeps that uses fewer CPU seconds in these seconds: no machine is as busy
 FEWEST, MANY, MOST = 5, 7, 1000  # measurements before the last one, measurements with those in between, repetitions
 RATES = [step / 20 for step in range(22, 121)]
@@ -85,22 +88,23 @@ def pace() -> float:
     return min(took)
 
 
-def usual_pace() -> float:
-    """Return the median of the pace within 30 ms."""
+def pace_to_count_at() -> float:
+    """Return the pace whose seconds are counted: PACE, or that of this CPU (a median of 30 ms) where it is quicker."""
     paces = []
     for _ in range(15):
         time.sleep(EVERY)
         paces.append(pace())
-    return sorted(paces)[7]
+    usual = sorted(paces)[7]
+    return max(min(usual, PACE), usual / SLOWEST)
 
 
 def cpu_seconds(
-    compile_repeated: Callable[[int], None], count: int, usual: float, too_long: float = TOO_LONG
+    compile_repeated: Callable[[int], None], count: int, counted: float, too_long: float = TOO_LONG
 ) -> tuple[float, dict[CodeType, float]]:
     """Return the CPU seconds of `compile_repeated(count)` in this process, and those within each function.
 
     The seconds within a function count the functions that it calls, too. They come from a look at the stack every
-    2 ms. A second in which the CPU is slower than the pace `usual` counts less. Raises TooLong when the whole needs
+    2 ms. A second in which the CPU is slower than the pace `counted` counts less. Raises TooLong when the whole needs
     more than `too_long` such seconds, or sleeps.
     """
     seen = awake = time.process_time()
@@ -114,7 +118,7 @@ def cpu_seconds(
     def since() -> float:
         nonlocal seen, total
         before, seen = seen, time.process_time()
-        taken = (seen - before) * usual / pace()
+        taken = (seen - before) * counted / pace()
         total += taken
         return taken
 
@@ -137,7 +141,8 @@ def cpu_seconds(
 
     signal.signal(signal.SIGPROF, stop)
     signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_PROF, CERTAIN * too_long, CERTAIN * too_long)
+    certain = CERTAIN * too_long * max(pace() / counted, 1.0)
+    signal.setitimer(signal.ITIMER_PROF, certain, certain)
     signal.setitimer(signal.ITIMER_REAL, EVERY)
     try:
         compile_repeated(count)
@@ -149,16 +154,16 @@ def cpu_seconds(
 
 
 def quickest(
-    compile_repeated: Callable[[int], None], count: int, usual: float, too_long: float
+    compile_repeated: Callable[[int], None], count: int, counted: float, too_long: float
 ) -> tuple[float, dict[CodeType, float]] | None:
     """Return the CPU seconds of the quicker of two compiles, or of one long one; None when it takes `too_long`.
 
-    Another process can make a compile slower, and the first one also loads the compiler.
+    Another process can make a compile slower, and the first one, of one repetition, also loads the compiler.
     """
     runs: list[tuple[float, dict[CodeType, float]]] = []
-    while not runs or (len(runs) == 1 and runs[0][0] < SHORT):
+    while not runs or (len(runs) == 1 and (count == 1 or runs[0][0] < SHORT)):
         try:
-            runs.append(cpu_seconds(compile_repeated, count, usual, too_long))
+            runs.append(cpu_seconds(compile_repeated, count, counted, too_long))
         except TooLong:
             break
     return min(runs, key=lambda run: run[0], default=None)
@@ -176,13 +181,13 @@ def measure(
     gc.collect()
     gc.freeze()  # else what exists already makes every collection slow
     slow: list[int] = []
-    usual = usual_pace()
+    counted = pace_to_count_at()
     for enough, too_long in PATIENCE:
         if slow or (seconds and not may_hide(seconds, within, limit)):
             break
         count = following(seconds, slow, enough) if seconds else 1
         while count is not None and (too_long == TOO_LONG or may_hide(seconds, within, limit)):
-            run = quickest(compile_repeated, count, usual, too_long)
+            run = quickest(compile_repeated, count, counted, too_long)
             if run is None:
                 slow.append(count)
             else:
