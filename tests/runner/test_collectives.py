@@ -8,9 +8,11 @@ import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature
+from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.probe.repro_probe.run.rank_watch import STUCK
 from repro_kit.program import parse
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program
@@ -26,11 +28,26 @@ LOCAL = """
 def mine(gm, example_inputs):
     return lambda x: (x * 2,)
 """
+#: A backend that leaves it out on one rank: the other one waits for ever.
+SILENT = """
+import torch.distributed as dist
+def mine(gm, example_inputs):
+    return gm.forward if dist.get_rank() == 0 else lambda x: (x * 2,)
+"""
+#: A backend that works longer on one rank than idle ranks are waited for.
+SLOW = f"""
+import time
+import torch.distributed as dist
+def mine(gm, example_inputs):
+    while dist.get_rank() == 1 and time.process_time() < {2 * STUCK}:
+        pass
+    return gm.forward
+"""
 GLOO = {"size": 2, "backend": "gloo"}
 
 
-def check(oracle: ProgramOracle, text: str) -> Verdict:
-    (verdict,) = oracle.check([text], None, timeout=60)
+def check(oracle: ProgramOracle, text: str, timeout: float = 60) -> Verdict:
+    (verdict,) = oracle.check([text], None, timeout=timeout)
     return verdict
 
 
@@ -53,10 +70,38 @@ def test_a_result_that_is_read_before_it_is_there_is_no_failure(oracle: ProgramO
     assert check(oracle, program(body=early, preamble=LOCAL, group=GLOO)).status is Status.INVALID
 
 
+def test_ranks_that_wait_for_each_other_are_noticed(oracle: ProgramOracle) -> None:
+    verdict = check(oracle, program(body=BODY, preamble=SILENT, group=GLOO, check=False), timeout=600)
+    assert verdict.failure is not None and verdict.failure.deadlock, verdict
+    assert verdict.failure.stack[-1].file.endswith("torch/_ops.py"), "the stack shows where the rank waits"
+
+
+@pytest.mark.slow
+def test_a_rank_that_compiles_for_long_keeps_the_others_waiting_and_is_no_hang(oracle: ProgramOracle) -> None:
+    assert check(oracle, program(body=BODY, preamble=SLOW, group=GLOO)).status is Status.PASS
+
+
+def run_repro(directory: Path, signature: Signature, preamble: str) -> subprocess.CompletedProcess[str]:
+    facts = Facts(signature, None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
+    text = render_program(
+        source_of(parse(program(body=BODY, preamble=preamble, group=GLOO, check=signature.kind is Kind.ACCURACY))),
+        facts,
+    )
+    (directory / "repro.py").write_text(text)
+    return subprocess.run([sys.executable, directory / "repro.py"], capture_output=True, text=True, timeout=300)
+
+
 def test_the_repro_starts_its_ranks_itself(tmp_path: Path) -> None:
-    facts = Facts(Signature(Kind.ACCURACY), None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
-    text = render_program(source_of(parse(program(body=BODY, preamble=LOCAL, group=GLOO))), facts)
-    (tmp_path / "repro.py").write_text(text)
-    ended = subprocess.run([sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, timeout=120)
+    ended = run_repro(tmp_path, Signature(Kind.ACCURACY), LOCAL)
     assert ended.returncode == 1 and "FAIL accuracy" in ended.stderr, ended.stderr
     assert ended.stderr.count("FAIL accuracy") == 1, "only the judged rank speaks"
+
+
+@pytest.mark.slow
+def test_the_repro_of_ranks_that_wait_ends_with_the_stack_of_one(tmp_path: Path) -> None:
+    waits = signature_of(Failure(Kind.TIMEOUT, deadlock=True))
+    ended = run_repro(tmp_path, waits, SILENT)
+    assert ended.returncode == 1 and "(most recent call first)" in ended.stderr, ended.stderr
+    failure = read_run(1, ended.stderr, "exit 1").failure
+    assert failure is not None and signature_of(failure) == waits
+    assert run_repro(tmp_path, waits, LOCAL).stdout.strip() == "PASS"

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
 from repro_kit.model.failure.failure import MEASURED, Kind
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.session.options import StageOptions
 from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.ui import Ui
@@ -46,8 +45,6 @@ class Stage:
 
 def _of_the_script(case: Case) -> str:
     signature = case.file.signature
-    if signature is not None and signature.message == DEADLOCK:
-        return f"{DEADLOCK}, which no graph does alone"
     if signature is None or signature.kind not in MEASURED:
         return ""
     if signature.kind is Kind.ORACLE:

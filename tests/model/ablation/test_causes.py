@@ -1,5 +1,7 @@
 """Which part of a layer is named, from synthetic cells in the shape that real ones have."""
 
+from dataclasses import replace
+
 import pytest
 
 from repro_kit.model.ablation import causes
@@ -181,6 +183,14 @@ def test_an_operator_that_breaks_its_own_schema_is_the_users_where_results_are_w
 )
 def test_the_innermost_frame_that_is_of_any_part_tells(files: tuple[str, ...], part: str) -> None:
     assert part_of(raised(*files)) == part
+
+
+def test_what_calls_generated_code_that_hangs_did_not_make_it() -> None:
+    generated = f"/tmp/cache/6w/c{'w' * 51}.py"
+    files = [SITE + "torch/_functorch/_aot_autograd/runtime_wrappers.py", generated, SITE + "torch/_ops.py"]
+    hang = Failure(Kind.TIMEOUT, Phase.COMPILE, stack=tuple(Frame(file, 1, "f") for file in files))
+    assert part_of(hang) == ""
+    assert part_of(replace(hang, stack=hang.stack[:1])) == "runtime-wrappers"
 
 
 def test_the_sentence_names_the_part() -> None:

@@ -20,6 +20,7 @@ from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro import recipe_code
 from repro_kit.bundle.repro.entry_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.program import Program, ScalarInput
@@ -30,6 +31,7 @@ from repro_kit.program.render import render_function
 SMALL = 100  # lines; PyTorch asks for shorter reproducers
 #: Seconds after which a hanging child counts as hanging; a small program compiles in a few seconds.
 HANG = 20
+WAITING = 60  # the same for ranks that wait for each other: each of them starts torch
 LIMIT = 300  # the same for a child that should crash: a busy machine is slow
 
 _EXIT_STATUS = "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here."
@@ -43,6 +45,8 @@ _GROWTH = Path(__file__).parents[2] / "probe" / "repro_probe" / "query" / "growt
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
+#: The functions of `repro.py` itself.
+_OWN = ("run", "main", "watch", "work", "wait", "differentiable", "aliases", "compile_and_run")
 _PROVIDED = ("device", "inf", "nan")
 
 
@@ -98,23 +102,32 @@ def render_program(source: ProgramSource, facts: Facts) -> str:
     """The text of `repro.py` for `source`; docs/explanation/program-format.md says how it runs."""
     recipe = source.recipe
     ranks = recipe.group is not None and not recipe.group.is_fake
+    waits = ranks and facts.signature.message == DEADLOCK
     child = ranks or facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
     preamble = _close_up(source.preamble.strip("\n"))
     guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
     values = dict(
         pieces(source, facts),
-        stdlib=_stdlib(recipe, child=child, stored=source.stored),
+        stdlib=_stdlib(recipe, child=child, paths=source.stored or waits, waits=waits),
+        waits=waits,
         config=recipe_code.config_lines(recipe),
         guarded_preamble=preamble if guarded else "",
         preamble="" if guarded else preamble,
         tolerances=recipe_code.tolerances(recipe),
         fullgraph=recipe.fullgraph,
-        limit=(HANG if facts.signature.kind is Kind.TIMEOUT else LIMIT) if child else None,
+        limit=_limit(facts.signature.kind, waits=waits) if child else None,
     )
     text = render("repro.py.j2", **values, header=header(facts, recipe))
     if len(text.splitlines()) < SMALL:
         return text
     return render("repro.py.j2", **values, header=header(facts, recipe, f"{_EXIT_STATUS} {_LONG}"))
+
+
+def _limit(kind: Kind, *, waits: bool) -> int:
+    """Seconds after which the child counts as hanging. Ranks that wait are noticed sooner, where the system allows."""
+    if kind is not Kind.TIMEOUT:
+        return LIMIT
+    return WAITING if waits else HANG
 
 
 def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1) -> str:
@@ -213,8 +226,10 @@ class _WithoutTypes(ast.NodeTransformer):
         return node
 
 
-def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
+def _stdlib(recipe: Recipe, *, child: bool, paths: bool, waits: bool) -> list[str]:
     modules = {"sys"}
+    if waits:
+        modules |= {"threading", "time"}
     if child:
         modules |= {"faulthandler", "signal", "subprocess"}
     if recipe.group is not None and not recipe.group.is_fake:
@@ -225,7 +240,7 @@ def _stdlib(recipe: Recipe, *, child: bool, stored: bool) -> list[str]:
         modules.add("os")
     if recipe.backend == PRECOMPILE:
         modules |= {"functools", "tempfile"}
-    if stored:
+    if paths:
         modules.add("pathlib")
     if recipe.memory:
         modules.add("resource")
@@ -277,7 +292,7 @@ def _free_names(source: ProgramSource) -> dict[str, str]:
     taken = _globals(source)
     wanted = {
         "inputs": "inputs" if len(source.calls) == 1 else "calls",
-        **{name: name for name in ("run", "main", "watch", "differentiable", "aliases", "compile_and_run")},
+        **{name: name for name in _OWN},
         "module": "Module",
     }
     return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}

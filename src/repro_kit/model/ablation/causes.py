@@ -51,6 +51,8 @@ PARTS = tuple(
         (r"_inductor/(?:cpp_builder|codecache|async_compile)\.py", "native-compiler"),
     )
 )
+#: A file of generated code, as `code_hash` in torch/_inductor/codecache.py names it.
+_GENERATED = re.compile(r"[/\\]c[a-z2-7]{51}\.py$")
 #: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
 _MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
@@ -142,6 +144,8 @@ def part_of(failure: Failure) -> str:
     link = failure.exceptions[-1] if failure.exceptions else None
     if link is not None and is_final(link):
         return "native-compiler"
+    if not failure.exceptions and any(_GENERATED.search(frame.file) for frame in failure.stack):
+        return ""  # generated code was running, and what calls it or is called by it did not make it
     stacks = [exception.frames for exception in reversed(failure.exceptions)] or [failure.stack]
     for frames in stacks:
         for frame in reversed(frames):

@@ -55,6 +55,8 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
     phase = Phase(reached) if reached else None
     stack = from_data(reply.get("stack") or [], tuple[Frame, ...])
     if reply.get("timed_out"):
+        if reply.get("stuck"):
+            return Failure(Kind.TIMEOUT, phase, stack=stack, deadlock=True)
         return failure_from_timeout(stack, phase=phase, text=text)
     if reply.get("signal"):
         return failure_from_signal(str(reply["signal"]), text=text, stack=stack, phase=phase)

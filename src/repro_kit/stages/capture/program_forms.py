@@ -86,6 +86,8 @@ class Variants:
             recipe, variant, how = shapes[0]
             warm = (recipe.with_(warm_caches=True), variant, _words(how, "from warm caches"))
             yield from _written(graph, [warm], preambles)
+        if self.kind is not Kind.ACCURACY:  # what one process shows is found by then
+            yield from _written(graph, list(_on_real_ranks(shapes[:1])), preambles)
 
     def _surroundings(self, graph: GraphRecord) -> tuple[tuple[str, ...], str]:
         """The ``with`` items around the call that use torch, and a preamble with the definitions that they need."""

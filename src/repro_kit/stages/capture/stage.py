@@ -15,6 +15,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.program import parse, render, size
 from repro_kit.program.reading.from_runnable import from_runnable
@@ -130,13 +131,16 @@ def _searched(
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
+    together = target is not None and target.message == DEADLOCK
     for tolerance in tolerances:
         attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
+        if together:
+            attempts = filter(_is_of_ranks, attempts)
         attempt, more = search.first(attempts)
         reasons += more
         if attempt is not None:
             return _Searched(search, attempt, "dynamo", reasons)
-    if healthy:  # the script's own calls agree with eager: one form of each graph is enough
+    if healthy or together:  # of a script whose own calls agree with eager, one form of each graph is enough
         return _Searched(search, None, "dynamo", reasons)
     if _runnables(case, observation):
         first = next(iter(processes), None)
@@ -155,7 +159,8 @@ def _is_healthy(case: Case, observation: Observation) -> bool:
 
 def _afresh(case: Case, searched: _Searched) -> _Searched:
     """`searched`, and Dynamo's first graphs in fresh interpreters where the queries were forks."""
-    if not searched.search.tried or needs_fresh(case):
+    target = searched.search.target
+    if not searched.search.tried or needs_fresh(case) or (target is not None and target.message == DEADLOCK):
         return searched
     attempt = searched.search.first_afresh(searched.reasons)
     return replace(searched, attempt=attempt, border="dynamo")
@@ -204,6 +209,13 @@ def _attempts(
                 yield attempt
                 going_on.append(attempts)
         waiting = going_on if not plainest else []
+
+
+def _is_of_ranks(attempt: Attempt | str) -> bool:
+    """Whether the ranks of an attempt may wait for each other: each is a process."""
+    if isinstance(attempt, str):
+        return True
+    return attempt.recipe.group is not None and not attempt.recipe.group.is_fake
 
 
 def _of(variants: Variants, graph: GraphRecord) -> Iterator[Attempt | str]:

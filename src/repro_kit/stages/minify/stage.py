@@ -13,7 +13,7 @@ from repro_kit.case.handles import CAPTURE
 from repro_kit.errors import StageError
 from repro_kit.files import link_or_copy, read_text
 from repro_kit.model.failure.failure import Failure, Kind, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
@@ -57,7 +57,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     directory = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
-        options = _with_deadline(options, capture.signature.kind, capture.verdict.seconds)
+        options = _with_deadline(options, capture.signature, capture.verdict.seconds)
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
@@ -78,13 +78,15 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
-def _with_deadline(options: MinifyOptions, kind: Kind, seconds: float) -> MinifyOptions:
+def _with_deadline(options: MinifyOptions, signature: Signature, seconds: float) -> MinifyOptions:
     """A hang gets less time by default: each program that still hangs costs half a minute, so more buys little.
 
-    So does compile time that grows too fast, since a query makes several compiles: time for some queries of `seconds`.
+    Ranks that wait for each other are noticed sooner, and get the usual time. Compile time that grows too fast gets
+    less time as well, since a query makes several compiles: time for some queries of `seconds`.
     """
     is_default = options.deadline == MinifyOptions.deadline
-    if not is_default or kind not in _OF_SLOW:
+    kind = signature.kind
+    if not is_default or kind not in _OF_SLOW or signature.message == DEADLOCK:
         return options
     return replace(options, deadline=max(_OF_SLOW[kind], _QUERIES * seconds if kind is Kind.COMPILE_GROWTH else 0.0))
 

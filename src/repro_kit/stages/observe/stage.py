@@ -100,7 +100,7 @@ class _ObservedRun:
     findings: Findings
     summary: TraceSummary
     ended_early: str = ""
-    deadlock: bool = False  # the ranks wait for each other, which no graph does alone
+    deadlock: bool = False  # the ranks wait for each other, as they may without torch.compile
 
 
 def _observe_once(

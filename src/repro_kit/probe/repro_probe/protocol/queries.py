@@ -160,14 +160,16 @@ class Reply(QueryAnswer, total=False):
     text: str  # the end of stderr
     signal: str | None
     timed_out: bool
+    stuck: bool  # before the time-out: the ranks wait for each other for ever
     stack: list[FrameData]
     applied: list[Application]
 
 
 class QueryReport(TypedDict, total=False):
-    """A line that a query writes to the server: its phase, or its answer."""
+    """A line that a query writes to the server: its phase, its answer, or that its ranks wait for each other."""
 
     phase: QueryPhase
+    stuck: bool
     reply: QueryAnswer
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from repro_probe.change import subsystem_switches
 from repro_probe.common.describe_exception import describe_exception
-from repro_probe.common.stacks import dump_at
+from repro_probe.common.stacks import dump_at, dump_now
 from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.origins import origins
-from repro_probe.run import process_group
+from repro_probe.run import process_group, rank_watch
 from repro_probe.run.load_program import LoadedProgram, apply, limit_memory, load, set_config
 
 if TYPE_CHECKING:
@@ -62,12 +62,17 @@ class _PhaseReporter:
             self.phase = phase
             self._tell({"phase": phase})
 
+    def stuck(self) -> None:
+        """Report that the query will never end, after writing the stack that shows where it waits."""
+        dump_now()
+        self._tell({"stuck": True})
+
 
 def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedProgram:
     step("load")
 
     def prepare(recipe: RecipeData) -> None:
-        _join_group(request, recipe, threads)
+        _join_group(request, recipe, threads, step)
         apply(recipe, threads)
 
     try:
@@ -77,18 +82,28 @@ def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedPr
         raise Invalid from error
 
 
-def _join_group(request: Query, recipe: RecipeData, threads: int | None) -> None:
-    """Make the process group that the program needs. The other ranks of a real group answer the request too."""
+def _join_group(request: Query, recipe: RecipeData, threads: int | None, step: _PhaseReporter) -> None:
+    """Make the process group that the program needs. The other ranks of a real group answer the request too.
+
+    A query whose ranks all wait for ever is ended, as at its time-out.
+    """
     group = recipe["group"]
     real = process_group.is_real(group) and request["mode"] in _OF_ALL_RANKS
     early = process_group.read_too_early(request["text"]) if process_group.is_real(group) else None
     if early is not None:
         raise ValueError(f"{early} is read before wait_tensor")
-    if group is not None and real and "rank" not in request:
-        process_group.start_peers(group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads))
+    peers: set[int] = set()
+    judged = "rank" not in request
+    if group is not None and real and judged:
+        peers = process_group.start_peers(
+            group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads)
+        )
     elif group is not None and real:
         group["rank"] = request["rank"]
     process_group.join(recipe, fake=not real)
+    if group is not None and real:
+        rank = process_group.whole(group)["rank"]
+        rank_watch.watch(rank, group["size"], peers, step.stuck if judged else None)
 
 
 def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:

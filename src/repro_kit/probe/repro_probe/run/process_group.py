@@ -10,6 +10,7 @@ import ast
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -20,6 +21,7 @@ _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 #: The operators whose results may be read only after `wait_tensor`: until then another thread writes them.
 _COLLECTIVE = re.compile(r"torch\.ops\._c10d_functional(?:_autograd)?\.(?!wait_tensor)")
 _WAIT = "torch.ops._c10d_functional.wait_tensor"
+_LOOK = 0.05  # seconds between two looks at whether the judged rank lives
 _MEETING = "ranks"  # the file through which the ranks meet
 
 
@@ -33,17 +35,27 @@ def is_real(group: GroupData | None) -> bool:
     return group is not None and whole(group)["backend"] != FAKE
 
 
-def start_peers(group: GroupData, run: Callable[[int], object]) -> None:
-    """Fork a process for each rank of `group` but the judged one, which calls `run` with its rank, and ends.
+def start_peers(group: GroupData, run: Callable[[int], object]) -> set[int]:
+    """Fork a process for each rank of `group` but the judged one, which calls `run` with its rank; return their ids.
 
-    This process becomes the judged rank. It must have started no thread.
+    This process becomes the judged rank. It must have started no thread. The others live as long as it does: a rank
+    that is done would else close the connections that the judged rank still waits on.
     """
+    judged, peers = os.getpid(), set()
     for rank in range(group["size"]):
-        if rank != whole(group)["rank"] and os.fork() == 0:
-            try:
-                run(rank)
-            finally:
-                os._exit(0)
+        if rank == whole(group)["rank"]:
+            continue
+        peer = os.fork()
+        if peer:
+            peers.add(peer)
+            continue
+        try:
+            run(rank)
+            while os.getppid() == judged:
+                time.sleep(_LOOK)
+        finally:
+            os._exit(0)
+    return peers
 
 
 def join(recipe: RecipeData, *, fake: bool = False) -> None:

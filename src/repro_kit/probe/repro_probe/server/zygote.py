@@ -47,6 +47,7 @@ class Child:
         self.phase: QueryPhase | None = None
         self.reply: QueryAnswer | None = None
         self.timed_out = False
+        self.stuck = False  # the query said that its ranks wait for each other
         self._unread = bytearray()
         self.pipe, write_end = os.pipe()
         os.set_blocking(self.pipe, False)
@@ -75,6 +76,9 @@ class Child:
             report = json.loads(line)
             if isinstance(report, dict):
                 self.phase = report.get("phase", self.phase)
+                if report.get("stuck"):
+                    self.stuck = True
+                    self.deadline = 0.0
                 if isinstance(report.get("reply"), dict):
                     self.reply = report["reply"]
                     self.deadline = min(self.deadline, time.monotonic() + _GRACE)
@@ -113,7 +117,9 @@ def judge_end(child: Child, signal_name: str | None, text: str, fault: str) -> R
             "text": (text + "\n" + fault).strip(),
             "stack": describe_fault(fault),
         }
-        return {**ended, "timed_out": True} if child.timed_out else {**ended, "signal": signal_name}
+        if child.timed_out:
+            return {**ended, "timed_out": True, "stuck": child.stuck}
+        return {**ended, "signal": signal_name}
     if reply is None:
         return {"status": "infra", "phase": child.phase, "text": text or "the query ended without a reply"}
     whole: Reply = {**cast(Reply, reply), "text": text}
