@@ -43,7 +43,7 @@ def mine(gm, example_inputs):
         pass
     return gm.forward
 """
-GLOO = {"size": 2, "backend": "gloo"}
+GLOO: dict[str, object] = {"size": 2, "backend": "gloo"}
 
 
 def check(oracle: ProgramOracle, text: str, timeout: float = 60) -> Verdict:
@@ -81,10 +81,32 @@ def test_a_rank_that_compiles_for_long_keeps_the_others_waiting_and_is_no_hang(o
     assert check(oracle, program(body=BODY, preamble=SLOW, group=GLOO)).status is Status.PASS
 
 
-def run_repro(directory: Path, signature: Signature, preamble: str) -> subprocess.CompletedProcess[str]:
+#: Rank 0 sends what rank 1 gets, in code of its own.
+TWO_CODES = """
+def peer_graph(x):
+    t = torch.ops._c10d_functional.all_reduce(x, 'sum', '0')
+    w = torch.ops._c10d_functional.wait_tensor(t)
+    return (w,)
+def peer_calls():
+    x = torch.ones(3, 4)
+    return [(x,)]
+"""
+OTHERS = {**GLOO, "rank": 1, "others": [0]}
+
+
+def test_ranks_may_run_different_code(oracle: ProgramOracle) -> None:
+    assert check(oracle, program(body=BODY, preamble=TWO_CODES, group=OTHERS)).status is Status.PASS
+    silent = TWO_CODES.replace("torch.ops._c10d_functional.all_reduce(x, 'sum', '0')", "x + 1")
+    waits = check(oracle, program(body=BODY, preamble=silent, group=OTHERS), timeout=600)
+    assert waits.status is Status.INVALID, "the ranks wait for each other in eager too"
+
+
+def run_repro(
+    directory: Path, signature: Signature, preamble: str, group: dict[str, object] = GLOO
+) -> subprocess.CompletedProcess[str]:
     facts = Facts(signature, None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
     text = render_program(
-        source_of(parse(program(body=BODY, preamble=preamble, group=GLOO, check=signature.kind is Kind.ACCURACY))),
+        source_of(parse(program(body=BODY, preamble=preamble, group=group, check=signature.kind is Kind.ACCURACY))),
         facts,
     )
     (directory / "repro.py").write_text(text)
@@ -105,3 +127,11 @@ def test_the_repro_of_ranks_that_wait_ends_with_the_stack_of_one(tmp_path: Path)
     failure = read_run(1, ended.stderr, "exit 1").failure
     assert failure is not None and signature_of(failure) == waits
     assert run_repro(tmp_path, waits, LOCAL).stdout.strip() == "PASS"
+
+
+@pytest.mark.slow
+def test_the_repro_runs_the_code_of_each_rank(tmp_path: Path) -> None:
+    ended = run_repro(tmp_path, Signature(Kind.CRASH), TWO_CODES, OTHERS)
+    assert ended.stdout.strip() == "PASS", ended.stderr
+    ended = run_repro(tmp_path, Signature(Kind.CRASH), TWO_CODES.replace("ones(3", "ones(5"), OTHERS)
+    assert ended.returncode == 1, "rank 0 sends more than rank 1 expects, and gloo aborts"

@@ -43,6 +43,7 @@ class ProcessGroup:
     backend: str = FAKE  # "fake": one process makes up every collective; "gloo": one process for each rank
     rank: int = 0  # the rank that is judged
     subgroups: tuple[tuple[int, ...], ...] = ()  # the ranks of each
+    others: tuple[int, ...] = ()  # the ranks that run the program's peer in place of `graph`
 
     @property
     def is_fake(self) -> bool:

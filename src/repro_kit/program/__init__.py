@@ -2,7 +2,7 @@
 
 from repro_kit.program.inputs import Data, DynamicMark, Input, OpaqueInput, ScalarInput, Strided, TensorInput
 from repro_kit.program.parse import parse
-from repro_kit.program.program import Function, Program, size, without_marks
+from repro_kit.program.program import Function, Peer, Program, size, without_marks
 from repro_kit.program.render import render
 from repro_kit.program.statement import Statement
 
@@ -12,6 +12,7 @@ __all__ = [
     "Function",
     "Input",
     "OpaqueInput",
+    "Peer",
     "Program",
     "ScalarInput",
     "Statement",

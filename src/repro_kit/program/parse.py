@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import from_data
 from repro_kit.program.format import MARK, STANDARD_IMPORTS, VERSION
 from repro_kit.program.inputs import Input, names_of, parse_input
-from repro_kit.program.program import REGION, Function, Program
+from repro_kit.program.program import REGION, Function, Peer, Program
 from repro_kit.program.statement import Statement, canonical
 
 _NEWLINE = re.compile(r"\r\n?|\n")  # Python's line ends; str.splitlines has more
@@ -33,7 +33,10 @@ def _parsed(text: str) -> Program:
         if name not in functions:
             raise UsageError(f"This is not a program of repro-kit: it defines no function `{name}`.")
     graph = parse_function(functions["graph"])
+    peer = _peer(top, functions)
+    of_peer = {"peer_calls", *(function.name for function in peer.functions())} if peer is not None else set()
     rest = [node for node in top if node not in (functions["graph"], functions["calls"])]
+    rest = [node for node in rest if getattr(node, "name", "") not in of_peer]
     before = [node for node in rest if node.lineno < functions["graph"].lineno]
     after = [node for node in rest if node.lineno > functions["graph"].lineno]
     bodies = _bodies(before, graph)
@@ -54,7 +57,17 @@ def _parsed(text: str) -> Program:
         ),
         preamble=_verbatim(text, preamble),
         doc=ast.get_docstring(tree, clean=False) or "",
+        peer=peer,
     )
+
+
+def _peer(top: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Peer | None:
+    """What other ranks run, from the functions `peer_graph` and `peer_calls`; None where they are not there."""
+    if not {"peer_graph", "peer_calls"} <= functions.keys():
+        return None
+    graph = parse_function(functions["peer_graph"])
+    before = [node for node in top if node.lineno < functions["peer_graph"].lineno]
+    return Peer(graph, tuple(_bodies(before, graph)), *_calls(functions["peer_calls"], graph.params))
 
 
 def _tree(text: str) -> ast.Module:

@@ -36,6 +36,21 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Peer:
+    """What some ranks of a real process group run in place of `graph` and `calls`: `peer_graph` and `peer_calls`."""
+
+    graph: Function
+    bodies: tuple[Function, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    calls: tuple[tuple[str, ...], ...] = ((),)
+
+    def functions(self) -> Iterator[Function]:
+        """The bodies, then the graph."""
+        yield from self.bodies
+        yield self.graph
+
+
+@dataclass(frozen=True)
 class Program:
     """A program: equal programs render to equal text."""
 
@@ -47,6 +62,7 @@ class Program:
     imports: tuple[str, ...] = ()  # besides the standard ones, one statement each
     preamble: str = ""
     doc: str = ""
+    peer: Peer | None = None  # the ranks that run it are `recipe.group.others`
 
     def with_(self, **changes: Any) -> Program:
         """A copy with fields replaced."""
@@ -57,11 +73,25 @@ class Program:
         yield from self.bodies
         yield self.graph
 
+    def all_functions(self) -> Iterator[Function]:
+        """The functions of the peer, if there is one, then those of the program."""
+        if self.peer is not None:
+            yield from self.peer.functions()
+        yield from self.functions()
+
+    def all_inputs(self) -> Iterator[Input]:
+        """The lines of `peer_calls`, if there is a peer, then those of `calls`."""
+        if self.peer is not None:
+            yield from self.peer.inputs
+        yield from self.inputs
+
     @property
     def stored(self) -> tuple[str, ...]:
         """Files in ``inputs/`` that the program loads, each once."""
         names = [
-            input_.data.file for input_ in self.inputs if isinstance(input_, TensorInput) and input_.data.kind == "load"
+            input_.data.file
+            for input_ in self.all_inputs()
+            if isinstance(input_, TensorInput) and input_.data.kind == "load"
         ]
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
@@ -72,5 +102,5 @@ def without_marks(program: Program) -> Program:
 
 
 def size(program: Program) -> int:
-    """The number of compute statements, bodies included: all but plain getitems, names and literals."""
-    return sum(statement.is_compute for function in program.functions() for statement in function.statements)
+    """The number of compute statements, bodies and the peer's included: all but plain getitems, names and literals."""
+    return sum(statement.is_compute for function in program.all_functions() for statement in function.statements)

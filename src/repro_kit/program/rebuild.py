@@ -60,6 +60,7 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
         imports=program.imports if plan.imports is None else plan.imports,
         preamble=program.preamble if plan.preamble is None else plan.preamble,
         doc=program.doc,
+        peer=program.peer,
     )
     for rewrite in plan.rewrites:
         rewritten = rewrite(made_of)

@@ -11,7 +11,7 @@ from typing import Any
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
 from repro_kit.program.format import FOOTER, HEADER, LOAD
-from repro_kit.program.program import Function, Program
+from repro_kit.program.program import Function, Peer, Program
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 
@@ -22,6 +22,7 @@ def render(program: Program, *, footer: bool = True) -> str:
         _head(program),
         *([LOAD] if _loads(program) else []),
         *([program.preamble.strip("\n") + "\n"] if program.preamble.strip() else []),
+        *(render_peer(program.peer) if program.peer is not None else []),
         *(render_function(function) for function in program.functions()),
         render_calls(program),
         *([FOOTER] if footer else []),
@@ -59,10 +60,15 @@ def render_function(function: Function) -> str:
     return "".join(f"@{decorator}\n" for decorator in function.decorators) + block
 
 
-def render_calls(program: Program) -> str:
-    """The function that builds the arguments of every call."""
+def render_peer(peer: Peer) -> list[str]:
+    """The functions of `peer`, and `peer_calls`."""
+    return [*map(render_function, peer.functions()), render_calls(peer, "peer_calls")]
+
+
+def render_calls(program: Program | Peer, name: str = "calls") -> str:
+    """The function `name`, which builds the arguments of every call."""
     calls = [f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls]
-    return _block("def calls():", [*(input_.line for input_ in program.inputs), f"return [{', '.join(calls)}]"])
+    return _block(f"def {name}():", [*(input_.line for input_ in program.inputs), f"return [{', '.join(calls)}]"])
 
 
 def _block(head: str, lines: Sequence[str]) -> str:
@@ -70,7 +76,7 @@ def _block(head: str, lines: Sequence[str]) -> str:
 
 
 def _loads(program: Program) -> bool:
-    return any("load(" in input_.line and _LOADS.search(input_.line) for input_ in program.inputs) or bool(
+    return any("load(" in input_.line and _LOADS.search(input_.line) for input_ in program.all_inputs()) or bool(
         _LOADS.search(program.preamble)
     )
 

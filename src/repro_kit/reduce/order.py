@@ -15,8 +15,8 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
     Compute statements, calls, inputs, outputs; number of stored inputs; elements of inputs; special properties of
     inputs (strides, aliasing, gradients, marks); recipe settings; ranks; threads; literals; length of `text`.
     """
-    functions = list(program.functions())
-    lines = [input_ for input_ in program.inputs if not isinstance(input_, DynamicMark)]
+    functions = list(program.all_functions())
+    lines = [input_ for input_ in program.all_inputs() if not isinstance(input_, DynamicMark)]
     return (
         size(program),
         len(program.calls),
@@ -24,7 +24,7 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
         len(program.graph.outputs),
         sum(map(_stored, lines)),
         sum(_elements(line, metadata) for line in lines),
-        sum(map(_special, program.inputs)),
+        sum(map(_special, program.all_inputs())),
         settings(program.recipe),
         program.recipe.group.size if program.recipe.group else 0,
         program.recipe.threads or 0,

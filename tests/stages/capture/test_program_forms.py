@@ -6,9 +6,11 @@ import pytest
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.recipe import ProcessGroup
+from repro_kit.program import parse
 from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord
 from repro_kit.runner.recorded import Recorded, RecordedEvent
-from repro_kit.stages.capture.program_forms import Variants
+from repro_kit.stages.capture.program_forms import Variants, of_two_codes
 
 CODE = "def forward(self, L_x_):\n    l_x_ = L_x_\n    sin = torch.sin(l_x_)\n    return (sin,)\n"
 X = InputRecord("tensor", "L_x_", "L['x']", shape=(2,), stride=(1,), storage="x")
@@ -135,3 +137,30 @@ def test_a_graph_of_compiled_autograd_means_that_the_backward_is_compiled() -> N
     other = GraphRecord(1, 1, "!0/1/0", code=CODE, inputs=(X,))
     recipe = Variants(Recorded(1, (graph, other), ()), Kind.ACCURACY, ()).recipe(graph)
     assert (recipe.compiled_autograd, recipe.backward) == (True, "sum")
+
+
+def of_rank(rank: int, code: str, size: int = 2) -> Recorded:
+    world = {"size": size, "rank": rank, "groups": {"0": list(range(size))}}
+    graph = GraphRecord(0, 10 + rank, "0/0", code=code, inputs=(X,), recipe={"world": world})
+    return Recorded(10 + rank, (graph,), (RecordedEvent("call-begin", 0, 0.0),))
+
+
+REDUCED = CODE.replace("torch.sin(l_x_)", "torch.ops._c10d_functional.all_reduce(l_x_, 'sum', '0')")
+DOUBLED = REDUCED.replace("all_reduce(l_x_,", "all_reduce(l_x_ * 2,")
+
+
+def test_the_graph_of_each_rank_can_run_beside_that_of_the_judged_one() -> None:
+    ranks = [of_rank(0, REDUCED, 3), of_rank(1, DOUBLED, 3), of_rank(2, REDUCED, 3)]
+    judged, *_ = attempts = list(of_two_codes([ranks[1], ranks[0], ranks[2]], Kind.CRASH, ()))
+    assert len(attempts) == 3, "each rank is judged once"
+    program = parse(judged.text)
+    assert program.recipe.group == ProcessGroup(3, "gloo", rank=1, others=(0, 2))
+    assert "l_x_ * 2" in program.graph.statements[0].text or "* 2" in judged.text.partition("def graph")[2]
+    assert program.peer is not None and "* 2" not in program.peer.graph.statements[0].text
+    assert judged.how == "3 ranks, with the graph of ranks 0, 2 beside it"
+
+
+def test_ranks_with_equal_graphs_or_without_a_graph_are_left_out() -> None:
+    assert not list(of_two_codes([of_rank(0, REDUCED), of_rank(1, REDUCED)], Kind.CRASH, ()))
+    assert not list(of_two_codes([of_rank(0, REDUCED), Recorded(11, (), ())], Kind.CRASH, ()))
+    assert not list(of_two_codes([of_rank(0, CODE), of_rank(1, CODE.replace("sin", "cos"))], Kind.CRASH, ()))

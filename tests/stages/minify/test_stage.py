@@ -63,12 +63,60 @@ class Planted:
         return [None] * len(texts)
 
 
-def reduced(directory: Path, monkeypatch: pytest.MonkeyPatch, oracle: Planted) -> Case:
+#: Rank 1 is judged, and rank 0 runs other code.
+OF_TWO_CODES = """# repro-kit program 1
+import torch
+
+RECIPE = {'group': {'size': 2, 'backend': 'gloo', 'rank': 1, 'others': [0]}}
+
+
+def peer_graph(x):
+    cos = torch.cos(x)
+    tanh = torch.relu(cos)
+    exp = torch.exp(tanh)
+    return (exp,)
+
+
+def peer_calls():
+    x = torch.randn(4, 4)
+    return [(x,)]
+
+
+def graph(x):
+    sin = torch.sin(x)
+    relu = torch.relu(sin)
+    return (relu,)
+
+
+def calls():
+    x = torch.randn(4, 4)
+    return [(x,)]
+"""
+
+
+class PlantedInBoth(Planted):
+    """Fails where the code of both ranks computes `relu`."""
+
+    def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Iterator[Verdict]:
+        for text in texts:
+            fails = text.count("relu(") == 2
+            yield Verdict(Status.FAIL, FAILURE, 0.1) if fails else Verdict(Status.PASS, seconds=0.1)
+
+    def record(self, *_: Any, **__: Any) -> tuple[Verdict, list[Any]]:
+        value = {"shape": [4, 4], "stride": [4, 1], "offset": 0, "dtype": "torch.float32", "device": "cpu"}
+        names = ("x", "sin", "relu", "cos", "tanh", "exp")
+        more = {"requires_grad": False, "min": 0.0, "max": 1.0}
+        return Verdict(Status.PASS), [{name: {**value, **more, "storage": at} for at, name in enumerate(names)}]
+
+
+def reduced(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, oracle: Planted, text: str = PROGRAM, statements: int = 2
+) -> Case:
     case = Case.create(directory, Subject("script", ("a.py",), str(directory), "python"), "2026-01-01")
     (case.path / "capture").mkdir()
-    (case.path / "capture" / "program.py").write_text(PROGRAM)
+    (case.path / "capture" / "program.py").write_text(text)
     verdict = Verdict(Status.FAIL, FAILURE, 0.1)
-    case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", 2, verdict, signature_of(FAILURE)))
+    case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", statements, verdict, signature_of(FAILURE)))
     for name in ("capture", "minify"):
         case.record(StageRecord(name, "done"))
     monkeypatch.setattr(stage, "fresh_oracle", lambda _: nullcontext(oracle))
@@ -92,3 +140,14 @@ def test_a_variant_that_fails_with_aot_inductor_is_not_named(tmp_path: Path, mon
     case = reduced(tmp_path, monkeypatch, Planted(always=True))
     assert case.load(REDUCTION).twin is None
     assert not (case.path / "minify" / "twin.py").exists()
+
+
+def test_the_code_of_each_rank_is_reduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = reduced(tmp_path, monkeypatch, PlantedInBoth(), OF_TWO_CODES, 5)
+    best = parse((case.path / "minify" / "best.py").read_text())
+    assert best.peer is not None and best.recipe.group is not None
+    texts = [[statement.text for statement in made.graph.statements] for made in (best, best.peer)]
+    assert all(text.startswith("torch.relu(") for (text,) in texts), texts
+    assert best.recipe.group.rank == 1
+    reduction = case.load(REDUCTION)
+    assert (reduction.statements_before, reduction.statements_after, reduction.minimal) == (5, 2, True)

@@ -102,8 +102,8 @@ def _picture(program: Program | None, name: str, kept: Program | None) -> Pictur
 
 
 def functions_of(program: Program) -> str:
-    """The text of the graph and of the bodies of its higher-order operators."""
-    return "\n\n\n".join(render_function(function).strip("\n") for function in program.functions())
+    """The text of the graphs of all ranks, and of the bodies of their higher-order operators."""
+    return "\n\n\n".join(render_function(function).strip("\n") for function in program.all_functions())
 
 
 def _diff_lines(diff: str) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import ast
 import re
 import symtable
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
-from repro_kit.program import Program, ScalarInput
+from repro_kit.program import Peer, Program, ScalarInput
 from repro_kit.program.inputs import DynamicMark, names_of
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
@@ -79,7 +79,7 @@ def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
     calls = [[numbers.get(name, name) for name in call] for call in program.calls]
     return ProgramSource(
         recipe=program.recipe,
-        functions=tuple(text_of(function) for function in program.functions()),
+        functions=(*(_of_peer(program.peer) if program.peer else ()), *map(text_of, program.functions())),
         inputs=tuple(line for input_ in named for line in input_.line.splitlines()),
         calls=tuple(f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in calls),
         imports=program.imports,
@@ -87,6 +87,14 @@ def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
         stored=bool(program.stored) or bool(_LOADS.search(program.preamble)),
         arguments=arguments_of(program) if is_entry(program.recipe) else Arguments(),
     )
+
+
+def _of_peer(peer: Peer) -> Iterator[str]:
+    """What other ranks run: the functions, and `peer_inputs`, which makes the arguments of the one call."""
+    yield from map(render_function, peer.functions())
+    call = ", ".join(peer.calls[0])
+    lines = [*(input_.line for input_ in peer.inputs), f"return ({call}{',' if len(peer.calls[0]) == 1 else ''})"]
+    yield "def peer_inputs():\n" + textwrap.indent("\n".join(lines), "    ")
 
 
 def _numbers(program: Program) -> dict[str, str]:
@@ -178,6 +186,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "seed": recipe_code.seed(recipe),
         "group": recipe_code.group_lines(recipe),
         "ranks": 0 if recipe.group is None or recipe.group.is_fake else recipe.group.size,
+        "others": list(recipe.group.others) if recipe.group is not None else [],
         "judged": recipe.group.rank if recipe.group is not None else 0,
         "compared": _compared(source, facts),
         "validation": recipe.validation,

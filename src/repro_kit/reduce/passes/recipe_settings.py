@@ -58,12 +58,24 @@ def group(search: Search) -> None:
     process_group = search.program.recipe.group
     if process_group is None:
         return
+    if search.program.peer is not None:
+        search.first([[Rewrite(_without_peer)]])
+    if search.program.peer is not None:  # the ranks must differ, so they are real
+        search.first([Rewrite(partial(with_ranks, size=size))] for size in range(2, process_group.size))
+        search.rebase()
+        return
     if search.first([reset(["group"])]) is not None:
         return
     if not process_group.is_fake:
         search.first([[SetRecipe("group", replace(process_group, backend=FAKE))]])
     search.first([Rewrite(partial(with_ranks, size=size))] for size in range(1, process_group.size))
     search.rebase()
+
+
+def _without_peer(program: Program) -> Program | None:
+    group = program.recipe.group
+    recipe = program.recipe.with_(group=group and replace(group, others=()))
+    return program.with_(recipe=recipe, peer=None)
 
 
 def threads(search: Search) -> None:
@@ -145,7 +157,7 @@ def _bound(piece: str) -> set[str]:
 
 def _used_by_program(program: Program) -> set[str]:
     statements = [
-        statement for function in program.functions() for statement in (*function.statements, function.returns)
+        statement for function in program.all_functions() for statement in (*function.statements, function.returns)
     ]
-    names = {name for reader in (*statements, *program.inputs) for name in reader.reads}
+    names = {name for reader in (*statements, *program.all_inputs()) for name in reader.reads}
     return names.union({program.recipe.backend}, *map(reads_of, program.recipe.contexts))

@@ -18,8 +18,8 @@ from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
-from repro_kit.program import parse, render
-from repro_kit.program.collectives import group_of, with_names
+from repro_kit.program import Program, parse, render
+from repro_kit.program.collectives import group_of, with_names, with_peer
 from repro_kit.program.reading.from_graph import Variant, build_program
 from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
 from repro_kit.program.reading.input_lines import has_relations
@@ -269,6 +269,46 @@ def _on_real_ranks(shapes: Sequence[tuple[Recipe, Variant, str]]) -> Iterator[tu
         if recipe.group is not None and not recipe.group.subgroups:
             group = replace(recipe.group, backend="gloo")
             yield recipe.with_(group=group), variant, _words(how, f"{group.size} ranks")
+
+
+def of_two_codes(processes: Sequence[Recorded], kind: Kind, files: tuple[Path, ...]) -> Iterator[Attempt]:
+    """Attempts in which some ranks run another graph than the judged one, as they did in the recorded run.
+
+    The graphs have the same compile id. More than two different graphs are left out, as are groups besides the world.
+    """
+    for process in processes:
+        for graph in process.graphs:
+            alike = [
+                (other, twin) for other in processes for twin in other.graphs if twin.compile_id == graph.compile_id
+            ]
+            by_rank = {twin.rank: (other, twin) for other, twin in alike if twin.rank is not None}
+            codes = {rank: (twin.code, *twin.modules.values()) for rank, (_, twin) in by_rank.items()}
+            if len(set(codes.values())) != 2 or len(codes) != (graph.recipe.get("world") or {}).get("size"):
+                continue
+            own = (graph.code, *graph.modules.values())
+            others = tuple(rank for rank, code in sorted(codes.items()) if code != own)
+            recorded, twin = by_rank[others[0]]
+            peers = _on_ranks(Variants(recorded, kind, files), twin)
+            for attempt, peer in zip(_on_ranks(Variants(process, kind, files), graph), peers, strict=False):
+                yield _with_other_code(attempt, parse(peer.text), others)
+
+
+def _on_ranks(variants: Variants, graph: GraphRecord) -> Iterator[Attempt]:
+    """The attempts of one call with a process for each rank of the world."""
+    for attempt in variants.attempts(graph):
+        group = attempt.recipe.group
+        if group is not None and not group.is_fake and group.size == graph.recipe["world"]["size"]:
+            yield attempt
+
+
+def _with_other_code(attempt: Attempt, other: Program, others: tuple[int, ...]) -> Attempt:
+    program, group = parse(attempt.text), attempt.recipe.group
+    assert group is not None
+    recipe = attempt.recipe.with_(group=replace(group, others=others))
+    text = render(with_peer(program.with_(recipe=recipe), other))
+    named = ", ".join(map(str, others))
+    how = _words(attempt.how, f"with the graph of rank{'s' if len(others) > 1 else ''} {named} beside it")
+    return replace(attempt, text=text, recipe=recipe, how=how)
 
 
 def _words(*parts: str) -> str:

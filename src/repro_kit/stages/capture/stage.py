@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from repro_kit.case.case import Case
@@ -29,7 +29,7 @@ from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding, settle
 from repro_kit.stages.capture import first_wrong, growth, rounding
 from repro_kit.stages.capture.graph_search import GraphSearch
-from repro_kit.stages.capture.program_forms import Attempt, Variants
+from repro_kit.stages.capture.program_forms import Attempt, Variants, of_two_codes
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
 from repro_kit.ui import Ui
 
@@ -136,6 +136,8 @@ def _searched(
         attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
         if together:
             attempts = filter(_is_of_ranks, attempts)
+        if not healthy:
+            attempts = chain(attempts, _of_two_codes(processes, recording, kind))
         attempt, more = search.first(attempts)
         reasons += more
         if attempt is not None:
@@ -209,6 +211,15 @@ def _attempts(
                 yield attempt
                 going_on.append(attempts)
         waiting = going_on if not plainest else []
+
+
+def _of_two_codes(processes: Sequence[Recorded], recording: RecordedGraphs, kind: Kind) -> Iterator[Attempt | str]:
+    """Attempts with different graphs on different ranks; those that failed, or that the failure is of, come first."""
+    first = [*processes, *(process for process in recording.processes if process not in processes)]
+    try:
+        yield from of_two_codes(first, kind, recording.files)
+    except ReproKitError as error:
+        yield str(error)
 
 
 def _is_of_ranks(attempt: Attempt | str) -> bool:

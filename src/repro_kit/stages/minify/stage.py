@@ -17,6 +17,7 @@ from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, foc
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
+from repro_kit.program.collectives import swapped
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.candidate_search import Accepted
 from repro_kit.reduce.neighbours import Twin
@@ -36,6 +37,8 @@ from repro_kit.ui import Ui
 #: Most seconds of the reduction of a compile that does not end, unless the user gives a deadline.
 _OF_SLOW = {Kind.TIMEOUT: 40.0, Kind.COMPILE_GROWTH: 60.0}
 _QUERIES = 8
+_ALIKE = RunOutcome.FAILS_ALIKE
+_TURNS = 4  # reductions of the code of one set of ranks after that of the others
 _CHECKS = 3  # most checks of the result, if it does not fail at once
 _MOST_NAMED = 5  # other failures that are named
 _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
@@ -67,7 +70,9 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         result, failure = work.by_inductor(program, capture.signature) or work.reduced(
             program, capture.signature, capture.verdict, hints=[wrong.name for wrong in capture.wrong]
         )
-        if options.border != "dynamo" and capture.border == "dynamo" and program.recipe.backend not in ENTRIES:
+        result, failure = work.with_peer(result, failure, capture.signature)
+        whole = program.peer is None and program.recipe.backend not in ENTRIES
+        if options.border != "dynamo" and capture.border == "dynamo" and whole:
             result, failure = work.at_aten(case, result, failure, capture.signature)
     write_reduction(case, result, failure)
     for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
@@ -133,6 +138,29 @@ class _Work:
         smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
         return replace(result, program=smallest), failure
 
+    def with_peer(
+        self, result: Result[Program], failure: Failure | None, signature: Signature
+    ) -> tuple[Result[Program], Failure | None]:
+        """`result`, with the code that the other ranks run reduced in the same way, and each again while that helps."""
+        if result.program.peer is None:
+            return result, failure
+        for turn in range(_TURNS):
+            turned = swapped(result.program)
+            (verdict,) = self.oracle.check([render(turned)], self.directory / "inputs", timeout=self.timeout)
+            if result.stopped != "fixpoint" or outcome_of(verdict, signature, Strength.REBASED) is not _ALIKE:
+                break
+            second, second_failure = self.reduced(turned, signature, verdict, f"journal-peer-{turn}.jsonl")
+            if second_failure is None:
+                break
+            around = (result.neighbours, second.neighbours)
+            settled = size(second.program) == size(result.program)
+            result, failure = _joined(result, second, turned, "peer"), second_failure
+            if settled:
+                removals = tuple(removal for each in around for removal in each.removals)
+                complete = all(each.complete for each in around)
+                return replace(result, neighbours=replace(around[1], removals=removals, complete=complete)), failure
+        return replace(result, neighbours=replace(result.neighbours, complete=False)), failure
+
     def by_inductor(self, program: Program, signature: Signature) -> tuple[Result[Program], Failure | None] | None:
         """The result of a program of AOTInductor or precompilation that fails alike under torch.compile, reduced there.
 
@@ -191,7 +219,7 @@ class _Work:
                 self.ui.note(
                     f"Going on with the aten graph, reduced from {size(aten)} to {size(lower.program)} statements."
                 )
-                return _joined(result, lower, aten), lower_failure
+                return _joined(result, lower, aten, "aten_border"), lower_failure
         self.ui.note(
             "No aten graph of the result is smaller and fails alike alone, so the result stays Dynamo's graph."
         )
@@ -207,9 +235,9 @@ def _measured(program: Program) -> tuple[int, ...]:
     return measure(program, {}, render(program, footer=False))
 
 
-def _joined(first: Result[Program], second: Result[Program], aten: Program) -> Result[Program]:
-    """Two reductions as one: the second starts from an aten graph of the first result."""
-    border = Accepted("aten_border", aten, size(aten), first.queries, first.seconds)
+def _joined(first: Result[Program], second: Result[Program], start: Program, step: str) -> Result[Program]:
+    """Two reductions as one: the second starts from `start`, which `step` made of the first result."""
+    border = Accepted(step, start, size(start), first.queries, first.seconds)
     later = [
         replace(step, queries=step.queries + first.queries, seconds=step.seconds + first.seconds)
         for step in second.history

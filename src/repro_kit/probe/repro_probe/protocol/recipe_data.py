@@ -23,6 +23,7 @@ class GroupData(TypedDict, total=False):
     size: int
     rank: int
     subgroups: list[list[int]]
+    others: list[int]
 
 
 class RecipeData(TypedDict):
@@ -62,7 +63,7 @@ AUTOCAST_DEFAULTS: AutocastData = {"device": "cpu", "dtype": "bfloat16", "cache_
 FAKE = "fake"
 
 #: The values of the fields that the process group of a RECIPE leaves out. Its size is always written.
-GROUP_DEFAULTS: GroupData = {"backend": FAKE, "rank": 0, "subgroups": []}
+GROUP_DEFAULTS: GroupData = {"backend": FAKE, "rank": 0, "subgroups": [], "others": []}
 
 #: The values of the fields that a program's RECIPE leaves out.
 RECIPE_DEFAULTS: RecipeData = {

@@ -76,8 +76,10 @@ def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedPr
         apply(recipe, threads)
 
     try:
-        text, inputs = request["text"], request.get("inputs")
-        return load(text, inputs, prepare)
+        program = load(request["text"], request.get("inputs"), prepare)
+        if request["mode"] in _OF_ALL_RANKS and process_group.runs_peer(program.recipe["group"]):
+            program.become_peer()
+        return program
     except (Exception, SystemExit) as error:
         raise Invalid from error
 

@@ -29,6 +29,12 @@ class LoadedProgram:
         self.recipe = recipe
         self.parameters = list(inspect.signature(self.graph).parameters)
 
+    def become_peer(self) -> None:
+        """Take the graph and the calls of the ranks that run other code than the judged rank."""
+        self.graph = self.namespace["peer_graph"]
+        self.calls = self.namespace["peer_calls"]
+        self.parameters = list(inspect.signature(self.graph).parameters)
+
     def compiled(self) -> Callable[..., Any]:
         """Return `graph` compiled as the recipe asks: by torch.compile, torch.export or AOTInductor."""
         if self.recipe["backend"] in ENTRIES:

@@ -35,6 +35,11 @@ def is_real(group: GroupData | None) -> bool:
     return group is not None and whole(group)["backend"] != FAKE
 
 
+def runs_peer(group: GroupData | None) -> bool:
+    """Whether this rank of `group` runs the program's peer in place of its graph."""
+    return is_real(group) and group is not None and whole(group)["rank"] in whole(group)["others"]
+
+
 def start_peers(group: GroupData, run: Callable[[int], object]) -> set[int]:
     """Fork a process for each rank of `group` but the judged one, which calls `run` with its rank; return their ids.
 
