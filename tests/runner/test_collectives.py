@@ -76,6 +76,12 @@ def test_ranks_that_wait_for_each_other_are_noticed(oracle: ProgramOracle) -> No
     assert verdict.failure.stack[-1].file.endswith("torch/_ops.py"), "the stack shows where the rank waits"
 
 
+def test_a_rank_that_raises_leaves_no_other_waiting(oracle: ProgramOracle) -> None:
+    raises = SILENT.replace("else lambda x: (x * 2,)", "else 1 / 0")
+    verdict = check(oracle, program(body=BODY, preamble=raises, group=GLOO, check=False), timeout=600)
+    assert verdict.failure is not None and verdict.failure.kind is not Kind.TIMEOUT, verdict
+
+
 @pytest.mark.slow
 def test_a_rank_that_compiles_for_long_keeps_the_others_waiting_and_is_no_hang(oracle: ProgramOracle) -> None:
     assert check(oracle, program(body=BODY, preamble=SLOW, group=GLOO)).status is Status.PASS

@@ -98,7 +98,7 @@ def _join_group(request: Query, recipe: RecipeData, threads: int | None, step: _
     judged = "rank" not in request
     if group is not None and real and judged:
         peers = process_group.start_peers(
-            group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads)
+            group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads)["status"] == "pass"
         )
     elif group is not None and real:
         group["rank"] = request["rank"]

@@ -40,11 +40,12 @@ def runs_peer(group: GroupData | None) -> bool:
     return is_real(group) and group is not None and whole(group)["rank"] in whole(group)["others"]
 
 
-def start_peers(group: GroupData, run: Callable[[int], object]) -> set[int]:
-    """Fork a process for each rank of `group` but the judged one, which calls `run` with its rank; return their ids.
+def start_peers(group: GroupData, passes: Callable[[int], bool]) -> set[int]:
+    """Fork a process for each rank of `group` but the judged one, which calls `passes` with its rank; return their ids.
 
-    This process becomes the judged rank. It must have started no thread. The others live as long as it does: a rank
-    that is done would else close the connections that the judged rank still waits on.
+    This process becomes the judged rank. It must have started no thread. The others live as long as it does if they
+    pass: a rank that is done would else close the connections that the judged rank still waits on. A rank that fails
+    does close them, so that the judged rank raises, and is not taken to wait.
     """
     judged, peers = os.getpid(), set()
     for rank in range(group["size"]):
@@ -55,8 +56,8 @@ def start_peers(group: GroupData, run: Callable[[int], object]) -> set[int]:
             peers.add(peer)
             continue
         try:
-            run(rank)
-            while os.getppid() == judged:
+            passed = passes(rank)
+            while passed and os.getppid() == judged:
                 time.sleep(_LOOK)
         finally:
             os._exit(0)
