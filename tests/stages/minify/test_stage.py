@@ -53,8 +53,10 @@ class Planted:
 
     def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Iterator[Verdict]:
         for text in texts:
-            fails = "relu" in text and ("float64" not in text or (self.always and "aot-inductor" in text))
-            yield Verdict(Status.FAIL, FAILURE, 0.1) if fails else Verdict(Status.PASS, seconds=0.1)
+            yield Verdict(Status.FAIL, FAILURE, 0.1) if self.fails(text) else Verdict(Status.PASS, seconds=0.1)
+
+    def fails(self, text: str) -> bool:
+        return "relu" in text and ("float64" not in text or (self.always and "aot-inductor" in text))
 
     def record(self, *_: Any, **__: Any) -> tuple[Verdict, list[Any]]:
         return Verdict(Status.CANNOT_TELL), []
@@ -97,10 +99,8 @@ def calls():
 class PlantedInBoth(Planted):
     """Fails where the code of both ranks computes `relu`."""
 
-    def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Iterator[Verdict]:
-        for text in texts:
-            fails = text.count("relu(") == 2
-            yield Verdict(Status.FAIL, FAILURE, 0.1) if fails else Verdict(Status.PASS, seconds=0.1)
+    def fails(self, text: str) -> bool:
+        return text.count("relu(") == 2
 
     def record(self, *_: Any, **__: Any) -> tuple[Verdict, list[Any]]:
         value = {"shape": [4, 4], "stride": [4, 1], "offset": 0, "dtype": "torch.float32", "device": "cpu"}
@@ -151,3 +151,21 @@ def test_the_code_of_each_rank_is_reduced(tmp_path: Path, monkeypatch: pytest.Mo
     assert best.recipe.group.rank == 1
     reduction = case.load(REDUCTION)
     assert (reduction.statements_before, reduction.statements_after, reduction.minimal) == (5, 2, True)
+
+
+class PlantedInOne(PlantedInBoth):
+    """Fails where rank 1 computes `relu`, whatever rank 0 does, as long as rank 0 runs code of its own."""
+
+    def fails(self, text: str) -> bool:
+        judged = "graph" if "'others': [0]" in text else "peer_graph"
+        return "def peer_graph" in text and "relu(" in text.partition(f"def {judged}(")[2].partition("return")[0]
+
+
+def test_what_the_graph_of_the_other_ranks_has_no_part_in_keeps_the_first_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = reduced(tmp_path, monkeypatch, PlantedInOne(), OF_TWO_CODES, 5)
+    best = parse((case.path / "minify" / "best.py").read_text())
+    (statement,) = best.graph.statements
+    assert statement.callee == "torch.relu" and best.peer is not None
+    assert not case.load(REDUCTION).minimal

@@ -30,6 +30,7 @@ from repro_kit.stages.capture.call_arguments import arguments_for
 #: Settings that torch.compile changes itself while it compiles with `dynamic=`.
 _SET_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")
 
+_MOST_RANKS = 16  # processes that a query may start, each of which compiles
 _RELATED = "with the bases and the history of its inputs"
 
 #: Namespaces of torch's own operators; every other namespace of torch.ops is the user's.
@@ -266,12 +267,14 @@ def _group(graph: GraphRecord) -> tuple[ProcessGroup | None, dict[str, str]]:
 def _on_real_ranks(shapes: Sequence[tuple[Recipe, Variant, str]]) -> Iterator[tuple[Recipe, Variant, str]]:
     """Each shape with a real process for each rank, where all ranks can run the same program."""
     for recipe, variant, how in shapes:
-        if recipe.group is not None and not recipe.group.subgroups:
+        if recipe.group is not None and not recipe.group.subgroups and recipe.group.size <= _MOST_RANKS:
             group = replace(recipe.group, backend="gloo")
             yield recipe.with_(group=group), variant, _words(how, f"{group.size} ranks")
 
 
-def of_two_codes(processes: Sequence[Recorded], kind: Kind, files: tuple[Path, ...]) -> Iterator[Attempt]:
+def of_two_codes(
+    processes: Sequence[Recorded], kind: Kind, files: tuple[Path, ...], tolerance: tuple[float, float] | None = None
+) -> Iterator[Attempt]:
     """Attempts in which some ranks run another graph than the judged one, as they did in the recorded run.
 
     The graphs have the same compile id. More than two different graphs are left out, as are groups besides the world.
@@ -288,8 +291,9 @@ def of_two_codes(processes: Sequence[Recorded], kind: Kind, files: tuple[Path, .
             own = (graph.code, *graph.modules.values())
             others = tuple(rank for rank, code in sorted(codes.items()) if code != own)
             recorded, twin = by_rank[others[0]]
-            peers = _on_ranks(Variants(recorded, kind, files), twin)
-            for attempt, peer in zip(_on_ranks(Variants(process, kind, files), graph), peers, strict=False):
+            peers = _on_ranks(Variants(recorded, kind, files, tolerance), twin)
+            own_attempts = _on_ranks(Variants(process, kind, files, tolerance), graph)
+            for attempt, peer in zip(own_attempts, peers, strict=False):
                 yield _with_other_code(attempt, parse(peer.text), others)
 
 

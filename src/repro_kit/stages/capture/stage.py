@@ -137,12 +137,13 @@ def _searched(
         if together:
             attempts = filter(_is_of_ranks, attempts)
         if not healthy:
-            attempts = chain(attempts, _of_two_codes(processes, recording, kind))
+            attempts = chain(attempts, _of_two_codes(processes, recording, kind, tolerance))
         attempt, more = search.first(attempts)
         reasons += more
         if attempt is not None:
             return _Searched(search, attempt, "dynamo", reasons)
-    if healthy or together:  # of a script whose own calls agree with eager, one form of each graph is enough
+    # Of a script whose own calls agree with eager, one form of each graph is enough; an artifact has no real ranks.
+    if healthy or together:
         return _Searched(search, None, "dynamo", reasons)
     if _runnables(case, observation):
         first = next(iter(processes), None)
@@ -213,11 +214,13 @@ def _attempts(
         waiting = going_on if not plainest else []
 
 
-def _of_two_codes(processes: Sequence[Recorded], recording: RecordedGraphs, kind: Kind) -> Iterator[Attempt | str]:
-    """Attempts with different graphs on different ranks; those that failed, or that the failure is of, come first."""
+def _of_two_codes(
+    processes: Sequence[Recorded], recording: RecordedGraphs, kind: Kind, tolerance: tuple[float, float] | None
+) -> Iterator[Attempt | str]:
+    """Attempts with different graphs on different ranks; `processes` are judged first."""
     first = [*processes, *(process for process in recording.processes if process not in processes)]
     try:
-        yield from of_two_codes(first, kind, recording.files)
+        yield from of_two_codes(first, kind, recording.files, tolerance)
     except ReproKitError as error:
         yield str(error)
 

@@ -149,7 +149,11 @@ class _Work:
             (verdict,) = self.oracle.check([render(turned)], self.directory / "inputs", timeout=self.timeout)
             if result.stopped != "fixpoint" or outcome_of(verdict, signature, Strength.REBASED) is not _ALIKE:
                 break
-            second, second_failure = self.reduced(turned, signature, verdict, f"journal-peer-{turn}.jsonl")
+            try:
+                second, second_failure = self.reduced(turned, signature, verdict, f"journal-peer-{turn}.jsonl")
+            except CannotReduce as error:
+                self.ui.note(f"The code of the other ranks stays as it is. {error}")
+                break
             if second_failure is None:
                 break
             around = (result.neighbours, second.neighbours)

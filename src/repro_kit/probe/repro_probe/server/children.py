@@ -19,6 +19,7 @@ from repro_probe.entry import run_script
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryReport
 from repro_probe.query import evaluate
 from repro_probe.run.load_program import recipe_of
+from repro_probe.server import query_process
 
 _PR_SET_PDEATHSIG = 1
 
@@ -62,14 +63,14 @@ class Fork:
                 signal.signal(number, signal.SIG_DFL)
             for descriptor in private:
                 os.close(descriptor)
-            evaluate.settle(request)
-            evaluate.limit(request.get("memory"))
+            query_process.settle(request)
+            query_process.limit(request.get("memory"))
 
             def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")
 
             tell({"reply": answer(request, tell, self.threads)})
-            evaluate.disturb_heap()
+            query_process.disturb_heap()
             code = 0
         except BaseException:
             traceback.print_exc()

@@ -14,8 +14,7 @@ import sys
 import traceback
 
 from repro_probe.protocol.queries import Query, QueryReport
-from repro_probe.query import evaluate
-from repro_probe.server import children, vec_isa
+from repro_probe.server import children, query_process, vec_isa
 from repro_probe.server.whole_files import build_whole
 
 
@@ -54,8 +53,8 @@ def _import_torch() -> None:
 def _answer(request: Query, pipe: int) -> None:
     import torch
 
-    evaluate.settle(request)
-    evaluate.limit(None if torch.cuda.is_available() else request.get("memory"))
+    query_process.settle(request)
+    query_process.limit(None if torch.cuda.is_available() else request.get("memory"))
 
     def tell(data: QueryReport) -> None:
         children.write_all(pipe, json.dumps(data).encode() + b"\n")
@@ -65,7 +64,7 @@ def _answer(request: Query, pipe: int) -> None:
     if reply["status"] != "pass":
         sys.stderr.flush()
         os._exit(0)  # a crash at the end would add nothing to this verdict
-    evaluate.disturb_heap()
+    query_process.disturb_heap()
 
 
 if __name__ == "__main__":

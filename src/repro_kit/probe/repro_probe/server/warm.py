@@ -12,7 +12,7 @@ import time
 
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
-from repro_probe.server import precompiled_headers, vec_isa
+from repro_probe.server import precompiled_headers, query_process, vec_isa
 from repro_probe.server.children import die_with_parent, redirect, write_all
 from repro_probe.server.whole_files import build_whole
 
@@ -127,7 +127,7 @@ def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
         try:
             die_with_parent()
             redirect(directory)
-            evaluate.settle(request)
+            query_process.settle(request)
             evaluate.evaluate(request, lambda report: None, threads)
             write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
         finally:
