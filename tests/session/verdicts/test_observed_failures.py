@@ -6,7 +6,7 @@ from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.rank_history import RankState
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, TorchProcess, UncaughtException
-from repro_kit.session.verdicts.observed_failures import crashes, excerpt, found_in
+from repro_kit.session.verdicts.observed_failures import crashes, excerpt, found_in, parted_by
 from repro_kit.trace import TraceSummary
 from repro_kit.trace.compiles import CompileFailure
 
@@ -55,6 +55,24 @@ def test_what_the_peers_of_a_failed_rank_raise_is_no_failure_of_its_own(tmp_path
 def test_a_rank_that_waited_in_vain_blames_nobody(tmp_path: Path) -> None:
     found = found_in(tmp_path, ENDED, Findings(exceptions=(PEER, LATE, REPORT)), TraceSummary())
     assert [(one.signature.kind, one.nature) for one in found] == [(Kind.RUNTIME_ERROR, Nature.MACHINE)] * 2
+
+
+CAUGHT = CompileFailure("0/0", 1, "InductorError", "no lowering", "InductorError: no lowering")
+RANKS = tuple(
+    RankState(rank=rank, size=2, pid=10 + rank, time=9.0, collectives=(), doing="python") for rank in range(2)
+)
+
+
+def test_what_one_rank_caught_comes_before_the_wait_that_follows_from_it(tmp_path: Path) -> None:
+    waited = Findings(exceptions=(PEER, LATE, REPORT), ranks=RANKS)
+    found = found_in(tmp_path, ENDED, waited, TraceSummary(failures=(CAUGHT,)))
+    assert [one.source for one in found] == ["trace", "exception", "exception"]
+    assert parted_by(found).startswith("Rank 1 caught InductorError")
+    assert found[0].count == 1
+    on_both = TraceSummary(failures=(replace(CAUGHT, rank=0), CAUGHT))
+    found = found_in(tmp_path, ENDED, waited, on_both)
+    assert [one.source for one in found] == ["exception", "exception", "trace"], "both ranks went on alike"
+    assert not parted_by(found)
 
 
 ABORT = "terminate called without an active exception\n"

@@ -46,7 +46,7 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
     """The distinct failures of a run: first the one that ended it, then the ones that the program caught.
 
     A bare exit status, and a launcher's report of one, come last: they say less than a caught failure, which is most
-    often their cause.
+    often their cause. So do ranks that wait in vain, after what some ranks caught and others did not meet.
     """
     output = tail(directory / "stderr.txt")
     ended = _ending(directory, observed, findings, summary, output)
@@ -57,12 +57,27 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
         swallowed.append(
             ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank, nature=Nature.COMPILER)
         )
+    parted: list[ObservedFailure] = []
+    if any(_is_wait(one.failure) for one in ended):
+        parted = [one for one in swallowed if _of_some_ranks(one, swallowed, len(latest(findings)))]
+        swallowed = [one for one in swallowed if one not in parted]
     mute = any(one.failure.exit_status is not None or _is_report(one.failure) for one in ended)
-    failures = [*swallowed, *ended] if mute else [*ended, *swallowed]
+    failures = [*parted, *swallowed, *ended] if mute else [*parted, *ended, *swallowed]
     return [
         replace(failed_observed, failure=brief_failure(failed_observed.failure))
         for failed_observed in _distinct(failures)
     ]
+
+
+def _is_wait(failure: Failure) -> bool:
+    """Whether ranks wait in vain: for ever, or until a time-out of their process group."""
+    return failure.deadlock or is_of_a_peer(failure)
+
+
+def _of_some_ranks(caught: ObservedFailure, swallowed: Sequence[ObservedFailure], size: int) -> bool:
+    """Whether some of the `size` ranks met a failure, and others did not: from there on, they do different things."""
+    alike = [one for one in swallowed if one.signature.matches(caught.signature, Strength.REBASED)]
+    return 0 < len({one.rank for one in alike if one.rank is not None}) < size
 
 
 def _ending(
@@ -115,6 +130,17 @@ def _printed(text: str) -> Failure | None:
 
 def _of_exit(failure: Failure) -> ObservedFailure:
     return ObservedFailure(failure, signature_of(failure), source="exit", nature=nature_of(failure))
+
+
+def parted_by(failures: Sequence[ObservedFailure]) -> str:
+    """A sentence about the caught failure that comes before a hang of ranks; empty where none does."""
+    first, *others = failures
+    if first.source != "trace" or not any(_is_wait(other.failure) for other in others):
+        return ""
+    return (
+        f"Rank {first.rank} caught {first.signature.summary()}, which not every rank met, before the ranks came to "
+        "wait for each other: the wait may follow from it."
+    )
 
 
 def failure_of(uncaught: UncaughtException) -> Failure:

@@ -66,14 +66,18 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
             observed, findings, summary = seen.run, seen.findings, seen.summary
     blamed = Blame(None, tuple(failures))
     if failures:
-        of_a_graph = not seen.deadlock and not (observed.timed_out and _compiled_nothing(case, summary))
+        waits = seen.deadlock and failures[observed_failures.index_of(options.failure, failures)].failure.deadlock
+        of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
         blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=of_a_graph)
-    remarks = filter(None, [seen.ended_early, blamed.nobody])
     ranks = rank_report(case.path / "observe" / "trace", findings)
     for sentence in ranks.sentences:
         ui.warn(sentence)
     for line in ranks.lines:
         ui.note(line)
+    parted = observed_failures.parted_by(failures) if failures else ""
+    if parted:
+        ui.warn(parted)
+    remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
     warnings = [*_warnings(case, findings), *ranks.sentences, *leftover_sentences, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings, ranks, described)
     if blamed.nobody:
