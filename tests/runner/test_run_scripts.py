@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
@@ -247,6 +247,36 @@ def test_every_rank_runs_the_script_and_one_that_fails_ends_all(oracle: ProgramO
     assert end.run.exit_status == 1 and not end.run.timed_out
     verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
     assert verdict.failure is not None and verdict.failure.exceptions[-1].message == "only here"
+
+
+ENDS = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 1:
+    dist.all_reduce(torch.ones(2))
+"""
+
+
+def test_a_rank_that_ends_closes_its_connections(oracle: ProgramOracle, tmp_path: Path) -> None:
+    end = run(oracle, ENDS, tmp_path / "ranks", ranks=2)
+    assert end.run.exit_status == 1 and not end.run.timed_out, "rank 1 does not wait for one that is done"
+    verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
+    assert verdict.status is Status.CANNOT_TELL and "remote worker" in verdict.note
+
+
+REFUSED = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+if dist.get_rank() == 1:
+    os.system("true")
+"""
+
+
+def test_what_any_rank_is_refused_counts(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run(oracle, REFUSED, tmp_path / "ranks", ranks=2).refused
 
 
 WAIT = """

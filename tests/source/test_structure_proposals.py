@@ -3,7 +3,7 @@
 import pytest
 
 from repro_kit.source import SourceProgram
-from repro_kit.source.proposals.calls import lambdas, variables
+from repro_kit.source.proposals.calls import called_lambdas, functions, lambdas, variables
 from repro_kit.source.proposals.structure import unwrapped
 from repro_kit.source.tree import NumberedTree
 
@@ -56,6 +56,40 @@ def test_a_chain_of_attributes_goes_to_two_places() -> None:
 def test_a_function_of_one_expression_becomes_a_lambda(text: str, expected: list[str]) -> None:
     numbered = NumberedTree(SourceProgram(text))
     programs = [numbered.edited(edits) for edits in lambdas(numbered)]
+    assert [program.text for program in programs if program] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(x):\n    g(x)\n    return x\nprint(f(2), 3)", ["g(2)\nprint(2, 3)\n"]),
+        ("def f(x):\n    g(x)\ny = h(k=[f(2)])", ["g(2)\ny = h(k=[None])\n"]),
+        ("def f(x):\n    if x:\n        g()\n    return x\nh(a(), f(b()))", ["x = b()\nif x:\n    g()\nh(a(), x)\n"]),
+        ("def f(x):\n    return x\nh(lambda: f(2))", []),
+        ("def f(x):\n    return x\n[f(y) for y in z]", []),
+        ("def f(x):\n    return x\nh(c and f(2))", []),
+        ("def f(x):\n    return x\nwhile f(2):\n    h()", []),
+    ],
+)
+def test_a_function_goes_before_the_statement_that_holds_its_only_call(text: str, expected: list[str]) -> None:
+    numbered = NumberedTree(SourceProgram(text))
+    programs = [numbered.edited(edits) for edits in functions(numbered)]
+    assert [program.text for program in programs if program] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(lambda x, y=2: x + x * y)(z)", ["z + z * 2\n"]),
+        ("(lambda x: x + 1)(f())", ["f() + 1\n"]),
+        ("(lambda x: x + x)(f())", []),
+        ("(lambda x: [x for x in y])(z)", []),
+        ("(lambda x: x)(*z)", []),
+    ],
+)
+def test_a_lambda_that_is_called_where_it_stands_gives_way_to_its_expression(text: str, expected: list[str]) -> None:
+    numbered = NumberedTree(SourceProgram(text))
+    programs = [numbered.edited(edits) for edits in called_lambdas(numbered)]
     assert [program.text for program in programs if program] == expected
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
@@ -30,6 +31,7 @@ class Facts:
     reduction: Reduction | None = None
     others: tuple[str, ...] = field(default=())  # further failures of the same run
     transplant: Transplant | None = None  # how the program came from another device to the CPU
+    in_eager: bool = False  # the subject fails alike without torch.compile
 
     @property
     def layer(self) -> Layer | None:
@@ -55,7 +57,7 @@ class Facts:
     @property
     def evidence(self) -> str:
         """Which settings pass and which fail, in one sentence."""
-        return self.ablation.sentence if self.ablation else ""
+        return self.ablation.sentence if self.ablation else IN_EAGER if self.in_eager else ""
 
     @property
     def seen_with(self) -> str:

@@ -85,6 +85,11 @@ class Observation:
     recorded: bool = False  # the graphs were recorded in this run, below `observe/probe`
     compared: int = 0  # compiled calls that were held against eager in this run, and agreed with it
 
+    @property
+    def in_eager(self) -> bool:
+        """Whether the subject fails alike without torch.compile, so that no compiler is to blame."""
+        return self.eager is Status.FAIL
+
 
 @dataclass(frozen=True)
 class Start:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
-from repro_kit.case.handles import BUNDLE
+from repro_kit.case.handles import BUNDLE, OBSERVATION
 from repro_kit.case.lock import alone
 from repro_kit.errors import Exit, ReproKitError, StageError
 from repro_kit.files import remove_unfinished
@@ -167,6 +167,8 @@ def _record(case: Case, record: StageRecord) -> None:
 
 
 def _exit_code(case: Case, names: Sequence[str]) -> Exit:
+    if case.holds(OBSERVATION) and case.load(OBSERVATION).in_eager:
+        return Exit.USER_BUG
     records = [case.stage(name) for name in names]
     if "bundle" in names:
         bundled = case.stage("bundle")

@@ -1,5 +1,6 @@
 """`repro.py` of a script of several ranks starts the ranks itself, and ends them all."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,3 +65,25 @@ def test_it_runs_alone(tmp_path: Path, argument: str, failure: Failure, status: 
     (tmp_path / "repro.py").write_text(text)
     ended = subprocess.run([sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, check=False)
     assert (ended.returncode, words in ended.stdout + ended.stderr) == (status, True), ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_hang_without_the_compiler_is_told_as_soon(tmp_path: Path) -> None:
+    files = tmp_path / PLACE
+    files.mkdir()
+    (files / "train.py").write_text(SCRIPT)
+    environment = Environment(python="3.11.7", executable="python", platform="Linux", torch="2.13.0")
+    known = Facts(signature_of(WAITED), WAITED, environment, in_eager=True)
+    subject = Subject("script", ("train.py", "differs"), str(files), "python")
+    text = render_script(subject, find_sources(subject, []), known, why="", limit=300, traced=False, ranks=2)
+    (tmp_path / "repro.py").write_text(text)
+    ended = subprocess.run(
+        [sys.executable, tmp_path / "repro.py"],
+        env={**os.environ, "TORCH_COMPILE_DISABLE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "rank 0 in gloo:all_reduce, rank 1 in gloo:barrier" in ended.stderr

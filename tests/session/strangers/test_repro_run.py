@@ -29,6 +29,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
         seconds: float = 1.0,
         eager_fails: tuple[int, ...] = (),
         at_once: bool = False,
+        in_eager: bool = False,
     ) -> tuple[Check, int]:
         compiled_runs: list[bool] = []
         eager_runs: list[bool] = []
@@ -42,7 +43,13 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
 
         monkeypatch.setattr(module, "run_repro", run)
         check = check_repro(
-            sys.executable, Path(), signature_of(FAILURE), timeout=1.0, earlier=earlier, at_once=at_once
+            sys.executable,
+            Path(),
+            signature_of(FAILURE),
+            timeout=1.0,
+            earlier=earlier,
+            at_once=at_once,
+            in_eager=in_eager,
         )
         return check, len(eager_runs)
 
@@ -97,6 +104,14 @@ def test_a_flaky_failure_that_comes_in_eager_too_is_not_verified(checked: Checke
     check, _ = checked({0, 2, 5, 6}, eager_fails=(3,))
     assert not check.verified
     assert "TORCH_COMPILE_DISABLE=1" in check.reasons[0]
+
+
+def test_a_failure_that_needs_no_compiler_must_come_without_it(checked: Checked) -> None:
+    check, _ = checked(ALWAYS, eager_fails=(0,), in_eager=True)
+    assert check.verified
+    check, _ = checked(ALWAYS, in_eager=True)
+    assert not check.verified
+    assert "does not fail alike under TORCH_COMPILE_DISABLE=1" in check.reasons[0]
 
 
 @pytest.mark.parametrize("at_once", [True, False])

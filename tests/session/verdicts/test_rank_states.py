@@ -43,6 +43,12 @@ def test_ranks_in_different_collectives_wait_for_ever() -> None:
     assert "rank 0 waits in all_reduce at train.py:9; rank 1 waits in all_gather" in deadlock(both, frozenset({10, 11}))
 
 
+def test_two_calls_of_one_line_are_told_by_their_numbers() -> None:
+    words = deadlock([state(0, REDUCE), state(1, replace(REDUCE, number=2))], frozenset({10, 11}))
+    assert "rank 0 waits in all_reduce at train.py:9 (number 1 of group 0); rank 1" in words
+    assert words.endswith("(number 2 of group 0)")
+
+
 def test_ranks_that_may_go_on_are_left_alone() -> None:
     alive = frozenset({10, 11})
     assert not deadlock([state(0, REDUCE), state(1, REDUCE)], alive), "one slow collective"

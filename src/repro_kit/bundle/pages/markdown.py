@@ -112,6 +112,8 @@ def readme(story: Story) -> str:
 def _opening(story: Story) -> str:
     subject = "the code below" if story.level == "program" else "the attached code"
     ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
+    if story.in_eager:
+        return f"{subject[0].upper()}{subject[1:]} fails: {inline(story.title)}."
     return f"`{story.call}` of {subject}{ops} fails: {inline(story.title)}."
 
 

@@ -84,6 +84,7 @@ def render_script(
         skipped=2 if subject.form == "module" else 1,
         ranks=ranks,
         waits=ranks > 1 and facts.signature.message == DEADLOCK and subject.form == "script",
+        in_eager=facts.in_eager,
         run_script=_RUN_SCRIPT,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )

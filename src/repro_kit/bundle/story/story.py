@@ -89,6 +89,7 @@ class Story:
     needs: tuple[str, ...] = ()  # parts of the original machine that the failure needs
     dropped: tuple[str, ...] = ()  # results that do not hold for this repro.py, and why
     layer: Layer | None = None
+    in_eager: bool = False  # it fails alike without torch.compile
     evidence: str = ""  # which settings pass and which fail, in one sentence
     ablation: Ablation | None = None
     recipe: Recipe = field(default_factory=Recipe)
@@ -130,14 +131,16 @@ class Story:
     @property
     def call(self) -> str:
         """The function of torch that compiles the subject; for a script, as far as the layer at fault tells."""
+        if self.in_eager:
+            return "script"
         by_layer = _CALL_OF_LAYER.get(self.layer, _COMPILE) if self.level == "script" else _COMPILE
         return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
 
     @property
     def expected(self) -> str:
         """What should happen instead, in one sentence."""
-        if self.layer is Layer.USER:
-            return "Nothing else of the compiler: the program fails without torch.compile too."
+        if self.in_eager:
+            return "The run ends."
         match self.signature.kind:
             case Kind.ACCURACY:
                 if self.signature.rounding:
@@ -200,8 +203,13 @@ class Story:
         clean = ", an empty home and few variables" if any(self.runs) else ""
         return (
             f"repro.py failed with this signature in a fresh interpreter with empty caches{clean}, "
-            f"and passed without torch.compile{how}."
+            f"and {self.without_compiler}{how}."
         )
+
+    @property
+    def without_compiler(self) -> str:
+        """What a verified `repro.py` did without torch.compile, as the end of a sentence."""
+        return "failed alike without torch.compile" if self.in_eager else "passed without torch.compile"
 
     @property
     def for_git(self) -> str:

@@ -30,9 +30,17 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
         first, _, rest = sentence.partition("\n")  # the stage itself printed the first line, unless quiet
         ui.print("\n".join(filter(None, [first if ui.quiet else "", rest])) or f"The case: {outcome.case}")
     elif "bundle" in names:
-        ui.panel(_TITLES[outcome.exit], [*_lines(outcome)])
+        ui.panel(_title(outcome), [*_lines(outcome)])
     elif not ui.quiet:
         ui.print(f"The case: {outcome.case}")
+
+
+def _title(outcome: CaseSummary) -> str:
+    if outcome.exit is Exit.USER_BUG:
+        return (
+            "Verified, and no bug of the compiler" if outcome.verified else "NOT verified, and no bug of the compiler"
+        )
+    return _TITLES[outcome.exit]
 
 
 def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
@@ -76,7 +84,9 @@ def _size(outcome: CaseSummary) -> str:
 
 def _verified(outcome: CaseSummary) -> str:
     if outcome.verified:
-        return "yes: repro.py fails the same way in a fresh process, and passes without torch.compile"
+        fails = "yes: repro.py fails the same way in a fresh process, and"
+        alike = outcome.exit is Exit.USER_BUG
+        return f"{fails} without torch.compile" if alike else f"{fails} passes without torch.compile"
     return f"NO: {outcome.reason or 'repro.py did not fail the same way when it was checked'}"
 
 

@@ -24,6 +24,7 @@ _LAYER_OF = {
     PRECOMPILE: Layer.PRECOMPILE,
 }
 
+IN_EAGER = "It fails without torch.compile too: the compiler is not to blame."
 #: The exception with which Dynamo refuses what it cannot trace.
 _UNSUPPORTED = "Unsupported"
 
@@ -46,7 +47,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     the one before does, and adds one layer. What Dynamo does not support is Dynamo's own with every backend.
     """
     if any(not cell.compiled and cell.same for cell in cells):
-        return Layer.USER, "It fails without torch.compile too: the compiler is not to blame."
+        return Layer.USER, IN_EAGER
     first = first_failing(cells, recipe)
     if first is None:
         return _by_mode(cells, recipe)

@@ -17,8 +17,9 @@ def variables(search: SourceSearch) -> None:
 
 
 def functions(search: SourceSearch) -> None:
-    """Put the body of a function in the place of its only call."""
+    """Put the body of a function in the place of its only call, also that of a lambda."""
     _one_by_one(search, calls.functions)
+    _one_by_one(search, calls.called_lambdas)
 
 
 def lambdas(search: SourceSearch) -> None:

@@ -151,12 +151,14 @@ def check_repro(
     timeout: float,
     earlier: Tally = NO_RUNS,
     at_once: bool = False,
+    in_eager: bool = False,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
     """Run `directory`/repro.py with and without torch.compile, as often as `reduce/flaky.py` asks for.
 
     `timeout`: seconds for one run. `earlier`: runs of the same program or script by earlier stages. `at_once`: the
-    first run without torch.compile goes on beside the others.
+    first run without torch.compile goes on beside the others. `in_eager`: the failure needs no compiler, so that this
+    run must fail alike, not pass.
     """
     with _begun_in_eager(python, directory, timeout) if at_once else nullcontext() as begun:
         runs: list[RunOfRepro] = []
@@ -167,7 +169,8 @@ def check_repro(
             if runs[-1].outcome is RunOutcome.CANNOT_TELL and not any(run.same for run in runs):
                 break
         eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick, begun)
-    return Check(tuple(runs), eager, tuple(_reasons(runs, eager)), earlier)
+    eager = replace(eager, outcome=outcome_of(eager.verdict, signature, Strength.REBASED))
+    return Check(tuple(runs), eager, tuple(_reasons(runs, eager, in_eager=in_eager)), earlier)
 
 
 @contextmanager
@@ -318,7 +321,7 @@ def _needs_compiler(eager: Verdict) -> bool:
     return eager.note.startswith("eager fails here")
 
 
-def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
+def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro, *, in_eager: bool) -> Iterator[str]:
     last = runs[-1]
     if not any(run.same for run in runs):
         match last.outcome:
@@ -330,5 +333,7 @@ def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro) -> Iterator[str]:
                 yield f"repro.py ended in an unexpected way: {last.verdict.note}"
             case _:
                 yield f"repro.py fails, but differently ({last.summary})"
-    if not _passes(eager):
+    if in_eager and not eager.same:
+        yield f"repro.py does not fail alike under TORCH_COMPILE_DISABLE=1 ({eager.summary})"
+    if not in_eager and not _passes(eager):
         yield f"repro.py does not pass under TORCH_COMPILE_DISABLE=1 ({eager.summary})"

@@ -60,6 +60,7 @@ class Blame:
     rounding: Rounding | None = None  # why the failure is rounding, where it is
     both: str = ""  # the exception that the script catches, where the same calls raise in eager as well
     lost: Failure | None = None  # the exception of eager that the script misses, where it misses one
+    deadlock: bool = False  # ranks wait for each other in eager alike: the script is reduced to show where
 
 
 def begin(
@@ -214,7 +215,7 @@ def _not_passed(
     alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
     if ends_alike and not eager.doubt:
-        return Blame(Status.FAIL, tuple(failures))
+        return Blame(Status.FAIL, tuple(failures), deadlock=any(failure.failure.deadlock for failure in alike))
     if eager.doubt:
         why = f"Whether the program fails without torch.compile is unknown: {eager.doubt}"
         status = Status.CANNOT_TELL

@@ -34,7 +34,16 @@ def deadlock(states: Sequence[RankState], alive: Collection[int], stuck: float =
     began = max(wait.began for wait in waits)  # from then on all of them waited: an older state shows nothing
     if any(state.time - began < stuck / (_CERTAIN if _never_meet(waits) else 1) for state, _ in living):
         return ""
-    return "; ".join(f"rank {state.rank} waits in {wait.named()}" for state, wait in living if wait is not None)
+    counted = len({wait.named() for wait in waits}) < len(waits)  # one line of a loop, or of different calls
+    return "; ".join(
+        f"rank {state.rank} waits in {wait.named()}{_number(wait) if counted else ''}"
+        for state, wait in living
+        if wait is not None
+    )
+
+
+def _number(wait: Collective) -> str:
+    return f" (number {wait.number} of group {wait.group})"
 
 
 def _call(collective: Collective) -> tuple[object, ...]:

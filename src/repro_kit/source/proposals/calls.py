@@ -6,12 +6,15 @@ import ast
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from repro_kit.source.scopes import FUNCTIONS
 from repro_kit.source.tree import Edits, NumberedTree, Replacement, preorder
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
 _PLAIN = (ast.Name, ast.Constant)
+#: Expressions that evaluate their parts in a scope of their own, perhaps not at all, or often.
+_OF_THEIR_OWN = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -66,7 +69,7 @@ def _scope(numbered: NumberedTree, node: ast.AST) -> ast.AST:
 
 
 def functions(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each function that is called once, in a statement of its own: its body in place of that statement."""
+    """For each function that is called once: its body before the statement of the call, and its value in that place."""
     for node in numbered.nodes:
         if not isinstance(node, ast.FunctionDef) or node.decorator_list:
             continue
@@ -74,8 +77,8 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
         call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not mentions[0]:
             continue
-        statement = numbered.parent(call)
-        if isinstance(statement, ast.Expr | ast.Assign | ast.Return) and statement.value is call:
+        statement = _statement_of(numbered, call)
+        if statement is not None:
             body = _inlined(node, call, statement)
             if body is not None:
                 yield {numbered.number(statement): body, numbered.number(node): None}
@@ -91,6 +94,27 @@ def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
                 is_called = isinstance(above, ast.Call) and above.func is mentions[0]
                 if above is not None and not is_called and not isinstance(numbered.parent(node), ast.ClassDef):
                     yield {numbered.number(mentions[0]): ast.Lambda(node.args, value), numbered.number(node): None}
+
+
+def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each lambda that is called where it stands: its expression, with the arguments in the places of its names."""
+    for node in numbered.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Lambda):
+            arguments = _arguments(node.func, node)
+            body = node.func.body
+            if arguments is None or any(isinstance(part, (ast.NamedExpr, *_OF_THEIR_OWN)) for part in ast.walk(body)):
+                continue
+            read = [part.id for part in ast.walk(body) if isinstance(part, ast.Name)]
+            if all(read.count(name) <= _readings_of(value) for name, value in arguments.items()):
+                yield {numbered.number(node): _Substituted(arguments).visit(copy.deepcopy(body))}
+
+
+def _statement_of(numbered: NumberedTree, call: ast.Call) -> ast.Expr | ast.Assign | ast.Return | None:
+    """The simple statement around `call`; None where the call may run in another scope, not at all, or often."""
+    above = numbered.parent(call)
+    while isinstance(above, ast.expr | ast.keyword) and not isinstance(above, _OF_THEIR_OWN):
+        above = numbered.parent(above)
+    return above if isinstance(above, ast.Expr | ast.Assign | ast.Return) else None
 
 
 def _inlined(
@@ -112,11 +136,24 @@ def _inlined(
     body: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in assigned]
     body += [_Substituted(simple).visit(copy.deepcopy(part)) for part in function.body]
     value = body.pop().value if isinstance(last, ast.Return) else None  # type: ignore[attr-defined]
-    if isinstance(statement, ast.Expr) and (value is None or isinstance(value, ast.Name | ast.Constant)):
+    is_whole = isinstance(statement, ast.Expr) and statement.value is call
+    if is_whole and (value is None or isinstance(value, ast.Name | ast.Constant)):
         return body
-    end = copy.copy(statement)
-    end.value = value or ast.Constant(None)
-    return [*body, end]
+    return [*body, _with_value(statement, call, value or ast.Constant(None))]
+
+
+def _with_value(node: ast.AST, call: ast.Call, value: ast.expr) -> Any:
+    """A copy of `node` with `value` in the place of `call`."""
+    if node is call:
+        return value
+    changed = copy.copy(node)
+    for name, part in ast.iter_fields(node):
+        if isinstance(part, ast.AST):
+            setattr(changed, name, _with_value(part, call, value))
+        elif isinstance(part, list):
+            parts = [_with_value(item, call, value) if isinstance(item, ast.AST) else item for item in part]
+            setattr(changed, name, parts)
+    return changed
 
 
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
@@ -127,7 +164,7 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
             yield from _own_nodes(child)
 
 
-def _arguments(function: _Function, call: ast.Call) -> dict[str, ast.expr] | None:
+def _arguments(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, ast.expr] | None:
     """The argument of each parameter; None where they cannot be told by the text."""
     parameters = function.args
     names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]

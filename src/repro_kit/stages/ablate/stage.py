@@ -13,7 +13,7 @@ from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import Diagnosis, diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.layer import is_decided
+from repro_kit.model.ablation.layer import IN_EAGER, is_decided
 from repro_kit.model.failure.failure import SLOW, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
@@ -66,8 +66,13 @@ class Judged:
 
 
 def run(case: Case, options: AblateOptions, ui: Ui) -> None:
-    """Write `ablation.json`."""
-    earlier_warnings = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
+    """Write `ablation.json`. A subject that fails without the compiler has no cells."""
+    observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
+    if observation is not None and observation.in_eager:
+        case.store(ABLATION, Ablation("script", layer=Layer.USER, sentence=IN_EAGER))
+        ui.done(IN_EAGER)
+        return
+    earlier_warnings = observation.warnings if observation else ()
     for sentence in leftovers.warnings():
         if sentence not in earlier_warnings:
             ui.warn(sentence)

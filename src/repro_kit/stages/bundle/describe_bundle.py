@@ -26,7 +26,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING
 from repro_kit.case.stage_results import Capture, TwinFound
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import Kind, Layer, Status
+from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
@@ -190,7 +190,8 @@ def story_of(
         repeats=check.repeats if check and check.flaky else 1,
         needs=check.needs if check else (),
         dropped=remarks.dropped,
-        layer=Layer.USER if results.observation.eager is Status.FAIL else facts.layer,
+        layer=Layer.USER if facts.in_eager else facts.layer,
+        in_eager=facts.in_eager,
         evidence=facts.evidence,
         ablation=facts.ablation,
         recipe=form.recipe,

@@ -152,6 +152,7 @@ def results_of(case: Case) -> CaseResults:
         reduction=reduction,
         others=tuple(other_failures),
         transplant=(capture and capture.transplant) or case.file.transplant,
+        in_eager=observation.in_eager,
     )
     return CaseResults(observation, observed, capture, reduction, facts)
 

@@ -178,6 +178,7 @@ class _Checking:
                 form.facts.signature,
                 timeout=form.limit + _MARGIN,
                 earlier=earlier(form, self.results) + before,
+                in_eager=form.facts.in_eager,
                 at_once=form.program is not None and form.facts.signature.kind in _UNTIMED,
                 on_tick=self.ui.progress,
             )

@@ -46,6 +46,7 @@ class Expected:
     causes: frozenset[str] = frozenset()
     same_random: bool = False  # the failure shows with `fallback_random` too
     seeded: bool = False  # the script sets a seed
+    in_eager: bool = False  # the failure needs no compiler, so that candidates run without it
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,13 @@ class SourceOracle:
             self._timeout,
             self._oracle.python,
             *([self._ranks] if self._ranks > 1 else []),
+            *(["eager"] if expected.in_eager else []),
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[SourceProgram]) -> Iterator[Answer]:
         """One answer for each program, in order."""
-        for program, run in zip(programs, self.compiled(programs), strict=True):
+        for program, run in zip(programs, self.runs(programs), strict=True):
             yield self._answer(program, run)
 
     def adopt(self, answer: Answer) -> None:
@@ -103,12 +105,11 @@ class SourceOracle:
         if outcome is RunOutcome.FAILS_ALIKE:
             if not run.causes <= expected.causes:
                 return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the same symptom with another cause")
-            eager = self.eager(program)
-            if eager.status is not Status.PASS:
-                return Answer(RunOutcome.INVALID, verdict.seconds + eager.seconds, "it fails without torch.compile too")
+            if not self.needs_compiler(program):
+                return Answer(RunOutcome.INVALID, verdict.seconds, "it fails without torch.compile too")
             if not self._needs_no_seed(program, strength):
                 return Answer(RunOutcome.PASSES, verdict.seconds, "it fails with some random numbers only")
-            return Answer(outcome, verdict.seconds + eager.seconds)
+            return Answer(outcome, verdict.seconds)
         if failure is None or outcome is not RunOutcome.FAILS_OTHERWISE:
             return Answer(outcome, verdict.seconds, verdict.note)
         if failure.kind not in _OF_COMPILER:
@@ -119,11 +120,13 @@ class SourceOracle:
         """Whether a program that has lost the script's seed fails alike with other random numbers, too."""
         if not self._expected.seeded or SEED in program.text:
             return True
-        verdicts = [run.verdict for run in self.compiled([program] * _AGAIN)]
+        verdicts = [run.verdict for run in self.runs([program] * _AGAIN)]
         return all(outcome_of(it, self._expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)
 
-    def compiled(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
-        """Run programs with the compiler."""
+    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
+        """Run programs as they must fail: with the compiler, unless the failure needs none."""
+        if self._expected.in_eager:
+            return self._run(programs, cast(ProbeOptions, eager_run.PROBE), compiled=False)
         options: ProbeOptions = {}
         if self._expected.symptom is not None and symptoms.probes(self._expected.symptom):
             options["measure"] = symptoms.probes(self._expected.symptom)
@@ -131,10 +134,12 @@ class SourceOracle:
             options["config"] = _SAME_RANDOM
         return self._run(programs, options, compiled=True)
 
-    def eager(self, program: SourceProgram) -> Verdict:
-        """Run a program without the compiler."""
+    def needs_compiler(self, program: SourceProgram) -> bool:
+        """Whether a program that fails passes without the compiler, as it must unless the failure needs none."""
+        if self._expected.in_eager:
+            return True
         (run,) = self._run([program], cast(ProbeOptions, eager_run.PROBE), compiled=False)
-        return run.verdict
+        return run.verdict.status is Status.PASS
 
     def record(self, program: SourceProgram, cwd: str, main: str) -> Recorded:
         """Run the whole script in the user's directory without the compiler, and record what its expressions return."""

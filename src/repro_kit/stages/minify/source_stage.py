@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.errors import StageError
-from repro_kit.model.failure.failure import Failure, Kind, Status
+from repro_kit.case.handles import OBSERVATION
+from repro_kit.errors import Exit, StageError
+from repro_kit.model.ablation.layer import IN_EAGER
+from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.recipe import LADDER
@@ -21,6 +23,7 @@ from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.session.script.subject_check import is_program_alone
+from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts.symptoms import case_symptom
 from repro_kit.source import CannotFold, SourceProgram, measure
 from repro_kit.source.compile_calls import with_backend
@@ -62,6 +65,8 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         reduced = _reduced(case, options, ui)
     except (_NotReduced, CannotFold, CannotReduce) as reason:
         why = str(reason).rstrip(".")
+        if case.load(OBSERVATION).in_eager:
+            raise Stop(Exit.USER_BUG, f"{IN_EAGER} The script is not reduced: {why}.") from reason
         if options.source:
             raise StageError(f"The script cannot be reduced: {why}.") from reason
         ui.done(f"the script is not reduced: {why}")
@@ -107,7 +112,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
     program = folded(case)
-    together = signature.message == DEADLOCK
+    together, in_eager = signature.message == DEADLOCK, case.load(OBSERVATION).in_eager
     hangs = signature.kind is Kind.TIMEOUT
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
@@ -118,7 +123,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         is_timed = symptom is not None and symptom.timed
         oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
         for view in rank_views(case, program, together=together):
-            attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks)
+            attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
             recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
             attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
@@ -161,19 +166,26 @@ class _Attempt:
     symptom: Symptom | None
     timeout: float
     ranks: int
+    in_eager: bool = False
 
     def first(self, program: SourceProgram) -> _Start | str:
         """Run the whole script; in words what it does, if not fail alike with the compiler and pass without it."""
         why = "does not fail alike"
         for same_random in (True, False) if self.signature.kind is Kind.ACCURACY else (False,):
-            expected = Expected(self.signature, self.symptom, same_random=same_random, seeded=SEED in program.text)
+            expected = Expected(
+                self.signature,
+                self.symptom,
+                same_random=same_random,
+                seeded=SEED in program.text,
+                in_eager=self.in_eager,
+            )
             judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
-            (seen,) = judge.compiled([program])
+            (seen,) = judge.runs([program])
             failure = seen.verdict.failure
             alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
             if not alike or failure is None:
                 continue
-            if judge.eager(program).status is Status.PASS:
+            if judge.needs_compiler(program):
                 failure = focused(failure, self.signature)
                 return _Start(
                     replace(expected, signature=signature_of(failure), causes=seen.causes),
@@ -231,7 +243,7 @@ def _first(
 
 def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
     """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own."""
-    for backend in LADDER[:-1]:
+    for backend in LADDER[:-1] if not attempt.in_eager else ():
         form = with_backend(program, backend)
         less = attempt.first(form) if form is not None else None
         if form is not None and isinstance(less, _Start):
@@ -244,8 +256,8 @@ def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tupl
 def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:
     """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
     for _ in range(result.repeats):
-        (seen,) = judge.compiled([result.program])
+        (seen,) = judge.runs([result.program])
         alike = outcome_of(seen.verdict, expected.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if alike and judge.eager(result.program).status is Status.PASS:
+        if alike and judge.needs_compiler(result.program):
             return seen.verdict.failure
     return None

@@ -252,6 +252,18 @@ def _entries(case: Case) -> Iterator[str]:
             yield settings["backend"]
 
 
+def _nothing_failed(options: ObserveOptions, ui: Ui, observed: Run, measured: str, symptom: Symptom | None) -> None:
+    """Say that nothing failed. Raises Stop, unless a graph may still show what the user asked for."""
+    if symptom is not None and symptom.kind in OF_GRAPHS:
+        if measured:
+            ui.note(measured)
+        ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
+        return
+    ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
+    words = measured or f"To look for a problem that raises no exception, use --check with {FORMS}"
+    raise Stop(Exit.NOTHING_FAILED, f"{ended}. {words}.")
+
+
 def _conclude(
     case: Case,
     options: ObserveOptions,
@@ -263,17 +275,8 @@ def _conclude(
 ) -> None:
     """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
-        if symptom is not None and symptom.kind in OF_GRAPHS:
-            if measured:
-                ui.note(measured)
-            ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
-            return
-        ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
-        if measured:
-            raise Stop(Exit.NOTHING_FAILED, f"{ended}. {measured}.")
-        raise Stop(
-            Exit.NOTHING_FAILED, f"{ended}. To look for a problem that raises no exception, use --check with {FORMS}."
-        )
+        _nothing_failed(options, ui, observed, measured, symptom)
+        return
     if measured:
         ui.note(measured)
     failures = list(blamed.failures)
@@ -282,7 +285,12 @@ def _conclude(
     if blamed.needs is not None:
         needs = blamed.needs.failure
         raise Stop(Exit.CANNOT_RUN, f"{lacks_device(needs)}\n{observed_failures.excerpt(needs)}")
-    if blamed.eager == Status.FAIL:
+    if blamed.deadlock:
+        ui.warn(
+            "The ranks wait for each other without torch.compile too, so the compiler is not to blame. "
+            "repro-kit reduces the script without it, to show what makes them wait."
+        )
+    elif blamed.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
             "The program fails without torch.compile too, so the compiler is not to blame: "

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import faulthandler
 import importlib
+import json
 import logging
 import os
 import random
@@ -14,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 import types
 from typing import Any, cast
 
@@ -21,10 +23,11 @@ from repro_probe.entry import boot
 from repro_probe.entry.file_guard import FileGuard
 from repro_probe.entry.record_expressions import ExpressionRecorder
 from repro_probe.protocol.orders import Orders
-from repro_probe.protocol.queries import Query, QueryAnswer, Recording, ScriptOrder
+from repro_probe.protocol.queries import Query, QueryAnswer, Recording
 
 _NAME = "script.py"
 _PATIENCE = 3.0  # seconds that the other ranks have to end, once the first has failed
+_LOOK = 0.02  # seconds between looks at the ranks
 
 
 def run(request: Query, threads: int | None = None) -> QueryAnswer:
@@ -41,54 +44,80 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
     if threads is not None:
         torch.set_num_threads(threads)
     os.environ.update(order["env"])
-    peers = _start_peers(order)
-    try:
-        answer = _run_rank(request)
-    except BaseException:
-        _leave(peers, 1)
-        raise
-    answer["exit_status"] = _leave(peers, answer["exit_status"])
-    return answer
+    faulthandler.disable()  # the stack of a crash or of a hang goes to the findings, as in the user's run
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return _run_ranks(request) if order["ranks"] > 1 else _run_rank(request)
 
 
-def _start_peers(order: ScriptOrder) -> list[int] | None:
-    """Fork the other ranks, and return their process ids: None in a rank that is no query's own process."""
-    if order["ranks"] < 2:
-        return []
+def _run_ranks(request: Query) -> QueryAnswer:
+    """Run the script once in each rank, and return what all of them answer, with the first status that is not 0.
+
+    Every rank is a process of its own, which ends with its script and closes its connections, as under torchrun. Where
+    one fails, the others may wait for it for ever, and have only some seconds left.
+    """
+    ranks = request["script"]["ranks"]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(order["ranks"]))
-    os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
-    peers: list[int] = []
-    for rank in range(order["ranks"]):
-        os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
-        pid = os.fork() if rank else 0
-        if rank and not pid:
-            return None
-        peers += [pid] if rank else []
-    os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0"
-    return peers
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks)
+    )
+    left = {_start_rank(request, rank): rank for rank in range(ranks)}
+    status, until = 0, float("inf")
+    while left and time.monotonic() < until:
+        for pid in list(left):
+            ended, code = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                of_rank = _status_of(left.pop(pid), os.waitstatus_to_exitcode(code))
+                status = status or of_rank
+        if status:
+            until = min(until, time.monotonic() + _PATIENCE)
+        time.sleep(_LOOK)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    refused = [word for rank in range(ranks) for word in _refused(request, rank)]
+    return {"status": "pass", "phase": "exit", "exit_status": status, "refused": refused}
 
 
-def _leave(peers: list[int] | None, status: int) -> int:
-    """End this rank where it is another's peer. Else wait for the peers, and return the first status that is not 0.
-
-    Peers of a rank that failed may wait for it for ever. They are killed after a few seconds, as torchrun does.
-    """
-    if peers is None:
+def _start_rank(request: Query, rank: int) -> int:
+    """Fork a rank that runs the script, writes down what the guard refused, and ends; return its process id."""
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        answer = _run_rank(request)
+        with open(_answer_file(request, rank), "w", encoding="utf-8") as file:
+            json.dump(answer["refused"], file)
+        status = answer["exit_status"]
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
         os._exit(status)
-    if status:
-        until, left = time.monotonic() + _PATIENCE, list(peers)
-        while left and time.monotonic() < until:
-            time.sleep(0.05)
-            left = [pid for pid in left if os.waitpid(pid, os.WNOHANG)[0] == 0]
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        return status
-    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in peers]
-    return next((end for end in (status, *ends) if end), 0)
+
+
+def _status_of(rank: int, status: int) -> int:
+    """The exit status of a rank. Where a signal ended rank 0, this process dies of it too, as the script would."""
+    if status < 0 and rank == 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    return status
+
+
+def _refused(request: Query, rank: int) -> list[str]:
+    """What the guard refused a rank; nothing for one that did not come to its end."""
+    try:
+        with open(_answer_file(request, rank), encoding="utf-8") as file:
+            return list(json.load(file))
+    except (OSError, ValueError):
+        return []
+
+
+def _answer_file(request: Query, rank: int) -> str:
+    return os.path.join(request["scratch"], f"refused-{rank}.json")
 
 
 def _run_rank(request: Query) -> QueryAnswer:
@@ -97,8 +126,6 @@ def _run_rank(request: Query) -> QueryAnswer:
     if not order["options"].get("eager"):
         _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
-    faulthandler.disable()  # the stack of a crash or of a hang goes to the findings, as in the user's run
-    signal.setitimer(signal.ITIMER_REAL, 0)
     boot.start(_orders(request))
     atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)
