@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
-from repro_kit.case.handles import OBSERVATION
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.session.options import StageOptions
-from repro_kit.session.script.subject_check import is_program_alone
+from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.ui import Ui
 
 #: Options that select the cells of the ablation.
@@ -45,7 +44,7 @@ class Stage:
 
 
 def _of_the_script(case: Case) -> str:
-    if case.load(OBSERVATION).in_eager:
+    if fails_in_eager(case):
         return "the failure needs no compiled graph"
     signature = case.file.signature
     if signature is None or signature.kind not in MEASURED:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
-from repro_kit.case.handles import BUNDLE, OBSERVATION
+from repro_kit.case.handles import BUNDLE
 from repro_kit.case.lock import alone
 from repro_kit.errors import Exit, ReproKitError, StageError
 from repro_kit.files import remove_unfinished
@@ -22,6 +22,7 @@ from repro_kit.session.interrupts import interruptible, uninterrupted
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
+from repro_kit.session.script.subject_check import fails_in_eager
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding
 from repro_kit.session.verdicts.moved_program import not_on_cpu
@@ -167,7 +168,7 @@ def _record(case: Case, record: StageRecord) -> None:
 
 
 def _exit_code(case: Case, names: Sequence[str]) -> Exit:
-    if case.holds(OBSERVATION) and case.load(OBSERVATION).in_eager:
+    if fails_in_eager(case):
         return Exit.USER_BUG
     records = [case.stage(name) for name in names]
     if "bundle" in names:

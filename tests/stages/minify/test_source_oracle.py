@@ -21,13 +21,13 @@ class Told(SourceOracle):
 
     def __init__(self, runs: Sequence[ScriptRun], *, seeded: bool) -> None:
         super().__init__(ProgramOracle("python"), Expected(signature_of(FAILURE), seeded=seeded), 60)
-        self.runs = list(runs)
+        self.left = list(runs)
 
-    def compiled(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
-        return [self.runs.pop(0) for _ in programs]
+    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
+        return [self.left.pop(0) for _ in programs]
 
-    def eager(self, program: SourceProgram) -> Verdict:
-        return PASSES.verdict
+    def needs_compiler(self, program: SourceProgram) -> bool:
+        return True
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
     oracle = Told(runs, seeded=seeded)
     (answer,) = oracle.check([SourceProgram(text)])
     assert answer.outcome is outcome
-    assert oracle.runs == []
+    assert oracle.left == []

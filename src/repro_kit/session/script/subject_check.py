@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from repro_kit.builds.interpreters import executable, interpreter_behind, interpreter_of
 from repro_kit.case.case import Case, Subject
+from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
 from repro_kit.runner import kept
@@ -170,3 +171,8 @@ def _too_old(torch: str) -> bool:
         return bool(torch) and Version(torch).release < _OLDEST_TORCH.release
     except InvalidVersion:
         return False  # a build of the user's own
+
+
+def fails_in_eager(case: Case) -> bool:
+    """Whether the subject was seen to fail alike without torch.compile."""
+    return case.holds(OBSERVATION) and case.load(OBSERVATION).in_eager

@@ -19,7 +19,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.script import leftovers
-from repro_kit.session.script.subject_check import is_program_alone
+from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
@@ -67,12 +67,11 @@ class Judged:
 
 def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     """Write `ablation.json`. A subject that fails without the compiler has no cells."""
-    observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
-    if observation is not None and observation.in_eager:
+    if fails_in_eager(case):
         case.store(ABLATION, Ablation("script", layer=Layer.USER, sentence=IN_EAGER))
         ui.done(IN_EAGER)
         return
-    earlier_warnings = observation.warnings if observation else ()
+    earlier_warnings = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
     for sentence in leftovers.warnings():
         if sentence not in earlier_warnings:
             ui.warn(sentence)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import Exit, StageError
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.failure import Failure, Kind
@@ -22,7 +21,7 @@ from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
-from repro_kit.session.script.subject_check import is_program_alone
+from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts.symptoms import case_symptom
 from repro_kit.source import CannotFold, SourceProgram, measure
@@ -65,7 +64,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         reduced = _reduced(case, options, ui)
     except (_NotReduced, CannotFold, CannotReduce) as reason:
         why = str(reason).rstrip(".")
-        if case.load(OBSERVATION).in_eager:
+        if fails_in_eager(case):
             raise Stop(Exit.USER_BUG, f"{IN_EAGER} The script is not reduced: {why}.") from reason
         if options.source:
             raise StageError(f"The script cannot be reduced: {why}.") from reason
@@ -112,7 +111,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
     program = folded(case)
-    together, in_eager = signature.message == DEADLOCK, case.load(OBSERVATION).in_eager
+    together, in_eager = signature.message == DEADLOCK, fails_in_eager(case)
     hangs = signature.kind is Kind.TIMEOUT
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
