@@ -350,3 +350,9 @@ def test_a_kernel_that_does_not_compile_is_named(oracle: ProgramOracle) -> None:
     failure = failure_of(check(oracle, program(body, backend="inductor", config=config)), Status.FAIL)
     assert "relu" in failure.origins[0]
     assert "cos" not in failure.origins[0]
+
+
+def test_a_model_that_is_named_like_a_backend_of_torch_is_none(oracle: ProgramOracle) -> None:
+    text = program("y = torch.sin(x)\nreturn (y,)", preamble="eager = torch.nn.Linear(2, 2)\n", backend="eager")
+    (verdict,) = oracle.check([text], None, timeout=60)
+    assert verdict.status is Status.PASS, verdict

@@ -84,6 +84,12 @@ def test_inputs_are_compared_where_they_are_written_to():
         assert inputs in render_program(source, facts(signature)), statement
 
 
+def test_a_name_of_the_script_is_its_backend_unless_torch_has_one_of_that_name():
+    named = {"mine", "eager"}
+    assert recipe_code.compile_call(Recipe(backend="mine"), "graph", named) == "torch.compile(graph, backend=mine)"
+    assert recipe_code.compile_call(Recipe(backend="eager"), "graph", named) == 'torch.compile(graph, backend="eager")'
+
+
 def test_everything_of_a_recipe_is_written():
     recipe = Recipe(
         backend="eager", mode="max-autotune", options={"a": float("inf")}, dynamic=False, fullgraph=True, threads=2,

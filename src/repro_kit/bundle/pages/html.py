@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 
 from markupsafe import Markup
@@ -61,7 +62,7 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         grid=layout(story.ablation) if story.ablation else None,
         states=_STATES,
         rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
-        aspect_words=markdown.aspect_words,
+        aspect_words=partial(markdown.aspect_words, minimal=story.minimal),
         before=_picture(before, "The captured graph", after),
         after=_picture(after, "The reduced graph", None),
         most=MOST,

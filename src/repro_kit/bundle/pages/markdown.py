@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from repro_kit.bundle.pages.ablation_markdown import tables
 from repro_kit.bundle.pages.templates import render
@@ -84,7 +85,7 @@ def _issue(story: Story, room: _Room) -> str:
         table=tables(story.ablation, room.rows) if story.ablation else "",
         chain=_NUMBER.sub(r"`\g<0>`", chain_markdown(story.chain).rstrip()) if story.chain else "",
         workarounds=workarounds(story.ablation.workarounds) if story.ablation else "",
-        aspect_words=aspect_words,
+        aspect_words=partial(aspect_words, minimal=story.minimal),
         nightly=nightly(story),
         trace=_trace(story),
         log=log,
@@ -123,11 +124,13 @@ def attachments(story: Story) -> tuple[str, ...]:
     return ("the bundle", *(["the bundle holds the trace that the form asks for"] if traced else []))
 
 
-def aspect_words(aspect: Aspect) -> str:
-    """Whether the reproducer still needs an aspect, in words."""
+def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
+    """Whether the reproducer still needs an aspect, in words; a reduction that is not `minimal` may have left it in."""
     if aspect.kept:
         same = aspect.kept == aspect.captured
-        return f"needed: {aspect.kept}" + ("" if same or not aspect.captured else f" (originally: {aspect.captured})")
+        return f"{'needed' if minimal else 'not reduced'}: {aspect.kept}" + (
+            "" if same or not aspect.captured else f" (originally: {aspect.captured})"
+        )
     return f"not needed; the captured graph had: {aspect.captured}" if aspect.captured else "not involved"
 
 

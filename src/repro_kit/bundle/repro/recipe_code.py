@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from repro_kit.model.recipe import Recipe
+from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.torch_config import module_of, qualified
 
 #: The settings of torch that turn the graph caches off.
@@ -105,7 +105,8 @@ def compile_call(recipe: Recipe, function: str, defined: Collection[str]) -> str
     """The call of ``torch.compile``. `defined`: names of the preamble, one of which may be the backend."""
     arguments = [function]
     if recipe.backend != "inductor":
-        arguments.append(f"backend={recipe.backend if recipe.backend in defined else quoted(recipe.backend)}")
+        is_users = recipe.backend in defined and recipe.backend not in LADDER
+        arguments.append(f"backend={recipe.backend if is_users else quoted(recipe.backend)}")
     if recipe.mode is not None:
         arguments.append(f"mode={quoted(recipe.mode)}")
     if recipe.options:

@@ -124,6 +124,11 @@ class Story:
         return self.words or self.signature.summary()
 
     @property
+    def minimal(self) -> bool:
+        """Whether the reproducer is 1-minimal, so that the failure needs what is left in it."""
+        return self.reduction is not None and self.reduction.minimal
+
+    @property
     def seen_with(self) -> str:
         """``torch 2.13.0, Python 3.11.9, Linux-…``."""
         return seen_with(self.environment)

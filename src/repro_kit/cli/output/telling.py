@@ -47,7 +47,7 @@ def tell(story: Story, ui: Ui) -> None:
     if story.twin:
         _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
     if story.aspects:
-        ui.panel("Checked", [(aspect.name, aspect_words(aspect)) for aspect in story.aspects])
+        ui.panel("Checked", [(aspect.name, aspect_words(aspect, minimal=story.minimal)) for aspect in story.aspects])
 
 
 def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:

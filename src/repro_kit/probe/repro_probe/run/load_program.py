@@ -48,7 +48,8 @@ class LoadedProgram:
         import torch
 
         recipe = self.recipe
-        backend = self.namespace.get(recipe["backend"])
+        # A model of the script may have the name of a backend of torch.
+        backend = None if names.is_registered(recipe["backend"]) else self.namespace.get(recipe["backend"])
         arguments["backend"] = backend if callable(backend) else names.backend(recipe["backend"])
         for name in ("mode", "options", "dynamic"):
             if recipe[name] not in (None, {}):
