@@ -24,7 +24,7 @@ from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, ran
 from repro_kit.bundle.story.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING
-from repro_kit.case.stage_results import Capture, TwinFound
+from repro_kit.case.stage_results import Capture, Reduction, TwinFound
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
@@ -200,7 +200,7 @@ def story_of(
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         moved=facts.moved,
         minimized=form.minimized,
-        reduction=facts.reduction if form.reduced else None,
+        reduction=_reduction(form),
         twin=_twin(case, form, facts),
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
@@ -267,6 +267,12 @@ def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     fails, passes = (render_program(source, facts) for source in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
+
+
+def _reduction(form: ReproForm) -> Reduction | None:
+    """The reduction that led to `form`; only its last result is 1-minimal."""
+    reduction = form.facts.reduction if form.reduced else None
+    return reduction and replace(reduction, minimal=reduction.minimal and form.smallest)
 
 
 def _captured(capture: Capture | None, ops: Collection[str], *, code: bool) -> str:

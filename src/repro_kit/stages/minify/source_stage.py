@@ -116,6 +116,8 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
         on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
+        if in_eager:
+            ui.note("The script is reduced without torch.compile, to show what makes the ranks wait.")
         ui.progress("running the script as one file")
         afresh = stack.enter_context(fresh_oracle(case))
         # A fork compiles faster than the script, and what runs beside it makes it slower.

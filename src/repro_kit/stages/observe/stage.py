@@ -286,10 +286,7 @@ def _conclude(
         needs = blamed.needs.failure
         raise Stop(Exit.CANNOT_RUN, f"{lacks_device(needs)}\n{observed_failures.excerpt(needs)}")
     if blamed.deadlock:
-        ui.warn(
-            "The ranks wait for each other without torch.compile too, so the compiler is not to blame. "
-            "repro-kit reduces the script without it, to show what makes them wait."
-        )
+        ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
     elif blamed.eager == Status.FAIL:
         raise Stop(
             Exit.USER_BUG,
