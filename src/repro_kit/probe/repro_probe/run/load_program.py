@@ -48,9 +48,11 @@ class LoadedProgram:
         import torch
 
         recipe = self.recipe
+        backend = recipe["backend"]
+        own = self.namespace.get(backend)
         # A model of the script may have the name of a backend of torch.
-        backend = None if names.is_registered(recipe["backend"]) else self.namespace.get(recipe["backend"])
-        arguments["backend"] = backend if callable(backend) else names.backend(recipe["backend"])
+        is_users = callable(own) and not names.is_registered(backend)
+        arguments["backend"] = own if is_users else names.backend(backend)
         for name in ("mode", "options", "dynamic"):
             if recipe[name] not in (None, {}):
                 arguments[name] = recipe[name]
