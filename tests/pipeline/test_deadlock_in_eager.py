@@ -29,9 +29,18 @@ print(out)
 def test_the_script_is_reduced_without_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SCRIPT, encoding="utf-8")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"]
+    node = [
+        "--nnodes",
+        "2",
+        "--node-rank",
+        "1",
+        "--master-addr",
+        "10.255.255.1",
+    ]  # the job runs on one machine all the same
+    launch = [sys.executable, "-m", "torch.distributed.run", *node, "--nproc-per-node", "1", "train.py"]
     ran = CliRunner().invoke(cli, ["collect", "--yes", "--budget", "12", "--", *launch])
     assert ran.exit_code == Exit.USER_BUG, ran.output
+    assert "The job of 2 nodes is run on this machine alone, with 2 ranks" in ran.output
     assert "Verified, and no bug of the compiler" in ran.output
     reduced = Path("train.repro/bundle/files/reduced.py").read_text()
     assert "print" not in reduced and "all_reduce" in reduced and "barrier" in reduced

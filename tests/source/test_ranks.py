@@ -71,3 +71,54 @@ def test_a_rank_alone_has_its_own_gradients_from_ddp() -> None:
     text = alone(SourceProgram(DDP), rank=1, size=2).text
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
     assert "tensor([[3., 3.]])" in ended.stdout, ended.stderr
+
+
+IN_A_LOOP = """import os
+import multiprocessing as mp
+
+def run(rank, size, step):
+    os.environ["MASTER_PORT"] = "29500"
+    print("ran", rank, size, step)
+
+if __name__ == "__main__":
+    processes = []
+    mp.set_start_method("spawn")
+    for rank in range(3):
+        p = mp.Process(target=run, args=(rank, 3), kwargs={"step": 7})
+        p.start()
+        processes.append(p)
+    for p in processes:
+        p.join()
+        assert p.exitcode == 0
+    print(", ".join(["a", "b"]))
+"""
+IN_A_LIST = """import multiprocessing
+
+def run(device, size, step):
+    print("ran", device, size, step)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ranks = [context.Process(target=run, args=[rank, 3, word]) for rank, word in enumerate("xy7")]
+    [process.start() for process in ranks]
+    for each in ranks:
+        each.join(timeout=60)
+    print(", ".join(["a", "b"]))
+"""
+
+
+@pytest.mark.parametrize("script", [IN_A_LOOP, IN_A_LIST])
+def test_each_turn_of_a_loop_that_starts_processes_is_a_rank(script: str) -> None:
+    text = started_outside(SourceProgram(script)).text
+    command = [sys.executable, "-c", text]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env={"RANK": "2"})
+    assert ran.stdout == "ran 2 3 7\na, b\n", ran.stderr
+    assert "Process" not in text and "29500" not in text
+    assert "Process" not in alone(SourceProgram(script), rank=2, size=3).text
+
+
+def test_processes_outside_of_loops_and_without_a_function_stay() -> None:
+    script = SourceProgram(
+        "import multiprocessing\nfor x in range(2):\n    multiprocessing.Process()\nProcess(target=f).start()\n"
+    )
+    assert started_outside(script) is script

@@ -65,6 +65,7 @@ class CaseFile:
     signature: Signature | None = None
     stages: tuple[StageRecord, ...] = field(default=())
     moved_from: tuple[str, ...] = ()  # devices that this machine lacks, of an exported program that runs on the CPU
+    subject_note: str = ""  # a sentence that says how the subject differs from the command that the user gave
 
     @property
     def transplant(self) -> Transplant | None:

@@ -15,6 +15,7 @@ from repro_kit.case.lock import LOCK, alone
 from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
 from repro_kit.runner.subject_start import command
+from repro_kit.session.script.rank_subject import rank_subject
 
 _SUFFIX = ".repro"
 
@@ -56,7 +57,11 @@ def is_case(path: Path) -> bool:
 
 
 def stem(subject: Subject) -> str:
-    """A short name for the subject: the name of the script, the module, or the first Python file of a command."""
+    """A short name for the subject: the name of the script, the module, or the first Python file of a command.
+
+    That of a launcher of ranks is the name of what each rank runs.
+    """
+    subject = rank_subject(subject)
     first = subject.argv[0]
     if subject.form == "module":
         return first.removesuffix(".__main__").rpartition(".")[2]

@@ -9,6 +9,7 @@ import ast
 import copy
 import re
 
+from repro_kit.source.rank_processes import OneTurn, starts_processes
 from repro_kit.source.tree import SourceProgram
 
 #: Functions of torch.multiprocessing that start processes, and pass each one its rank.
@@ -26,6 +27,7 @@ DistributedDataParallel.__init__ = lambda self, *args, **kwargs: wrap(self, *arg
     None, own_gradients
 )
 """
+_MEETING_PLACE = {"os.environ['MASTER_ADDR']", "os.environ['MASTER_PORT']"}
 _RANK_OF_ENVIRONMENT = "int(os.environ['RANK'])"
 
 
@@ -44,7 +46,7 @@ torch.distributed.init_process_group('fake', store=FakeStore(), rank={rank}, wor
 
 def started_outside(program: SourceProgram) -> SourceProgram:
     """`program` for a process that is a rank already, as torchrun starts it; unchanged where it starts no processes."""
-    if not any(_function_of_ranks(node) for node in ast.walk(program.tree)):
+    if not any(_function_of_ranks(node) for node in ast.walk(program.tree)) and not starts_processes(program.tree):
         return program
     return _rewritten(program, _StartedOutside(_RANK_OF_ENVIRONMENT), "import os\n")
 
@@ -54,8 +56,11 @@ def joins_group(program: SourceProgram) -> bool:
     return any(isinstance(node, ast.Call) and _name(node) in _MAKE_GROUPS for node in ast.walk(program.tree))
 
 
-def _rewritten(program: SourceProgram, change: ast.NodeTransformer, prologue: str) -> SourceProgram:
-    tree = change.visit(copy.deepcopy(program.tree))
+def _rewritten(program: SourceProgram, change: _StartedOutside, prologue: str) -> SourceProgram:
+    tree = copy.deepcopy(program.tree)
+    if starts_processes(tree):
+        tree = OneTurn(tree, change.rank).visit(tree)
+    tree = change.visit(tree)
     later = next((at for at, statement in enumerate(tree.body) if not _is_future(statement)), len(tree.body))
     tree.body[later:later] = ast.parse(prologue).body
     return SourceProgram.of(tree)
@@ -70,7 +75,12 @@ class _StartedOutside(ast.NodeTransformer):
 
     def __init__(self, rank: str) -> None:
         """`rank`: the expression of the rank."""
-        self._rank = rank
+        self.rank = rank
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """An assignment, perhaps of the place where the ranks meet, which the environment says."""
+        self.generic_visit(node)
+        return ast.Pass() if {ast.unparse(target) for target in node.targets} <= _MEETING_PLACE else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call, perhaps one that starts the ranks, or says where they meet."""
@@ -82,7 +92,7 @@ class _StartedOutside(ast.NodeTransformer):
             return node
         arguments = _argument(node, "args", 1) or ast.Tuple([], ast.Load())
         passed = arguments.elts if isinstance(arguments, ast.Tuple) else [ast.Starred(arguments, ast.Load())]
-        return ast.Call(function, [ast.parse(self._rank, mode="eval").body, *passed], [])
+        return ast.Call(function, [ast.parse(self.rank, mode="eval").body, *passed], [])
 
 
 class _Alone(_StartedOutside):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -146,3 +148,21 @@ class GlobalNames(ast.NodeTransformer):
         changed = [self._change(ast.Name(name, ast.Load())) for name in node.names]
         node.names = [name.id for name in changed if isinstance(name, ast.Name)]
         return node
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def substituted(tree: Node, values: Mapping[str, ast.expr]) -> Node:
+    """A copy of `tree` with expressions in place of names."""
+    changed: Node = _Substituted(values).visit(copy.deepcopy(tree))
+    return changed
+
+
+class _Substituted(ast.NodeTransformer):
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A name, perhaps one to replace."""
+        return copy.deepcopy(self._values.get(node.id, node))

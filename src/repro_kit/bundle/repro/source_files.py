@@ -38,7 +38,8 @@ def find_sources(subject: Subject, modules: Iterable[str]) -> SourceFiles:
     named = _named(subject, cwd)
     places = list(dict.fromkeys([*(path.parent for path in named), cwd]))
     wanted = {*named, *(Path(module) for module in modules)}
-    wanted |= _imported([*wanted, *_module_file(subject, cwd)], places)
+    main = module_file(subject)
+    wanted |= _imported([*wanted, *([main] if main else [])], places)
     files: dict[str, Path] = {}
     roots: list[str] = []
     left_out: list[str] = []
@@ -67,11 +68,12 @@ def _named(subject: Subject, cwd: Path) -> list[Path]:
     return named
 
 
-def _module_file(subject: Subject, cwd: Path) -> list[Path]:
+def module_file(subject: Subject) -> Path | None:
+    """The file that ``python -m`` runs, where it is below the working directory; None for a script and a command."""
     if subject.form != "module":
-        return []
-    stem = cwd.joinpath(*subject.argv[0].split("."))
-    return [path for path in (stem.with_suffix(".py"), stem / "__main__.py", stem / "__init__.py") if path.is_file()]
+        return None
+    stem = Path(subject.cwd).joinpath(*subject.argv[0].split("."))
+    return next((path for path in (stem.with_suffix(".py"), stem / "__main__.py") if path.is_file()), None)
 
 
 def _imported(start: Sequence[Path], places: Sequence[Path]) -> set[Path]:

@@ -159,6 +159,7 @@ def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | N
 
 
 def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Sequence[str]) -> Job:
+    from repro_kit.model.torchrun import on_one_machine
     from repro_kit.session.case_paths import bundle_path, case_path, open_case
     from repro_kit.session.kept_options import write_options
     from repro_kit.session.script import users_logs
@@ -167,7 +168,8 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
 
     options, ui = make_options(values), make_ui(values)
     users_logs.check()
-    subject = recognise(form, words, Path.cwd(), values["python"], os.environ)
+    here = on_one_machine(words) if form == "command" else None
+    subject = recognise(form, words if here is None else here.argv, Path.cwd(), values["python"], os.environ)
     for word in _own_options(ctx, words[1:]) if form != "command" else ():
         ui.note(
             f"{word} stands after {words[0]}, so it is an argument of {words[0]}. "
@@ -177,6 +179,8 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     path = case_path(subject, output, failure)
     case, resumed = ctx.with_resource(open_case(path, subject, failure, fresh=values["fresh"]))
     agree(case, ui)
+    if here is not None and case.file.subject_note != here.sentence:
+        case.update(subject_note=here.sentence)
     write_options(case, options, yes=ui.yes)
     return Job(case, options.with_(output=str(bundle_path(path, output))), ui, resumed)
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from repro_kit.source.scopes import FUNCTIONS
+from repro_kit.source.scopes import FUNCTIONS, substituted
 from repro_kit.source.tree import Edits, NumberedTree, Replacement, preorder
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
@@ -106,7 +106,7 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
                 continue
             read = [part.id for part in ast.walk(body) if isinstance(part, ast.Name)]
             if all(read.count(name) <= _readings_of(value) for name, value in arguments.items()):
-                yield {numbered.number(node): _Substituted(arguments).visit(copy.deepcopy(body))}
+                yield {numbered.number(node): substituted(body, arguments)}
 
 
 def _statement_of(numbered: NumberedTree, call: ast.Call) -> ast.Expr | ast.Assign | ast.Return | None:
@@ -134,7 +134,7 @@ def _inlined(
     }
     assigned = [(name, value) for name, value in arguments.items() if name not in simple]
     body: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in assigned]
-    body += [_Substituted(simple).visit(copy.deepcopy(part)) for part in function.body]
+    body += [substituted(part, simple) for part in function.body]
     value = body.pop().value if isinstance(last, ast.Return) else None  # type: ignore[attr-defined]
     is_whole = isinstance(statement, ast.Expr) and statement.value is call
     if is_whole and (value is None or isinstance(value, ast.Name | ast.Constant)):
@@ -180,17 +180,6 @@ def _arguments(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, as
     values |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     every = {*names, *(parameter.arg for parameter in parameters.kwonlyargs)}
     return values if every == values.keys() else None
-
-
-class _Substituted(ast.NodeTransformer):
-    """Puts expressions in place of names."""
-
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A name, perhaps one to replace."""
-        return copy.deepcopy(self._values.get(node.id, node))
 
 
 def parameters(numbered: NumberedTree) -> Iterator[Edits]:

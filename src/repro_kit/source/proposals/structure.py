@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
+from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, blocks
 
 #: The lists of a node from which single entries may go.
@@ -48,7 +49,8 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
             case ast.For() | ast.AsyncFor():
                 item = items.get(ast.unparse(node.iter))
                 known = [] if item is None else [{number: [ast.Assign([node.target], item), *node.body]}]
-                yield [*known, {number: [_first_item(node), *node.body]}, {number: node.body}]
+                first = ast.Assign([node.target], first_item(node.iter))
+                yield [*known, {number: [first, *node.body]}, {number: node.body}]
             case ast.While():
                 yield [{number: node.body}]
             case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name() as target)]):
@@ -72,20 +74,28 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [{number: case.body} for case in node.cases]
 
 
-def _first_item(loop: ast.For | ast.AsyncFor) -> ast.stmt:
-    """A statement that binds the target of the loop to its first item."""
-    match loop.iter:
+def first_item(collection: ast.expr) -> ast.expr:
+    """The first item of what a loop goes over."""
+    match collection:
         case ast.Call(func=ast.Name(id="range"), args=[_]):
-            first: ast.expr = ast.Constant(0)
+            return ast.Constant(0)
         case ast.Call(func=ast.Name(id="range"), args=[start, _, *_]):
-            first = start
+            return start
         case ast.List(elts=[item, *_]) | ast.Tuple(elts=[item, *_]):
-            first = item
-        case _:
-            first = ast.Call(
-                ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [loop.iter], [])], []
-            )
-    return ast.Assign([loop.target], first)
+            return item
+        case ast.ListComp() | ast.GeneratorExp():
+            made = first_made(collection)
+            if made is not None:
+                return made
+    return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [collection], [])], [])
+
+
+def first_made(comprehension: ast.ListComp | ast.GeneratorExp) -> ast.expr | None:
+    """The first item of a comprehension over one collection without conditions; None for any other."""
+    match comprehension.generators:
+        case [ast.comprehension(target=ast.Name(id=name), iter=collection, ifs=[])]:
+            return substituted(comprehension.elt, {name: first_item(collection)})
+    return None
 
 
 def _with_fewer_names(names: list[ast.expr], values: list[ast.expr]) -> Iterator[ast.stmt]:

@@ -29,11 +29,12 @@ from repro_kit.files import read_text
 from repro_kit.model.failure.failure import MEASURED, Failure, Kind
 from repro_kit.model.failure.signature import DEADLOCK, signature_of
 from repro_kit.model.recipe import Recipe
-from repro_kit.model.torchrun import Launch, launch_of
+from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.judging import with_tolerance
+from repro_kit.session.script.rank_subject import launch_in, rank_subject
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _SMALLEST = Path("minify/best.py")
@@ -274,16 +275,16 @@ def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, 
 
 def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents) -> list[str]:
     sources = sources_of(case, form)
-    launch = launch_of(case.file.subject.argv) if case.file.subject.form == "command" else None
+    launch = launch_in(case.file.subject)
     for name in sources.files:
         contents.redactor.learn_file(name)
     for name, path in sorted(sources.files.items()):
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
     traced = results.observed is not None and results.observed.source == "trace"
-    is_script = launch is not None or not form.is_users_script
+    own = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
     text = render_script(
-        replace(case.file.subject, form="script", argv=sources.argv) if is_script else case.file.subject,
+        replace(own, argv=sources.argv) if own.form != "command" else own,
         replace(sources, argv=(sources.argv[0], *words)),
         without_private(form.facts, contents.redactor),
         why=_sentence(form.note),
@@ -325,11 +326,8 @@ def sources_of(case: Case, form: ReproForm) -> SourceFiles:
         return SourceFiles({REDUCED: form.path}, (REDUCED,))
     findings = read_findings(case.path / "observe" / "probe")
     subject = case.file.subject
-    launch = launch_of(subject.argv) if subject.form == "command" else None
-    if launch is None:
-        return find_sources(subject, findings.modules)
-    script = replace(subject, form="script", argv=(launch.script, *launch.arguments))
-    return find_sources(script, [path for path in findings.modules if path != subject.argv[0]])  # not the launcher
+    launcher = subject.argv[0] if launch_in(subject) is not None else ""
+    return find_sources(rank_subject(subject), [path for path in findings.modules if path != launcher])
 
 
 def _sentence(text: str) -> str:

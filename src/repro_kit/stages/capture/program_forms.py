@@ -15,6 +15,7 @@ from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe
+from repro_kit.model.torchrun import MOST_RANKS
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
@@ -30,7 +31,6 @@ from repro_kit.stages.capture.call_arguments import arguments_for
 #: Settings that torch.compile changes itself while it compiles with `dynamic=`.
 _SET_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")
 
-_MOST_RANKS = 16  # processes that a query may start, each of which compiles
 _RELATED = "with the bases and the history of its inputs"
 
 #: Namespaces of torch's own operators; every other namespace of torch.ops is the user's.
@@ -267,7 +267,7 @@ def _group(graph: GraphRecord) -> tuple[ProcessGroup | None, dict[str, str]]:
 def _on_real_ranks(shapes: Sequence[tuple[Recipe, Variant, str]]) -> Iterator[tuple[Recipe, Variant, str]]:
     """Each shape with a real process for each rank, where all ranks can run the same program."""
     for recipe, variant, how in shapes:
-        if recipe.group is not None and not recipe.group.subgroups and recipe.group.size <= _MOST_RANKS:
+        if recipe.group is not None and not recipe.group.subgroups and recipe.group.size <= MOST_RANKS:
             group = replace(recipe.group, backend="gloo")
             yield recipe.with_(group=group), variant, _words(how, f"{group.size} ranks")
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from repro_kit.bundle.repro.source_files import find_sources, source_text
+from repro_kit.bundle.repro.source_files import find_sources, module_file, source_text
 from repro_kit.case.case import Case, Subject
-from repro_kit.model.torchrun import launch_of
 from repro_kit.runner.read_findings import read_findings
+from repro_kit.session.script.rank_subject import launch_in, rank_subject
 from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
 from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
 
@@ -23,7 +23,7 @@ def folded(case: Case) -> SourceProgram:
     files = read_findings(case.path / "observe" / "probe").module_files
     main, arguments = _main(subject, files)
     if not files:  # the process died before it could say what it had imported
-        files = _by_place(subject, main)
+        files = _by_place(rank_subject(subject), main)
     packages = {PurePath(path).parent for path in files.values() if PurePath(path).name == "__init__.py"}
     modules = {name: Path(path) for name, path in files.items() if name != _MAIN}
 
@@ -46,12 +46,14 @@ def main_file(case: Case) -> Path:
 
 def ranks_of(subject: Subject) -> int:
     """The processes that run the script: several where a launcher starts them, 0 where it does not tell how many."""
-    launch = launch_of(subject.argv) if subject.form == "command" else None
+    launch = launch_in(subject)
     return launch.ranks if launch is not None else 1
 
 
 def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
     """The file that is run as a script, and the words after it."""
+    if launch_in(subject) is not None:  # the file that was run first is the launcher's
+        subject, files = rank_subject(subject), {}
     cwd = Path(subject.cwd)
     words = list(subject.argv)
     test = ChosenTest.of(subject)
@@ -60,24 +62,23 @@ def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, 
         if not main.is_file():
             raise CannotFold(f"the file of {test.file} is not known")
         return main, ()
-    launch = launch_of(words) if subject.form == "command" else None
-    if launch is not None:  # the file that was run first is the launcher's
-        files, words = {}, ["python", launch.script, *launch.arguments]
     if subject.form == "command":
         is_python = re.fullmatch(r"python[\d.]*", PurePath(words[0]).name)
         if not is_python or len(words) < 2 or not words[1].endswith(".py"):
             raise CannotFold(f"{PurePath(words[0]).name} runs the script in its own way")
         words = words[1:]
-    main = Path(files.get(_MAIN) or cwd / words[0])
+    main = Path(files.get(_MAIN) or module_file(subject) or cwd / words[0])
     if not main.is_file():
         raise CannotFold(f"the file of {words[0]} is not known")
     return main, tuple(words[1:])
 
 
 def _package(subject: Subject, main: Path, files: Mapping[str, str]) -> str:
-    imported_as = next((name for name, path in files.items() if name != _MAIN and Path(path) == main), None)
+    names = (name for name in files if not name.startswith("__"))  # __main__, and __mp_main__ of a spawned process
+    imported_as = next((name for name in names if Path(files[name]) == main), None)
     if imported_as is not None:  # a test, which pytest imports
         return imported_as.rpartition(".")[0]
+    subject = rank_subject(subject)
     if subject.form != "module":
         return ""
     return subject.argv[0] if main.name == "__main__.py" else subject.argv[0].rpartition(".")[0]
@@ -86,8 +87,10 @@ def _package(subject: Subject, main: Path, files: Mapping[str, str]) -> str:
 def _by_place(subject: Subject, main: Path) -> dict[str, str]:
     """The modules that the files seem to import, by their place beside the script or in the working directory."""
     found: dict[str, str] = {}
+    cwd = Path(subject.cwd)
+    roots = (cwd,) if subject.form == "module" else (main.parent, cwd)
     for path in find_sources(subject, ()).files.values():
-        root = next((root for root in (main.parent, Path(subject.cwd)) if path.is_relative_to(root)), None)
+        root = next((root for root in roots if path.is_relative_to(root)), None)
         if root is not None and path != main:
             parts = path.relative_to(root).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = str(path)

@@ -45,8 +45,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Run the subject, keep its files, classify its failures. Raises Stop when nothing failed, or eager fails too."""
     users_logs.check()
     (case.path / ROUNDING.name).unlink(missing_ok=True)
-    leftover_sentences = leftovers.warnings()
-    for sentence in leftover_sentences:
+    notes = tuple(filter(None, [case.file.subject_note, *leftovers.warnings()]))
+    for sentence in notes:
         ui.warn(sentence)
     symptom = symptoms.requested(options)
     ui.progress("running " + " ".join(command(case.file.subject)))
@@ -78,7 +78,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if parted:
         ui.warn(parted)
     remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
-    warnings = [*_warnings(case, findings), *ranks.sentences, *leftover_sentences, *blamed.warnings, *remarks]
+    warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings, ranks, described)
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
