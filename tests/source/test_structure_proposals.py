@@ -29,6 +29,7 @@ def test_a_loop_takes_the_first_item_of_what_it_goes_over() -> None:
     assert texts("for x in [f, g]:\n    x()") == {"x = f\nx()", "x()"}
     assert "x = g(0)\nx()" in texts("for x in [g(y) for y in range(2)]:\n    x()")
     assert "x = next(iter([g(y) for y in z if y]))\nx()" in texts("for x in [g(y) for y in z if y]:\n    x()")
+    assert "x = data[0]\nx()" in texts("for x in DataLoader(data, 2):\n    x()")
     numbered = NumberedTree(SourceProgram("h([g(y, y) for y in (a, b)])"))
     edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
     assert "h([g(a, a)])\n" in [program.text for program in edited if program]

@@ -131,6 +131,26 @@ ValueError: second
 """
 
 
+def test_what_torch_raises_again_is_the_exception_of_the_worker():
+    inner = f'''Caught Unsupported in DataLoader worker process 1.
+Original Traceback (most recent call last):
+  File "{SITE}torch/utils/data/_utils/worker.py", line 3, in _worker_loop
+    data = fetcher.fetch(index)
+  File "/work/train.py", line 9, in __getitem__
+    return augment(image)
+torch._dynamo.exc.Unsupported: invalid call
+  Explanation: no such key
+
+from user code:
+   File "/work/train.py", line 4, in augment
+    return image.no
+'''
+    failure = failure_from_exceptions([link("torch._dynamo.exc.Unsupported", inner, f"{SITE}torch/_utils.py:reraise")])
+    (root,) = failure.exceptions
+    assert root.message.startswith("invalid call\n  Explanation") and failure.kind is Kind.DYNAMO_ERROR
+    assert [frame.function for frame in root.frames] == ["_worker_loop", "__getitem__"]
+
+
 def test_chains_keep_causes_and_drop_what_was_merely_handled():
     cause = "The above exception was the direct cause of the following exception:"
     failure = failure_from_text(CHAINED.format(mark=cause))

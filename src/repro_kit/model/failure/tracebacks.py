@@ -40,6 +40,7 @@ _FAKE = re.compile(
     r"FX node with fake tensors: .*?got (?P<type>\w+)\((?P<quote>[\"'])(?P<message>.*?)(?P=quote)\)\.?(?:\n|$)",
     re.DOTALL,
 )
+_AGAIN = re.compile(r"Caught \w+ .*\.\nOriginal Traceback \(most recent call last\):\n")
 #: Exceptions that say more than their own cause does ("returned non-zero exit status 1").
 _FINAL = ("CppCompileError", "CUDACompileError", "CompilationError", "FailOnRecompileLimitHit")
 
@@ -58,9 +59,10 @@ def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
     """The chain, ending in its root cause.
 
     An inner exception that appears only in a wrapper's message becomes a link of its own, without frames (the wrapper
-    has them). Links below a root cause that says more than they do are dropped.
+    has them). Links below a root cause that says more than they do are dropped. Where torch raises the exception of
+    another process or thread again, the chain is that of the original.
     """
-    chain = list(links)
+    chain = list(_raised_elsewhere(links) or links)
     wrapped = [index for index, link in enumerate(chain) if short(link.type) in _WRAPPERS]
     if wrapped:
         return tuple(chain[: wrapped[-1] + 1]) + _inside(chain[wrapped[-1]], chain[wrapped[-1] + 1 :])
@@ -68,6 +70,15 @@ def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
         if is_final(link):
             return tuple(chain[: index + 1])
     return tuple(chain)
+
+
+def _raised_elsewhere(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
+    """The chain of the exception that torch raises again in another process or thread (`ExceptionWrapper` in
+    torch/_utils.py: workers of a DataLoader, replicas of DataParallel); empty where it raises none.
+    """
+    again = next((link.message for link in reversed(links) if _AGAIN.match(link.message)), None)
+    original = chains(again[again.index(_HEAD) :]) if again is not None else []
+    return original[-1] if original else ()
 
 
 def _inside(wrapper: ExceptionLink, below: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:

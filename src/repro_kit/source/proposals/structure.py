@@ -26,6 +26,7 @@ _LISTS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Assign: ("targets",),
     ast.comprehension: ("ifs",),
 }
+_NO_COLLECTIONS = (ast.Constant, ast.Starred, ast.BinOp)
 _FEW = 3  # results of a call, and arguments, that are tried in place of each other
 _TOLERANCES = ("rtol", "atol", "tol", "eps", "places", "delta")
 
@@ -50,7 +51,10 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 item = items.get(ast.unparse(node.iter))
                 known = [] if item is None else [{number: [ast.Assign([node.target], item), *node.body]}]
                 first = ast.Assign([node.target], first_item(node.iter))
-                yield [*known, {number: [first, *node.body]}, {number: node.body}]
+                wrapped = [
+                    {number: [ast.Assign([node.target], item), *node.body]} for item in _first_wrapped(node.iter)
+                ]
+                yield [*known, {number: [first, *node.body]}, *wrapped, {number: node.body}]
             case ast.While():
                 yield [{number: node.body}]
             case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name() as target)]):
@@ -88,6 +92,12 @@ def first_item(collection: ast.expr) -> ast.expr:
             if made is not None:
                 return made
     return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [collection], [])], [])
+
+
+def _first_wrapped(collection: ast.expr) -> Iterator[ast.expr]:
+    """The first item of what a call makes another collection of, as of the dataset of a data loader."""
+    if isinstance(collection, ast.Call) and collection.args and not isinstance(collection.args[0], _NO_COLLECTIONS):
+        yield ast.Subscript(collection.args[0], ast.Constant(0), ast.Load())
 
 
 def first_made(comprehension: ast.ListComp | ast.GeneratorExp) -> ast.expr | None:

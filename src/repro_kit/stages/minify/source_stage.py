@@ -27,6 +27,7 @@ from repro_kit.session.verdicts.symptoms import case_symptom
 from repro_kit.source import CannotFold, SourceProgram, measure
 from repro_kit.source.compile_calls import with_backend
 from repro_kit.source.decisive import decisive
+from repro_kit.source.loader_workers import without_workers
 from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
@@ -110,7 +111,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     if signature.kind in _LEFT_OUT:
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
-    program = folded(case)
+    program = without_workers(folded(case))
     together, in_eager = signature.message == DEADLOCK, fails_in_eager(case)
     hangs = signature.kind is Kind.TIMEOUT
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)

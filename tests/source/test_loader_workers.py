@@ -1,0 +1,25 @@
+"""Data loaders work in the process of the script."""
+
+import pytest
+
+from repro_kit.source import SourceProgram
+from repro_kit.source.loader_workers import without_workers
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "for x in DataLoader(data, 2, num_workers=args.n, prefetch_factor=4, drop_last=True):\n    f(x)\n",
+            "for x in DataLoader(data, 2, drop_last=True):\n    f(x)\n",
+        ),
+        ("d = Loaders(make(num_workers=1, timeout=3), timeout=3)\n", "d = Loaders(make(), timeout=3)\n"),
+    ],
+)
+def test_arguments_about_workers_go(before: str, after: str) -> None:
+    assert without_workers(SourceProgram(before)).text == after
+
+
+def test_a_script_without_workers_stays_as_it_is() -> None:
+    program = SourceProgram("wait(  timeout=3)\n")
+    assert without_workers(program) is program
