@@ -49,6 +49,17 @@ def test_the_issue_begins_with_the_call_that_fails(recipe, level, layer, call) -
     assert f"{call} failure" in html.report(story)[0]
 
 
+def test_a_failure_in_code_of_the_script_is_for_its_maintainer_first():
+    story = story_of("accuracy", layer=Layer.SCRIPT, evidence="A custom operator of the script (peek) was running.")
+    text = markdown.issue(story)
+    assert "> **Code of the script was running.** A custom operator of the script (peek) was running." in text
+    assert issue_form.FORM in text and "no bug of PyTorch" not in text
+    assert issue_form.title_of(story).startswith("[code of the script] ")
+    assert issue_form.labels_of(story)[0] == "oncall: pt2" and not any(
+        "dynamo" in label for label in issue_form.labels_of(story)
+    )
+
+
 def test_a_failure_of_the_users_own_operator_is_not_for_pytorch():
     text = markdown.issue(story_of("accuracy", layer=Layer.USER, evidence="The operator writes to its argument."))
     assert "> **This is no bug of PyTorch.** The operator writes to its argument." in text

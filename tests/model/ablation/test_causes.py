@@ -1,6 +1,7 @@
 """Which part of a layer is named, from synthetic cells in the shape that real ones have."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -26,8 +27,13 @@ WRONG = Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "ou
 
 
 def raised(*files: str, type: str = "RuntimeError", kind: Kind = Kind.COMPILE_ERROR, message: str = "no") -> Failure:
-    frames = tuple(Frame(file if file.startswith("/") else SITE + file, 1, "f") for file in files)
-    return Failure(kind, Phase.COMPILE, exceptions=(ExceptionLink(type, message, frames),))
+    return Failure(kind, Phase.COMPILE, exceptions=(ExceptionLink(type, message, frames_of(*files)),))
+
+
+def frames_of(*places: str) -> tuple[Frame, ...]:
+    """A frame for each ``file`` or ``file:function``; a file without a root is one of torch."""
+    named = (place.partition(":") for place in places)
+    return tuple(Frame(file if file.startswith("/") else SITE + file, 1, name or "f") for file, _, name in named)
 
 
 def ladder(first_failing: str, failure: Failure = WRONG, own: Recipe | None = None) -> list[Cell]:
@@ -176,7 +182,12 @@ def test_an_operator_that_breaks_its_own_schema_is_the_users_where_results_are_w
     [
         (("torch/_inductor/graph.py", "torch/_inductor/lowering.py"), "lowering"),
         (("torch/_inductor/graph.py", "torch/_inductor/fx_passes/post_grad.py", "torch/fx/graph.py"), "graph-passes"),
-        (("torch/_inductor/scheduler.py", "torch/_inductor/codegen/cpp.py"), "code-generation"),
+        (("torch/_inductor/scheduler.py:codegen", "torch/_inductor/codegen/cpp.py"), "code-generation"),
+        (("torch/_inductor/graph.py:codegen", "torch/_inductor/codegen/wrapper.py"), "code-generation"),
+        (("torch/_inductor/graph.py:_update_scheduler", "torch/_inductor/ir.py"), "scheduler"),
+        (("torch/_inductor/scheduler.py:can_fuse", "torch/_inductor/codegen/simd.py"), "scheduler"),
+        (("torch/_inductor/graph.py:call_function", "torch/_inductor/sizevars.py"), "lowering"),
+        (("torch/_inductor/lowering.py", "torch/_inductor/codegen/common.py"), "lowering"),
         (("torch/_functorch/_aot_autograd/functional_utils.py",), "functionalization"),
         (("/home/me/train.py",), ""),
     ],
@@ -191,6 +202,64 @@ def test_what_calls_generated_code_that_hangs_did_not_make_it() -> None:
     hang = Failure(Kind.TIMEOUT, Phase.COMPILE, stack=tuple(Frame(file, 1, "f") for file in files))
     assert part_of(hang) == ""
     assert part_of(replace(hang, stack=hang.stack[:1])) == "runtime-wrappers"
+
+
+GRAPH, MINE = "torch/_inductor/graph.py:call_function", "/home/me/train.py:cat"
+
+
+@pytest.mark.parametrize(
+    ("places", "what"),
+    [
+        ((GRAPH, MINE), "A lowering that the script registers (cat)"),
+        ((GRAPH, MINE, "/home/me/train.py:helper"), "A lowering that the script registers (cat)"),
+        (("torch/fx/passes/graph_transform_observer.py", MINE), "A graph pass of the script (cat)"),
+        (("torch/fx/experimental/proxy_tensor.py", MINE), "A decomposition that the script registers (cat)"),
+        (("torch/_dynamo/variables/functions.py", MINE), "A function of the script that the compiler calls (cat)"),
+    ],
+)
+def test_a_function_of_the_script_that_raises_is_named_and_not_the_layer_that_calls_it(
+    places: tuple[str, ...], what: str
+) -> None:
+    found = diagnose(ladder("inductor", raised(*places)), Recipe())
+    assert found.layer is Layer.SCRIPT
+    assert found.sentence == f"{what} raises: backend 'aot_eager_decomp_partition' passes, 'inductor' fails."
+
+
+def test_a_crash_in_a_custom_operator_is_not_dynamos() -> None:
+    stack = frames_of("torch/_dynamo/eval_frame.py", "/home/me/train.py", "torch/_library/custom_ops.py", MINE)
+    found = diagnose(ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV", stack=stack)), Recipe())
+    assert found.layer is Layer.SCRIPT
+    assert found.sentence.startswith("A custom operator of the script (cat) was running when the process died: ")
+
+
+@pytest.mark.parametrize(("subject", "layer"), [("program", Layer.SCRIPT), ("script", Layer.INDUCTOR)])
+def test_a_hang_below_a_lowering_of_the_script_is_its_own_where_the_graph_alone_does_not_hang(
+    subject: Literal["program", "script"], layer: Layer
+) -> None:
+    stack = frames_of(
+        GRAPH, MINE, "torch/_inductor/sizevars.py:statically_known_equals", "/env/site-packages/sympy/a.py"
+    )
+    cells = ladder("inductor", Failure(Kind.TIMEOUT, Phase.COMPILE, stack=stack))
+    found = diagnose([replace(cell, subject=subject) for cell in cells], Recipe())
+    assert found.layer is layer
+    named = "had called sizevars.py:statically_known_equals of torch" if layer is Layer.SCRIPT else "was running"
+    assert "lowering that the script registers (cat)" in found.sentence and named in found.sentence
+
+
+@pytest.mark.parametrize(
+    "places", [("torch/_library/custom_ops.py", MINE), (GRAPH, MINE, "torch/_inductor/lowering.py")]
+)
+def test_what_torch_raises_or_an_operator_answers_stays_with_the_layer(places: tuple[str, ...]) -> None:
+    found = diagnose(ladder("inductor", raised(*places)), Recipe())
+    assert found.layer is Layer.INDUCTOR
+    assert "of the script (cat) was running" in found.sentence or "registers (cat) was running" in found.sentence
+
+
+@pytest.mark.parametrize("caller", ["torch/_dynamo/eval_frame.py", "torch/nn/modules/module.py", "/home/me/main.py"])
+def test_a_script_that_runs_between_its_graphs_is_not_called_by_the_compiler(caller: str) -> None:
+    stack = frames_of(caller, "/home/me/train.py:forward", "torch/_dynamo/convert_frame.py")
+    found = diagnose(ladder("eager", Failure(Kind.CRASH, Phase.COMPILE, signal="SIGSEGV", stack=stack)), Recipe())
+    assert found.layer is Layer.DYNAMO and "script" not in found.sentence
 
 
 def test_the_sentence_names_the_part() -> None:

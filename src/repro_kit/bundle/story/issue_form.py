@@ -43,7 +43,13 @@ _CUT = "\n\n[… the rest is in issue.md: paste it over this …]\n"
 
 def title_of(story: Story) -> str:
     """A title for the issue: the layer, what fails, on which operators."""
-    names = {None: "torch.compile", Layer.AOT: "aotautograd", Layer.EXPORT: "torch.export", Layer.USER: "user code"}
+    names = {
+        None: "torch.compile",
+        Layer.AOT: "aotautograd",
+        Layer.EXPORT: "torch.export",
+        Layer.SCRIPT: "code of the script",
+        Layer.USER: "user code",
+    }
     where = names.get(story.layer, str(story.layer))
     ops = ", ".join(op for op in story.ops if op not in story.title)
     title = f"[{where}] {story.title}"

@@ -63,6 +63,8 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     report = Path(outcome.case or ".") / "bundle" / "issue.md"
     if outcome.layer == Layer.USER:
         yield "report", f"{report}, for whoever maintains that code: this is no bug of PyTorch"
+    elif outcome.layer == Layer.SCRIPT:
+        yield "report", f"{report}, first for whoever maintains that code of the script; then for {BUG_FORM}"
     else:
         yield "report", f"paste {report} into {BUG_FORM} and attach the bundle"
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import first_failing, name_layer
+from repro_kit.model.ablation.script_code import ScriptCode, script_code, what_happened
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.tracebacks import is_final, short
@@ -29,7 +30,9 @@ NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the b
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
-#: Files of torch, and the part that each belongs to. The innermost frame in any of these files names the part.
+#: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
+#: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
+#: use them, and the frames further out tell which of the three was running.
 PARTS = tuple(
     (re.compile(rf"torch/(?:{pattern})"), part)
     for pattern, part in (
@@ -45,9 +48,9 @@ PARTS = tuple(
         (r"_dynamo/(?:symbolic_convert|trace_rules|polyfills|variables)\b", "tracing"),
         (r"fx/experimental/symbolic_shapes\.py", "symbolic-shapes"),
         (r"_inductor/(?:fx_passes/|pattern_matcher\.py)", "graph-passes"),
-        (r"_inductor/(?:lowering|ir|kernel/|graph)", "lowering"),
-        (r"_inductor/(?:scheduler|dependencies|memory)\.py", "scheduler"),
-        (r"_inductor/(?:codegen/|sizevars|loop_body)", "code-generation"),
+        (r"_inductor/(?:graph|scheduler)\.py:_?(?:codegen|compile_to)", "code-generation"),
+        (r"_inductor/(?:scheduler|dependencies|memory)\.py|_inductor/graph\.py:_update_scheduler$", "scheduler"),
+        (r"_inductor/(?:lowering|kernel/|graph)", "lowering"),
         (r"_inductor/(?:cpp_builder|codecache|async_compile)\.py", "native-compiler"),
     )
 )
@@ -102,6 +105,9 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
             f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
+    called = script_code(failure) if failure is not None else None
+    if called is not None and failure is not None and _was_at_it(called, failure, failing):
+        return _of_script(plain, called, failure)
     contrasts = {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
     breach = _breach_of_schema(contrasts)
     if breach and failure is not None and failure.kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
@@ -117,6 +123,8 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
     diagnosis = _in_layer(plain, layer, contrasts, failure)
+    if called is not None:
+        diagnosis = replace(diagnosis, sentence=diagnosis.sentence.rstrip(".") + f", while {called.words} was running.")
     if _passes(contrasts, NOT_SPLIT_FOR_DDP):
         evidence = ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
         diagnosis = replace(diagnosis, sentence=diagnosis.sentence.rstrip(".") + evidence)
@@ -149,8 +157,8 @@ def part_of(failure: Failure) -> str:
     stacks = [exception.frames for exception in reversed(failure.exceptions)] or [failure.stack]
     for frames in stacks:
         for frame in reversed(frames):
-            path = torch_path(frame.file) or ""
-            part = next((part for pattern, part in PARTS if pattern.match(path)), "")
+            place = f"{torch_path(frame.file) or ''}:{frame.function}"
+            part = next((part for pattern, part in PARTS if pattern.match(place)), "")
             if part:
                 return part
     return ""
@@ -230,6 +238,24 @@ def _in_users_fake_kernel(failure: Failure) -> bool:
         if called:
             return not any(paths[called[-1] + 1 :]) and called[-1] + 1 < len(paths)
     return False
+
+
+def _was_at_it(called: ScriptCode, failure: Failure, cell: Cell) -> bool:
+    """Whether the function of the script was running itself, and not what it had called in torch.
+
+    An exception of an operator may be its answer to what the compiler gave it. A function that hangs calls torch in its
+    loop; a program has that function only where the graph alone does not fail.
+    """
+    if failure.exceptions:
+        return not called.beyond and not called.is_operator
+    return not called.beyond or (failure.kind is Kind.TIMEOUT and cell.subject == "program")
+
+
+def _of_script(plain: Diagnosis, called: ScriptCode, failure: Failure) -> Diagnosis:
+    _, _, rest = plain.sentence.partition(" is at fault")
+    beyond = f" and had called {called.beyond} of torch" if called.beyond else ""
+    who = f"{called.words[0].upper()}{called.words[1:]}"
+    return Diagnosis(Layer.SCRIPT, "", f"{who} {what_happened(failure)}{beyond}{rest}")
 
 
 def _passes(contrasts: dict[str, Cell], name: str) -> bool:
