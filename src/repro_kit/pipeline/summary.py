@@ -44,6 +44,7 @@ class CaseSummary:
     statements: int | None = None
     statements_before: int | None = None
     minimal: bool = False  # every single removal was tried, and no smaller program fails alike
+    stopped: str | None = None  # "deadline" or "budget", where that ended the reduction
     passes_with: str | None = None  # the change that turns the program into one that passes
     moved: str | None = None  # how the program came from another device to the CPU
     flaky: str | None = None  # how often the program fails, and how sure the reduction is
@@ -105,6 +106,7 @@ def case_summary(
         statements=reduction.statements_after if reduction else captured,
         statements_before=reduction.statements_before if reduction else captured,
         minimal=bool(reduction and reduction.minimal),
+        stopped=reduction.stopped if reduction and reduction.stopped != "fixpoint" else None,
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
         moved=transplant.sentence(layer) if transplant else None,
         flaky="; ".join(_flaky(reduction, bundle)) or None,

@@ -70,7 +70,7 @@ class MinifyOptions(QueryOptions, RunOptions):
     """The limits of a reduction, and the graph it reduces."""
 
     budget: int = 2000  # most queries of one reduction
-    deadline: float = 1800.0  # most seconds of one reduction
+    deadline: float | None = None  # most seconds of one reduction; None: from how it fails
     border: str = "dynamo"  # the graph that is reduced: "dynamo" (torch level), "aot" (aten), "auto" (the smaller one)
     source: bool = False  # reduce the script itself, also where a graph fails alike
     events: str | None = None  # file for the events of a reduction, as JSON lines

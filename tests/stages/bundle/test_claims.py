@@ -155,6 +155,15 @@ def test_runs_of_the_stages_before_are_evidence_for_what_they_ran() -> None:
     assert earlier(script, known_of(candidate_of(None, "script"))) == Tally()
 
 
+def test_a_reduction_that_its_deadline_ended_says_so() -> None:
+    reduction = Reduction(3, 3, 9, 1.0, True, True)
+    for stopped, told in (("deadline", True), ("fixpoint", False)):
+        form = replace(
+            candidate_of(None), facts=replace(candidate_of(None).facts, reduction=replace(reduction, stopped=stopped))
+        )
+        assert ("Its deadline ended the reduction." in form.minimized) is told
+
+
 def test_only_the_end_of_the_reduction_has_its_twin_and_is_minimal() -> None:
     twin = TwinFound("`x` is float64", "")
     reduction = Reduction(3, 1, 9, 1.0, True, True, minimal=True, twin=twin)

@@ -15,6 +15,7 @@ from repro_kit.case.stage_results import Capture
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse
+from repro_kit.reduce import CannotReduce
 from repro_kit.session.options import MinifyOptions
 from repro_kit.stages.minify import stage
 from repro_kit.ui import SilentUi
@@ -110,19 +111,42 @@ class PlantedInBoth(Planted):
 
 
 def reduced(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, oracle: Planted, text: str = PROGRAM, statements: int = 2
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    oracle: Planted,
+    text: str = PROGRAM,
+    statements: int = 2,
+    failure: Failure = FAILURE,
+    options: MinifyOptions = MinifyOptions(),  # noqa: B008 - it is frozen
 ) -> Case:
     case = Case.create(directory, Subject("script", ("a.py",), str(directory), "python"), "2026-01-01")
     (case.path / "capture").mkdir()
     (case.path / "capture" / "program.py").write_text(text)
-    verdict = Verdict(Status.FAIL, FAILURE, 0.1)
-    case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", statements, verdict, signature_of(FAILURE)))
+    verdict = Verdict(Status.FAIL, failure, 0.1)
+    case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", statements, verdict, signature_of(failure)))
     for name in ("capture", "minify"):
         case.record(StageRecord(name, "done"))
     monkeypatch.setattr(stage, "fresh_oracle", lambda _: nullcontext(oracle))
     monkeypatch.setattr(stage, "open_oracle", lambda *_: nullcontext(oracle))
-    stage.run(case, MinifyOptions(), SilentUi())
+    stage.run(case, options, SilentUi())
     return case
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, 40.0), (1800.0, 1800.0), (7.0, 7.0)])
+def test_a_deadline_that_is_given_counts_for_a_hang_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None, used: float
+) -> None:
+    deadlines: list[float] = []
+
+    def recorded(*_: Any, deadline: float, **__: Any) -> None:
+        deadlines.append(deadline)
+        raise CannotReduce("recorded", None, [])
+
+    monkeypatch.setattr(stage, "minify", recorded)
+    with pytest.raises(CannotReduce):
+        hang = Failure(Kind.TIMEOUT)
+        reduced(tmp_path, monkeypatch, Planted(), failure=hang, options=MinifyOptions(deadline=given))
+    assert deadlines == [used]
 
 
 def test_the_variant_that_passes_is_compiled_by_aot_inductor_too(

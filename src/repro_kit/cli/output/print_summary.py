@@ -81,7 +81,9 @@ def _size(outcome: CaseSummary) -> str:
         return "not minimized"
     before, after = outcome.statements_before, outcome.statements
     from_ = f", from {before}" if before not in (None, after) else ""
-    return f"{after} statement{'s' * (after != 1)}{from_}{', 1-minimal' if outcome.minimal else ''}"
+    minimal = ", 1-minimal" if outcome.minimal else ""
+    stopped = f"; its {outcome.stopped} ended the reduction: --{outcome.stopped} allows more" if outcome.stopped else ""
+    return f"{after} statement{'s' * (after != 1)}{from_}{minimal}{stopped}"
 
 
 def _verified(outcome: CaseSummary) -> str:

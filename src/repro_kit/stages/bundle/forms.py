@@ -111,6 +111,7 @@ class ReproForm:
         statements = "1 statement" if now == 1 else f"{now} statements"
         if reduction is None or not self.reduced:
             return f"One captured graph, {statements}, not reduced."
+        stopped = "" if reduction.stopped == "fixpoint" else f" Its {reduction.stopped} ended the reduction."
         minimal = ""
         if reduction.minimal and self.smallest:
             tried = sum(bool(removal.outcome) for removal in reduction.removals)
@@ -123,7 +124,7 @@ class ReproForm:
         what = "" if self.program else "The user's script and modules in one file. "
         return (
             f"{what}Reduced from {reduction.statements_before} to {statements} in {reduction.queries} queries."
-            f"{minimal}{note}"
+            f"{stopped}{minimal}{note}"
         )
 
     @property

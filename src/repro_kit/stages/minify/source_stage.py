@@ -29,6 +29,7 @@ from repro_kit.source.compile_calls import with_backend
 from repro_kit.source.decisive import decisive
 from repro_kit.source.loader_workers import without_workers
 from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
+from repro_kit.stages.minify.deadlines import deadline_of_script
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.rank_views import RankView, rank_views
@@ -37,8 +38,6 @@ from repro_kit.stages.minify.source_files import folded, main_file, third_party
 from repro_kit.stages.minify.source_oracle import SEED, Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
-_DEADLINE = 300.0  # most seconds, unless the user gives a deadline
-_DEADLINE_OF_HANG = 600.0  # each script that is accepted takes the limit of a hang
 _HANG = 1.1 * HANG  # a script that hangs here hangs in repro.py, which also starts an interpreter
 _SHORTEST, _LONGER = 10.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
 #: What a run of a script cannot show quickly and reliably enough.
@@ -58,9 +57,6 @@ class _NotReduced(Exception):
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/source/`; say why if the script cannot be reduced."""
     shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
-    hangs = case.file.signature is not None and case.file.signature.kind is Kind.TIMEOUT
-    if options.deadline == MinifyOptions.deadline:
-        options = replace(options, deadline=_DEADLINE_OF_HANG if hangs else _DEADLINE)
     try:
         reduced = _reduced(case, options, ui)
     except (_NotReduced, CannotFold, CannotReduce) as reason:
@@ -116,7 +112,9 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     hangs = signature.kind is Kind.TIMEOUT
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
-        on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
+        deadline = options.deadline or deadline_of_script(signature.kind)
+        options = replace(options, deadline=deadline)
+        on_event = stack.enter_context(events_to(options.events, shown(ui, deadline)))
         if in_eager:
             ui.note("The script is reduced without torch.compile, to show what makes the ranks wait.")
         ui.progress("running the script as one file")

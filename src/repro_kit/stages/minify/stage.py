@@ -13,7 +13,7 @@ from repro_kit.case.handles import CAPTURE
 from repro_kit.errors import StageError
 from repro_kit.files import link_or_copy, read_text
 from repro_kit.model.failure.failure import Failure, Kind, Verdict
-from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
@@ -28,15 +28,13 @@ from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.stages.minify import source_stage
 from repro_kit.stages.minify.aten_graphs import aten_programs
+from repro_kit.stages.minify.deadlines import deadline_of_program
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
-#: Most seconds of the reduction of a compile that does not end, unless the user gives a deadline.
-_OF_SLOW = {Kind.TIMEOUT: 40.0, Kind.COMPILE_GROWTH: 60.0}
-_QUERIES = 8
 _ALIKE = RunOutcome.FAILS_ALIKE
 _TURNS = 4  # reductions of the code of one set of ranks after that of the others
 _CHECKS = 3  # most checks of the result, if it does not fail at once
@@ -60,13 +58,13 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     directory = case.path / "minify"
     _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
-        options = _with_deadline(options, capture.signature, capture.verdict.seconds)
-        on_event = stack.enter_context(events_to(options.events, shown(ui, options.deadline)))
+        deadline = options.deadline or deadline_of_program(capture.signature, capture.verdict.seconds)
+        on_event = stack.enter_context(events_to(options.events, shown(ui, deadline)))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
         limit = query_timeout(case, options, capture.signature.kind)
-        work = _Work(oracle, afresh, directory, options, ui, on_event, limit)
+        work = _Work(oracle, afresh, directory, options, ui, on_event, limit, deadline)
         result, failure = work.by_inductor(program, capture.signature) or work.reduced(
             program, capture.signature, capture.verdict, hints=[wrong.name for wrong in capture.wrong]
         )
@@ -83,22 +81,9 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
 
 
-def _with_deadline(options: MinifyOptions, signature: Signature, seconds: float) -> MinifyOptions:
-    """A hang gets less time by default: each program that still hangs costs half a minute, so more buys little.
-
-    Ranks that wait for each other are noticed sooner, and get the usual time. Compile time that grows too fast gets
-    less time as well, since a query makes several compiles: time for some queries of `seconds`.
-    """
-    is_default = options.deadline == MinifyOptions.deadline
-    kind = signature.kind
-    if not is_default or kind not in _OF_SLOW or signature.message == DEADLOCK:
-        return options
-    return replace(options, deadline=max(_OF_SLOW[kind], _QUERIES * seconds if kind is Kind.COMPILE_GROWTH else 0.0))
-
-
 @dataclass(frozen=True)
 class _Work:
-    """What a reduction needs. `timeout`: seconds for one query."""
+    """What a reduction needs. `timeout`: seconds for one query. `deadline`: seconds for one reduction."""
 
     oracle: ProgramOracle
     afresh: ProgramOracle
@@ -107,6 +92,7 @@ class _Work:
     ui: Ui
     on_event: Callable[[Event], None]
     timeout: float
+    deadline: float
 
     def reduced(
         self,
@@ -130,7 +116,7 @@ class _Work:
             before=[judge.answer(verdict)],
             journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,
-            deadline=self.options.deadline,
+            deadline=self.deadline,
             on_event=self.on_event,
         )
         self.ui.progress("checking the result in a fresh interpreter")

@@ -1,0 +1,38 @@
+"""What the panel at the end of a command says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repro_kit.cli.output.print_summary import show
+from repro_kit.errors import Exit
+from repro_kit.pipeline.summary import CaseSummary
+from repro_kit.ui import SilentUi
+
+
+class _Panels(SilentUi):
+    """Keeps the lines of the panel."""
+
+    lines: dict[str, str]
+
+    def panel(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
+        self.lines = dict(rows)
+
+
+def told(**fields: object) -> dict[str, str]:
+    ui = _Panels()
+    show(ui, CaseSummary(Exit.OK, case="a.repro", statements=3, statements_before=9, **fields), "", ["bundle"])  # type: ignore[arg-type]
+    return ui.lines
+
+
+def test_a_deadline_that_ended_the_reduction_is_told_with_its_option() -> None:
+    assert told(stopped="deadline")["size"] == (
+        "3 statements, from 9; its deadline ended the reduction: --deadline allows more"
+    )
+    assert told()["size"] == "3 statements, from 9"
+
+
+def test_a_failure_in_code_of_the_script_goes_to_its_maintainer_first() -> None:
+    assert "first for whoever maintains that code" in told(layer="script")["report"]
+    assert "this is no bug of PyTorch" in told(layer="user")["report"]
+    assert told(layer="dynamo")["report"].startswith("paste ")
