@@ -1,6 +1,14 @@
 import textwrap
 
-from repro_kit.program.slice import customisations, definitions
+import pytest
+
+from repro_kit.program.slice import (
+    WITH_DEFINITIONS,
+    WITH_OPERATORS,
+    customisations,
+    definitions,
+    preamble_words,
+)
 
 
 def dedent(text: str) -> str:
@@ -133,6 +141,20 @@ def test_what_annotates_the_users_own_code_is_no_customisation() -> None:
         """
     )
     assert customisations(script) == ""
+
+
+@pytest.mark.parametrize(
+    ("preamble", "words"),
+    [
+        ("", ""),
+        ("@torch.library.custom_op('a::b', mutates_args=())\ndef b(x):\n    return x", WITH_OPERATORS),
+        ("from torch import library\nlib = library.Library('a', 'DEF')", WITH_OPERATORS),
+        ("from torch._inductor import lowering\nlowering.lowerings.clear()", WITH_DEFINITIONS),
+        ("torch.library.define('a::b', '() -> ()')\ntorch._inductor.config.x = 1", WITH_DEFINITIONS),
+    ],
+)
+def test_a_preamble_is_called_what_it_has(preamble: str, words: str) -> None:
+    assert preamble_words(preamble) == words
 
 
 def test_a_loaded_extension_defines_operators() -> None:

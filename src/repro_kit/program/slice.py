@@ -34,6 +34,10 @@ COMPILER_NAMESPACES = (
     "torch.ops.load_library",
 )
 
+#: Those of them that define operators, and change nothing of the compiler.
+_OF_OPERATORS = ("torch.library", "torch._library", "torch.utils.cpp_extension", "torch.ops.load_library")
+WITH_OPERATORS, WITH_DEFINITIONS = "with the script's custom operators", "with the script's definitions"
+
 #: A statement that mentions one of these is the user's main work, not a customisation.
 _MAIN_WORK = ("torch.compile", "torch._dynamo.optimize", "torch.export")
 
@@ -78,6 +82,16 @@ def definitions(source: str, names: Iterable[str]) -> str:
     if wanted - set().union(*(statements[at].binds for at in chosen), set()):
         return ""
     return _sliced(source, statements, chosen)
+
+
+def preamble_words(preamble: str) -> str:
+    """What `preamble` has, to follow "fails alone"; "" for nothing. Operators are named where there is no more."""
+    mentions: set[str] = set().union(*(statement.mentions for statement in _statements(preamble)), set())
+    of_compiler = {name for name in mentions if _below(name, COMPILER_NAMESPACES) and not _below(name, _IGNORED_CALLS)}
+    of_operators = {name for name in of_compiler if _below(name, _OF_OPERATORS)}
+    if of_operators and of_operators == of_compiler:
+        return WITH_OPERATORS
+    return WITH_DEFINITIONS if preamble else ""
 
 
 class _Statement:

@@ -62,6 +62,7 @@ def test_a_backend_of_the_users_is_carried_with_its_definition(tmp_path: Path) -
     (attempt,) = variants(graph, files=(script,)).attempts(graph)
     assert attempt.recipe.backend == "mine"
     assert "def mine(gm, inputs):" in attempt.text
+    assert attempt.how == "with the script's definitions"
     hidden = GraphRecord(
         0, 1, "0/0", code=CODE, inputs=(X,), backend=BackendRecord("f", file=str(script), qualname="main.<locals>.f")
     )
@@ -76,6 +77,7 @@ def test_changes_to_the_compiler_are_tried_after_the_graph_alone(tmp_path: Path)
     plain, changed = variants(graph, files=(script,)).attempts(graph)
     assert "lowerings" not in plain.text
     assert "lowering.lowerings.clear()" in changed.text
+    assert (plain.how, changed.how) == ("", "with the script's definitions")
 
 
 def test_a_graph_that_could_not_be_recorded_says_why() -> None:

@@ -22,6 +22,7 @@ from repro_kit.model.measure.symptom import parse_symptom
 from repro_kit.program import Program, parse, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.program_edits import Outputs, Remove, apply
+from repro_kit.program.slice import WITH_DEFINITIONS, WITH_OPERATORS
 from repro_kit.program.stored_inputs import generate_values, stored_inputs
 from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.session.options import CaptureOptions
@@ -113,7 +114,7 @@ def _attempts(case: Case, graphs: GraphSearch, recording: RecordedGraphs, limit:
                 forms = {
                     attempt.how: attempt
                     for attempt in variants.attempts(graph)
-                    if attempt.how in ("", "with the script's changes to the compiler")
+                    if attempt.how in ("", WITH_OPERATORS, WITH_DEFINITIONS)
                 }
             except ReproKitError as error:
                 yield str(error)

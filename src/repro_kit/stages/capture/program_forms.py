@@ -24,7 +24,7 @@ from repro_kit.program.collectives import group_of, with_names, with_peer
 from repro_kit.program.reading.from_graph import Variant, build_program
 from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
 from repro_kit.program.reading.input_lines import has_relations
-from repro_kit.program.slice import customisations, definitions
+from repro_kit.program.slice import WITH_DEFINITIONS, customisations, definitions, preamble_words
 from repro_kit.runner.recorded import Recorded
 from repro_kit.stages.capture.call_arguments import arguments_for
 
@@ -70,8 +70,8 @@ class Variants:
         if graph.problem:
             raise StageError(f"Graph {graph.compile_id} could not be recorded: {graph.problem}.")
         needed = self._needed(graph)
-        changes = "with the script's changes to the compiler"
-        preambles = [(needed, changes)] if needed else [("", ""), *([(self.extras, changes)] if self.extras else [])]
+        words = WITH_DEFINITIONS if self._is_users(graph) else preamble_words(needed or self.extras)
+        preambles = [(needed, words)] if needed else [("", ""), *([(self.extras, words)] if self.extras else [])]
         shapes = list(self._shapes(graph))
         yield from _written(graph, shapes, preambles)
         if self.kind is Kind.ACCURACY:  # a fake group's values are the same for some wrong gradients

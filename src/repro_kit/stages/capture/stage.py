@@ -20,6 +20,7 @@ from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.program import parse, render, size
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.program.reading.graph_record import GraphRecord
+from repro_kit.program.slice import preamble_words
 from repro_kit.runner.recorded import Recorded
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions
@@ -247,7 +248,7 @@ def _runnables(case: Case, observation: Observation) -> list[Artifact]:
 
 
 def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes: str) -> Iterator[Attempt | str]:
-    """Each artifact, without and with the script's `changes` to the compiler."""
+    """Each artifact, without and with the statements of the script that change the compiler or define operators."""
     for artifact in _runnables(case, observation):
         try:
             program = from_runnable(read_text(case.path / artifact.path))
@@ -257,7 +258,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
         recipe = program.recipe.with_(check=kind is Kind.ACCURACY, validation=kind is Kind.VALIDATION)
         for preamble in dict.fromkeys(("", changes)):
-            how = "from its fx_graph_runnable" + (", with the script's changes to the compiler" if preamble else "")
+            how = ", ".join(filter(None, ["from its fx_graph_runnable", preamble_words(preamble)]))
             yield Attempt(render(program.with_(recipe=recipe, preamble=preamble)), recipe, graph, how)
 
 
