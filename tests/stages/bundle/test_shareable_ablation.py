@@ -97,6 +97,20 @@ def test_commands_run_what_is_in_the_bundle(case: Case) -> None:
     assert str(case.path) not in dumps(told).decode() and sys.executable not in dumps(told).decode()
 
 
+def test_commands_of_a_script_are_those_of_repro_py_or_run_where_the_script_is(case: Case) -> None:
+    runs = f"{sys.executable} train.py"
+    sides = (Side("off", "passes", f"TORCH_COMPILE_DISABLE=1 {runs}"), Side("on", "fails", f"{runs}  # with mode"))
+    setting = f"{sys.executable} -c 'import runpy; runpy.run_path('\"'\"'train.py'\"'\"')'"
+    flips = (Flip("inductor.x", 1, 0, setting),)
+    chain = Chain("script", (Link("backend", "eager", "It fails.", *sides),), flips=flips)
+    told = shareable_ablation(Ablation("script", chain=chain), case, candidate(program=False), "", code=True).chain
+    assert told is not None
+    (link,) = told.links
+    assert link.good is not None and link.good.repeat == "TORCH_COMPILE_DISABLE=1 python repro.py"
+    assert link.bad is not None and link.bad.repeat == "python repro.py  # with mode"
+    assert told.flips[0].repeat == "cd files && python -c 'import runpy; runpy.run_path('\"'\"'train.py'\"'\"')'"
+
+
 def test_a_graph_that_is_not_reduced_keeps_its_numbers(case: Case) -> None:
     chain = shareable_ablation(ablation_of(case), case, candidate(reduced=False), "", code=True).chain
     assert chain is not None and chain.links[2].good is not None
@@ -105,7 +119,7 @@ def test_a_graph_that_is_not_reduced_keeps_its_numbers(case: Case) -> None:
 
 def test_what_cannot_be_repeated_has_no_command(case: Case) -> None:
     told = shareable_ablation(ablation_of(case), case, candidate(program=False), "", code=True)
-    assert [cell.repeat for cell in told.cells] == ["", "", "", "", "python train.py"]
+    assert [cell.repeat for cell in told.cells] == ["", "", "", "", "python repro.py"]
     crash = shareable_ablation(ablation_of(case), case, candidate(Kind.CRASH), "", code=True)
     assert crash.chain is not None and crash.chain.flips[0].repeat == ""
 

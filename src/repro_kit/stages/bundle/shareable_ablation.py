@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from repro_kit.bundle.facts import telling_line
+from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -16,6 +17,7 @@ from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
+from repro_kit.runner.subject_start import command as launched
 from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
@@ -49,7 +51,11 @@ def shareable_ablation(
 
 
 def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]:
-    """A function that turns a command of this machine into a command for the bundle; "" if there is none."""
+    """A function that turns a command of this machine into a command for the bundle; "" if there is none.
+
+    The command of a script becomes `repro.py`, which knows where the script is, and how to run it in eager where
+    torch refuses ``fullgraph=True`` under ``TORCH_COMPILE_DISABLE=1``.
+    """
     subject = case.file.subject
     moved = (
         subject.argv if form.program else sources_of(case, form).argv
@@ -57,6 +63,7 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
     moved_words = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
     typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))
     python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
+    whole = shlex.join(launched(subject)) if form.program is None else ""
     settings_reach = form.facts.signature.kind not in _IN_CHILD
 
     def turned(command: str) -> str:
@@ -66,10 +73,13 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
             for program in ("capture/program.py", "minify/best.py"):
                 command = command.replace(str(case.path / program), "repro.py")
             command = _PROGRAM.sub("repro.py", command)
+        if whole and whole in command:
+            return command.replace(whole, "python repro.py")
         command = command.replace(f" {typed}", f" {shown}") if typed else command
         for old, new in moved_words:
             command = command.replace(old, new)
-        return python.sub("python", command)
+        inside = f"cd {PLACE} && " if form.program is None and command else ""
+        return inside + python.sub("python", command)
 
     return turned
 
