@@ -13,7 +13,7 @@ from repro_kit.model.failure.classify import (
     failure_from_timeout,
 )
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind
-from repro_kit.model.failure.normalise import normalise
+from repro_kit.model.failure.normalise import fault_line, normalise
 from repro_kit.model.failure.signature import Signature, Strength, focused, in_words, signature_of
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.trace import summarise
@@ -163,6 +163,22 @@ def test_a_generated_variable_does_not_tell_its_dtype():
     names = ("at_Half_tmp_acc0_vec", "at_BFloat16_tmp_acc3_vec", "tmp_acc12_vec")
     first, *others = (signature(text.format(name)) for name in names)
     assert all(first.matches(other) for other in others)
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        "Use -v to get more diff",
+        "Use -v to get the full diff",
+        "Omitting 2 identical items, use -vv to show",
+        "...Full output truncated (3 lines hidden), use '-vv' to show",
+        "Skipping 51 identical leading characters in diff, use -v to show",
+    ],
+)
+def test_what_pytest_advises_is_no_part_of_the_message(advice):
+    message = "assert [3] == [4]\n  \n  At index 0 diff: 3 != 4"
+    assert fault_line(f"{message}\n  \n  {advice}") == "assert [3] == [4] At index 0 diff: 3 != 4"
+    assert normalise(f"{message}\n  {advice}\n  end") == normalise(f"{message}\n  end")
 
 
 def test_tritons_last_line_tells():

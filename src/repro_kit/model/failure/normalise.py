@@ -24,6 +24,8 @@ _RECOMPILED = re.compile(
     r"^Recompiling function [^\n]*\n\s*triggered by [^\n]*\n\s*- (?:[\d/]+: )?(?P<text>.+)$", re.MULTILINE
 )
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.+)$", re.MULTILINE)
+#: What pytest advises below a failed assertion: how to see the rest of it.
+_ADVICE = re.compile(r"^.*\b[Uu]se '?-vv?'? to (?:show|get (?:more|the full) diff)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 _TRITON = re.compile(r"^at \d+:\d+:")
 
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", '"': "'", "`": "'"})
@@ -81,6 +83,7 @@ def fault_line(message: str) -> str:
         return (error_line["text"] if error_line else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
     if _TRITON.match(message):
         message = message.rstrip().rsplit("\n", 1)[-1]
+    message = _ADVICE.sub("", message)
     explanation = _EXPLANATION.search(message)
     head = _NOTES.split("\n" + message, maxsplit=1)[0].strip().partition("\n\n")[0]
     if explanation:

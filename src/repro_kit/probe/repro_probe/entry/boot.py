@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
+from repro_probe.common.own_packages import own_packages
 from repro_probe.common.stacks import dump_at
 from repro_probe.protocol.findings import (
     EVENTS,
@@ -207,8 +208,7 @@ def say_goodbye(findings: FindingsDirectory) -> None:
 
 def _own_modules() -> dict[str, str]:
     """Return the files of the user's own modules: those that are not part of an installation."""
-    package = os.path.dirname(os.path.dirname(__file__))
-    installed = (sys.prefix, sys.base_prefix, package, os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    installed = (sys.prefix, sys.base_prefix, *own_packages(), os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     prefixes = tuple(os.path.join(os.path.abspath(prefix), "") for prefix in installed if prefix)
     files = {}
     for name, module in list(sys.modules.items()):

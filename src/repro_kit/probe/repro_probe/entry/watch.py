@@ -23,6 +23,7 @@ from typing import Any
 from repro_probe.common import owner, read_orders
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
+from repro_probe.common.own_packages import own_packages
 from repro_probe.entry import boot
 from repro_probe.protocol.findings import EXCEPTION
 from repro_probe.protocol.graph_data import EventName
@@ -256,8 +257,7 @@ def _files(error: BaseException) -> list[str]:
 
 
 def _is_users(file: str) -> bool:
-    package = os.path.dirname(os.path.dirname(__file__))
-    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), package)
+    installed = ("site-packages", "dist-packages", os.path.join("lib", "python"), *own_packages())
     return not any(mark in file for mark in (*installed, *_COMPILERS, *_GENERATED, *_CHECKS))
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
+from repro_probe.common.own_packages import own_packages
 from repro_probe.protocol.findings import RANK, CollectiveData, CompileSpan, Doing, RankStateData
 
 _EVERY, _LOOK = 1.0, 0.2  # seconds between states, and between looks at the main thread
@@ -117,7 +118,7 @@ def users_line(places: Iterable[tuple[str, int]]) -> str:
 
 def _is_users(file: str) -> bool:
     torch = os.path.dirname(sys.modules["torch"].__file__ or "")
-    parts = (torch, os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
+    parts = (torch, *own_packages(), os.path.dirname(os.__file__))
     generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or "<"
     return not file.startswith(("<", generated, *parts)) and not any(mark in file for mark in _GENERATED)
 

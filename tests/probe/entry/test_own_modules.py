@@ -1,0 +1,28 @@
+"""The modules of a run that count as the user's."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.runner.launch import launch
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.subject_start import probe_environment
+
+pytestmark = [pytest.mark.torch]
+
+
+def test_repro_kits_own_package_is_none_of_the_users_wherever_it_lies(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "repro_kit"  # as an editable install has it
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import repro_kit.pytest_plugin\n")
+    (package / "pytest_plugin.py").write_text("")
+    (tmp_path / "helper.py").write_text("")
+    script = tmp_path / "train.py"
+    script.write_text("import sys\nsys.path.insert(0, 'src')\nimport torch, repro_kit, helper\n")
+    env = probe_environment({**os.environ, "PYTHONPATH": ""}, "observe", tmp_path / "probe", 300)
+    out = tmp_path / "out.txt"
+    launch([sys.executable, str(script)], cwd=tmp_path, env=env, timeout=300, stdout=out, stderr=out)
+    modules = read_findings(tmp_path / "probe").modules
+    assert {Path(path).name for path in modules} - {script.name} == {"helper.py"}, out.read_text()
