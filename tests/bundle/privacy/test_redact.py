@@ -122,3 +122,29 @@ def test_versions_of_packages_with_secret_names_stay():
     listed = "[pip3] detect-secrets==1.5.0\n[pip3] django-otp==1.5.4\n[pip3] my-token==10.5.4\n"
     assert Redactor(allowed={"1.5.0", "1.5.4", "10.5.4"})(listed) == listed  # as those of the environment are
     assert Redactor()("if password == 'hunter2-and-more':") == "if password == 'REDACTED_SECRET_1':"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://docs.pytest.org/en/stable/how-to/capture-warnings.html",
+        "https://setuptools.pypa.io/en/latest/references/keywords.html",
+        "https://github.com/pytest-dev/pytest/issues/1234",
+    ],
+)
+def test_the_pages_that_tools_of_python_point_to_stay(url: str) -> None:
+    assert Redactor()(f"-- Docs: {url}") == f"-- Docs: {url}"
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("see https://docs.pytest.org.build-7.corp/en/stable", "build-7"),
+        ("see https://notpytest.org/en/stable", "notpytest"),
+        ("see https://me:hunter2-and-more@docs.pytest.org/en", "hunter2"),
+        ("see https://docs.pytest.org/en?token=hunter2-and-more", "hunter2"),
+        ("see https://docs.pytest.org/en/ghp_0123456789abcdefABCDEF0123456789abcd", "ghp_0123"),
+    ],
+)
+def test_a_public_host_hides_no_secret_and_no_host_that_looks_like_it(text: str, private: str) -> None:
+    assert private not in Redactor()(text)

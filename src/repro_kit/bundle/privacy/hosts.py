@@ -15,14 +15,17 @@ _PUBLIC_HOSTS = tuple(
         "docs.google.com developers.google.com learn.microsoft.com docs.microsoft.com msdn.microsoft.com numpy.org "
         "scipy.org sympy.org onnx.ai llvm.org gcc.gnu.org boost.org godbolt.org man7.org meta-pytorch.github.io "
         "pytorch.github.io ui.perfetto.dev cli.github.com fburl.com openreview.net doi.org cmake.org ninja-build.org "
-        "rocm.docs.amd.com conda.io docs.astral.sh netlib.org abseil.io tensorflow.org open-std.org software.intel.com",
+        "rocm.docs.amd.com conda.io docs.astral.sh netlib.org abseil.io tensorflow.org open-std.org software.intel.com "
+        "pytest.org pypa.io hypothesis.works pydantic.dev pydata.org scikit-learn.org matplotlib.org jupyter.org "
+        "ipython.org sphinx-doc.org gnu.org rust-lang.org docs.github.com",
     )
 )
 #: Hosts whose pages are public by their first directories.
 _PUBLIC_PLACES = re.compile(
     r"(?:github\.com|raw\.githubusercontent\.com|api\.github\.com/repos)/(?:pytorch|python|triton-lang|openai/triton|"
     r"meta-pytorch|numpy|scipy|sympy|NVIDIA|ROCm|intel|pybind|onnx|pypa|microsoft/onnxruntime|fmtlib|facebookresearch|"
-    r"google|huggingface/(?:transformers|diffusers|accelerate)|owner/name|tensorflow|llvm|astral-sh|conda|conda-forge)"
+    r"google|huggingface/(?:transformers|diffusers|accelerate)|owner/name|tensorflow|llvm|astral-sh|conda|conda-forge|pytest-dev|"
+    r"HypothesisWorks)"
     r"(?![\w-])|huggingface\.co/docs\b|gist\.github\.com/(?:shunting314|eellison)\b|www\.internalfb\.com\b"
 )
 _WELL_KNOWN = re.compile(
