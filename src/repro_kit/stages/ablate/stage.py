@@ -112,6 +112,7 @@ def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False
         ui.warn(rate_sentence(tally))
         options = replace(options, repeat=repeats(tally))
         work = planned(case, options, ui, captured=captured)
+        ui.note(f"{plan_sentence(work.plans, work.cells)} --repeat N runs them N times, --stop-early leaves some out.")
     until = (lambda cells: is_decided(cells, work.recipe)) if options.stop_early else None
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:

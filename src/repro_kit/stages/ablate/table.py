@@ -16,15 +16,17 @@ from repro_kit.ui import Ui
 
 
 def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
-    """How many cells there are, how many must run, and how long that takes."""
+    """How many cells there are, how many must run, how often each runs unless it fails, and how long that takes."""
     settled = [cell for cell in map(cells.settled, plans) if cell is not None]
     without = sum(bool(cell.no_effect) for cell in settled)
     cached = len(settled) - without
     parts = [f"{len(plans) - len(settled)} to run"]
     parts += [f"{cached} known from before"] if cached else []
     parts += [f"{without} without effect here"] if without else []
-    seconds = cells.usual() * ceil((len(plans) - len(settled)) / max(1, cells.options.jobs))
+    repeat = cells.options.repeat
+    seconds = repeat * cells.usual() * ceil((len(plans) - len(settled)) / max(1, cells.options.jobs))
     about = f", about {_time(seconds)}" if seconds >= 1 else ""
+    about = about if repeat == 1 else f", up to {repeat} times each{about} where none fails"
     return f"{len(plans)} cells on the {subject_words(cells)}: {', '.join(parts)}{about}."
 
 

@@ -1,6 +1,7 @@
 """Cells of a script: which are run, which follow from others, which are known from before. No script is run here."""
 
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from threading import Event
 from time import sleep
@@ -18,12 +19,14 @@ from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, shared_oracles
+from repro_kit.stages.ablate import stage
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
 from repro_kit.stages.ablate.confirm import deciding_cells
 from repro_kit.stages.ablate.matrix import Matrix
-from repro_kit.ui import SilentUi
+from repro_kit.stages.ablate.table import plan_sentence
+from repro_kit.ui import SilentUi, Ui
 
 FRAME = Frame("/env/site-packages/torch/_inductor/lowering.py", 1, "lower")
 FAILURE = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("RuntimeError", "no such thing", (FRAME,)),))
@@ -214,3 +217,39 @@ def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: 
     (cell,) = OnScript(case, AblateOptions(), SilentUi()).run(PLANS[2:3])
     assert (cell.verdict.status, cell.same) == (Status.CANNOT_TELL, False)
     assert cell.verdict.note == "the probe failed: AttributeError: no such setting"
+
+
+class Noted(SilentUi):
+    """Keeps its notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_the_time_of_a_flaky_failure_counts_the_runs_of_each_cell(case: Case) -> None:
+    plans = [CellPlan(name, Recipe(backend=name)) for name in ("eager", "aot_eager", "inductor")]
+    once, often = (cells_of(case, from_("inductor"), AblateOptions(repeat=repeat)) for repeat in (1, 20))
+    assert plan_sentence(plans, once) == "3 cells on the script: 3 to run, about 3 s."
+    told = plan_sentence(plans, often)
+    assert told == "3 cells on the script: 3 to run, up to 20 times each, about 60 s where none fails."
+
+
+def test_the_plan_is_told_again_once_the_failure_is_known_to_be_flaky(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = cycle([Verdict(Status.FAIL, FAILURE), Verdict(Status.PASS)])
+
+    def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool) -> stage.Work:
+        matrix = Matrix(preset="quick")
+        return stage.Work(matrix, Recipe(), matrix.cells(Recipe()), cells_of(case, lambda _: next(verdicts), options))
+
+    monkeypatch.setattr(stage, "planned", planned)
+    ui = Noted()
+    judged = stage._judge(case, AblateOptions(), ui)
+    assert judged.tally.flaky
+    first, again = (note for note in ui.notes if "to run" in note)
+    assert "times each" not in first and "up to" in again and "--repeat N" in again
