@@ -40,6 +40,7 @@ class CaseSummary:
     failure: str | None = None  # kind
     signature: str | None = None
     layer: str | None = None
+    cause: str | None = None  # from the ablation: the part of the layer
     sentence: str | None = None  # from the ablation; names the layer
     statements: int | None = None
     statements_before: int | None = None
@@ -102,6 +103,7 @@ def case_summary(
         failure=_kind(signature, exit_code),
         signature=_words(signature, chosen, capture, reduction) if signature else None,
         layer=str(layer) if layer else None,
+        cause=(ablation.cause or None) if ablation else None,
         sentence=(ablation.sentence or None) if ablation else None,
         statements=reduction.statements_after if reduction else captured,
         statements_before=reduction.statements_before if reduction else captured,

@@ -50,14 +50,14 @@ def test_the_issue_begins_with_the_call_that_fails(recipe, level, layer, call) -
 
 
 def test_a_failure_in_code_of_the_script_is_for_its_maintainer_first():
-    story = story_of("accuracy", layer=Layer.SCRIPT, evidence="A custom operator of the script (peek) was running.")
+    ablation = replace(story_of("accuracy").ablation, cause="script-code")
+    story = story_of("accuracy", ablation=ablation, evidence="A custom operator of the script (peek) was running.")
     text = markdown.issue(story)
     assert "> **Code of the script was running.** A custom operator of the script (peek) was running." in text
     assert issue_form.FORM in text and "no bug of PyTorch" not in text
     assert issue_form.title_of(story).startswith("[code of the script] ")
-    assert issue_form.labels_of(story)[0] == "oncall: pt2" and not any(
-        "dynamo" in label for label in issue_form.labels_of(story)
-    )
+    labels = issue_form.labels_of(story)
+    assert labels[0] == "oncall: pt2" and not any("inductor" in label for label in labels)
 
 
 def test_a_failure_of_the_users_own_operator_is_not_for_pytorch():

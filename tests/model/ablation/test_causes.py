@@ -221,28 +221,28 @@ def test_a_function_of_the_script_that_raises_is_named_and_not_the_layer_that_ca
     places: tuple[str, ...], what: str
 ) -> None:
     found = diagnose(ladder("inductor", raised(*places)), Recipe())
-    assert found.layer is Layer.SCRIPT
+    assert (found.layer, found.cause) == (Layer.INDUCTOR, "script-code")
     assert found.sentence == f"{what} raises: backend 'aot_eager_decomp_partition' passes, 'inductor' fails."
 
 
 def test_a_crash_in_a_custom_operator_is_not_dynamos() -> None:
     stack = frames_of("torch/_dynamo/eval_frame.py", "/home/me/train.py", "torch/_library/custom_ops.py", MINE)
     found = diagnose(ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV", stack=stack)), Recipe())
-    assert found.layer is Layer.SCRIPT
+    assert found.cause == "script-code"
     assert found.sentence.startswith("A custom operator of the script (cat) was running when the process died: ")
 
 
-@pytest.mark.parametrize(("subject", "layer"), [("program", Layer.SCRIPT), ("script", Layer.INDUCTOR)])
+@pytest.mark.parametrize(("subject", "cause"), [("program", "script-code"), ("script", "lowering")])
 def test_a_hang_below_a_lowering_of_the_script_is_its_own_where_the_graph_alone_does_not_hang(
-    subject: Literal["program", "script"], layer: Layer
+    subject: Literal["program", "script"], cause: str
 ) -> None:
     stack = frames_of(
         GRAPH, MINE, "torch/_inductor/sizevars.py:statically_known_equals", "/env/site-packages/sympy/a.py"
     )
     cells = ladder("inductor", Failure(Kind.TIMEOUT, Phase.COMPILE, stack=stack))
     found = diagnose([replace(cell, subject=subject) for cell in cells], Recipe())
-    assert found.layer is layer
-    named = "had called sizevars.py:statically_known_equals of torch" if layer is Layer.SCRIPT else "was running"
+    assert (found.layer, found.cause) == (Layer.INDUCTOR, cause)
+    named = "had called sizevars.py:statically_known_equals of torch" if cause == "script-code" else "was running"
     assert "lowering that the script registers (cat)" in found.sentence and named in found.sentence
 
 

@@ -47,10 +47,9 @@ def title_of(story: Story) -> str:
         None: "torch.compile",
         Layer.AOT: "aotautograd",
         Layer.EXPORT: "torch.export",
-        Layer.SCRIPT: "code of the script",
         Layer.USER: "user code",
     }
-    where = names.get(story.layer, str(story.layer))
+    where = "code of the script" if story.of_script_code else names.get(story.layer, str(story.layer))
     ops = ", ".join(op for op in story.ops if op not in story.title)
     title = f"[{where}] {story.title}"
     named = f"{title} ({ops})"
@@ -60,8 +59,9 @@ def title_of(story: Story) -> str:
 
 def labels_of(story: Story) -> tuple[str, ...]:
     """Labels that fit. The first one is the issue form's own."""
-    labels = ["oncall: pt2", *(_LABELS.get(story.layer, ()) if story.layer else ())]
-    if story.layer is Layer.INDUCTOR and not story.environment.accelerator:
+    layer = None if story.of_script_code else story.layer
+    labels = ["oncall: pt2", *(_LABELS.get(layer, ()) if layer else ())]
+    if layer is Layer.INDUCTOR and not story.environment.accelerator:
         labels.append("module: cpu inductor")
     labels += filter(None, [_KIND_LABELS.get(story.signature.kind)])
     if any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects):

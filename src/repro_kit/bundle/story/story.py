@@ -15,6 +15,7 @@ from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
+from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.ablation.workaround import Workaround
 from repro_kit.model.failure.failure import MEASURED, Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
@@ -127,6 +128,11 @@ class Story:
     def minimal(self) -> bool:
         """Whether the reproducer is 1-minimal, so that the failure needs what is left in it."""
         return self.reduction is not None and self.reduction.minimal
+
+    @property
+    def of_script_code(self) -> bool:
+        """Whether a function of the script that the compiler calls was running, such as a lowering of its own."""
+        return self.ablation is not None and self.ablation.cause == SCRIPT_CODE
 
     @property
     def seen_with(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from repro_kit.errors import Exit
+from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.failure.failure import Layer
 from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.ui import Ui
@@ -63,7 +64,7 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     report = Path(outcome.case or ".") / "bundle" / "issue.md"
     if outcome.layer == Layer.USER:
         yield "report", f"{report}, for whoever maintains that code: this is no bug of PyTorch"
-    elif outcome.layer == Layer.SCRIPT:
+    elif outcome.cause == SCRIPT_CODE:
         yield "report", f"{report}, first for whoever maintains that code of the script; then for {BUG_FORM}"
     else:
         yield "report", f"paste {report} into {BUG_FORM} and attach the bundle"

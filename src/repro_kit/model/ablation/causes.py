@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.ablation.script_code import ScriptCode, script_code, what_happened
+from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.tracebacks import is_final, short
@@ -255,7 +255,7 @@ def _of_script(plain: Diagnosis, called: ScriptCode, failure: Failure) -> Diagno
     _, _, rest = plain.sentence.partition(" is at fault")
     beyond = f" and had called {called.beyond} of torch" if called.beyond else ""
     who = f"{called.words[0].upper()}{called.words[1:]}"
-    return Diagnosis(Layer.SCRIPT, "", f"{who} {what_happened(failure)}{beyond}{rest}")
+    return Diagnosis(plain.layer, SCRIPT_CODE, f"{who} {what_happened(failure)}{beyond}{rest}")
 
 
 def _passes(contrasts: dict[str, Cell], name: str) -> bool:

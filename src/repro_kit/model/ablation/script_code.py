@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from repro_kit.model.failure.failure import Failure, Frame, Kind
 from repro_kit.model.failure.frames import is_compiling, is_generated, torch_path
 
+#: The cause in an ablation whose sentence names such code.
+SCRIPT_CODE = "script-code"
 _OPERATOR = "a custom operator of the script"
 _FUNCTION = "a function of the script that the compiler calls"
 #: Files of torch that call a function of a script, and what that function is.

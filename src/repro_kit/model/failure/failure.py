@@ -52,7 +52,6 @@ class Layer(StrEnum):
     AOT_INDUCTOR = "aot-inductor"  # what AOTInductor adds to Inductor
     PRECOMPILE = "precompile"  # what torch.compiler.precompile adds to Inductor
     BACKEND = "backend"  # a user's own backend
-    SCRIPT = "script"  # code of the script that the compiler calls was running: an operator, a lowering, a pass
     USER = "user"  # fails in eager too
 
 
