@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from repro_kit.program import Program, ScalarInput, parse, render
+from repro_kit.program import Program, ScalarInput, TensorInput, parse, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.effects import op_name
+from repro_kit.program.inputs import parse_input
 from repro_kit.program.program_edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, apply
 from repro_kit.program.statement import Statement
-from repro_kit.program.value_records import ScalarRecord, TensorRecord, records
+from repro_kit.program.value_records import ScalarRecord, TensorRecord, constants, records
 
 VMAP = """
     lazy_load_decompositions = torch._functorch.predispatch.lazy_load_decompositions()
@@ -180,6 +183,31 @@ def test_records_of_a_reply():
     )
     expected = TensorRecord((2,), (1,), dtype="torch.int64", storage="3", low=0, high=5, file="a.pt")
     assert found == {"a": expected, "b": (expected, None), "c": ScalarRecord(3), "d": None}
+
+
+def test_constants_are_special_values_first_and_then_magnitudes():
+    values = records({"a": {"shape": [2, 2], "dtype": "torch.float32", "samples": [0.0, -0.0, "nan", 89.3]}})
+    lines = [TensorInput("a", data).line for data in constants(values["a"])]
+    assert lines == [
+        "a = torch.full((2, 2), -0.0)",
+        "a = torch.full((2, 2), nan)",
+        "a = torch.full((2, 2), 0.0)",
+        "a = torch.full((2, 2), 90.0)",
+        "a = torch.tensor([[0.0, -0.0], [nan, 90.0]])",
+    ]
+    assert [parse_input(ast.parse(line).body[0]).line for line in lines] == lines
+
+
+@pytest.mark.parametrize(
+    ("record", "texts"),
+    [
+        (TensorRecord((9,), (1,), samples=(1234, -56, 1234)), ["(9,), 1000", "(9,), -50"]),
+        (TensorRecord((), (), samples=(0.25,)), ["(), 0.2", "0.2"]),
+        (TensorRecord((2,), (1,)), []),
+    ],
+)
+def test_a_constant_says_how_large_the_users_values_are_and_no_more(record, texts):
+    assert [TensorInput("a", data).line.partition("(")[2][:-1] for data in constants(record)] == texts
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
+from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce import Answer, RunOutcome, minify
 from synthetic import Synthetic, build, op_name
 
@@ -217,3 +218,20 @@ def test_a_slow_failure_loses_its_stored_values_first():
     result = minify(program.with_(inputs=inputs), SlowWithGradient(["bug0"]), budget=3)
     assert [line.data.kind for line in result.program.inputs] == ["randn", "randn"]
     assert size(result.program) == 60
+
+
+@pytest.mark.parametrize(
+    ("needed", "left"), [("-0.0", "torch.full((1,), -0.0)"), ("nan, 2.0", "torch.tensor([nan, 2.0, 1.0])")]
+)
+def test_a_failure_that_needs_certain_values_gets_them_as_constants(needed: str, left: str):
+    class Needs(Synthetic):
+        def fails(self, program: Program) -> bool:
+            stored = any(line.data.kind == "load" for line in program.inputs)
+            return super().fails(program) and (stored or any(needed in line.line for line in program.inputs))
+
+        def record(self, program: Program) -> dict[str, TensorRecord]:
+            values = (float("nan"), 2.0, 1.0) if "nan" in needed else (3.0, -0.0, 1.0)
+            return dict.fromkeys(super().record(program), TensorRecord((3,), (1,), samples=values))
+
+    result = minify(build(5, {2: "bug0"}), Needs(["bug0"]))
+    assert [line.line.partition(" = ")[2] for line in result.program.inputs] == [left]

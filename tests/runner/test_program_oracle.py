@@ -249,6 +249,22 @@ def test_values_are_recorded_as_they_were_when_assigned(oracle: ProgramOracle, t
     assert values["n"]["value"] == 3
 
 
+@pytest.mark.parametrize(
+    ("value", "samples"),
+    [
+        ("torch.tensor([[-0.0, 3], [2, 1]])", [-0.0, 3.0, 2.0, 1.0]),
+        ("torch.arange(20) - 5", [-5, 14, -5]),
+        ("torch.arange(20.0) * -1", [-0.0, -19.0, -0.0, -0.0]),
+        ("torch.arange(1.0, 21) / torch.arange(-1, 19)", ["inf", -1.0, 3.0, -1.0]),
+        ("torch.zeros(9) / 0", ["nan", "nan", "nan"]),
+        ("torch.ones(3, dtype=torch.complex64)", []),
+    ],
+)
+def test_a_record_holds_the_values_that_random_ones_lack(oracle: ProgramOracle, value: str, samples: list[Any]) -> None:
+    _, (values,) = oracle.record(program(f"y = {value}\nreturn (y,)"), None)
+    assert repr(values["y"]["samples"]) == repr(samples)
+
+
 @pytest.mark.slow
 def test_verdicts_come_in_order_whatever_ends_first() -> None:
     slow = failing_backend("import time; time.sleep(2); raise ValueError('slow')")

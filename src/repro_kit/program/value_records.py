@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput
+from repro_kit.program.inputs import Data, Input, ScalarInput, Strided, TensorInput, number
 
 _DISCRETE = ("torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.uint8", "torch.uint16", "torch.uint32")
 _SCALARS = ("int", "float", "bool", "str", "NoneType")
@@ -15,7 +15,10 @@ _SCALARS = ("int", "float", "bool", "str", "NoneType")
 
 @dataclass(frozen=True)
 class TensorRecord:
-    """A tensor when it was made. Strides and `offset` are in elements; `low` and `high` are its range of values."""
+    """A tensor when it was made. Strides and `offset` are in elements; `low` and `high` are its range of values.
+
+    `samples`: all elements of a small tensor; else some, with those that random values lack (-0.0, inf, nan).
+    """
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -27,6 +30,7 @@ class TensorRecord:
     low: float | None = None
     high: float | None = None
     file: str | None = None  # in `inputs/`, where the values are stored
+    samples: tuple[float, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -65,6 +69,7 @@ def _record(value: Any) -> Record:
                 value.get("min"),
                 value.get("max"),
                 value.get("file"),
+                tuple(float(sample) if isinstance(sample, str) else sample for sample in value.get("samples") or ()),
             )
         case {"value": scalar} if value.get("python", "int") in _SCALARS:
             return ScalarRecord(scalar)
@@ -129,3 +134,37 @@ def generated(record: TensorRecord, sizes: tuple[int, ...]) -> Data:
     if record.low is not None and record.low >= 0 and "complex" not in record.dtype:
         return Data("rand", sizes)
     return Data("randn", sizes)
+
+
+def constants(record: TensorRecord) -> Iterator[Data]:
+    """Values that the record's tensor has: one of them in all places, the special ones first; then all of few.
+
+    A finite number is rounded to one digit: a program that needs it shows how large the user's values are, and not
+    what they are.
+    """
+    rounded = [_one_digit(sample) for sample in record.samples]
+    distinct = {number(value): value for value in rounded}  # by text, since 0.0 == -0.0
+    for value in sorted(distinct.values(), key=_is_common):
+        yield Data("full", record.shape, (value,))
+    if rounded and len(rounded) == record.elements:
+        yield Data("tensor", record.shape, (_nested([number(value) for value in rounded], record.shape),))
+
+
+def _one_digit(value: float) -> float:
+    if isinstance(value, int):
+        unit: int = 10 ** (len(str(abs(value))) - 1)
+        return int(value / unit) * unit  # towards 0, so that an index stays within its bounds
+    return float(f"{value:.0e}") if math.isfinite(value) else value
+
+
+def _is_common(value: float) -> bool:
+    return math.isfinite(value) and number(value) != "-0.0"
+
+
+def _nested(texts: Sequence[str], shape: Sequence[int]) -> str:
+    """The literal of a tensor whose elements have these texts."""
+    if not shape:
+        return texts[0]
+    step = len(texts) // shape[0]
+    rows = (_nested(texts[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0]))
+    return f"[{', '.join(rows)}]"

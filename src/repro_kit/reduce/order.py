@@ -12,8 +12,9 @@ from repro_kit.reduce.candidate_search import Measure
 def measure(program: Program, metadata: Metadata, text: str) -> Measure:
     """The criteria, most important first; tuples compare lexicographically, and smaller is better.
 
-    Compute statements, calls, inputs, outputs; number of stored inputs; elements of inputs; special properties of
-    inputs (strides, aliasing, gradients, marks); recipe settings; ranks; threads; literals; length of `text`.
+    Compute statements, calls, inputs, outputs; stored inputs (a literal counts half); elements of inputs; special
+    properties of inputs (strides, aliasing, gradients, marks); recipe settings; ranks; threads; literals; length of
+    `text`.
     """
     functions = list(program.all_functions())
     lines = [input_ for input_ in program.all_inputs() if not isinstance(input_, DynamicMark)]
@@ -39,7 +40,9 @@ def settings(recipe: Recipe) -> int:
 
 
 def _stored(line: Input) -> int:
-    return isinstance(line, OpaqueInput) or (isinstance(line, TensorInput) and line.data.kind in ("load", "tensor"))
+    if isinstance(line, TensorInput):
+        return {"load": 2, "tensor": 1}.get(line.data.kind, 0)
+    return 2 * isinstance(line, OpaqueInput)
 
 
 def _elements(line: Input, metadata: Metadata) -> int:

@@ -8,7 +8,7 @@ from repro_kit.program import Data, TensorInput
 from repro_kit.program.inputs import DataKind
 from repro_kit.program.program_edits import Edit, SetInput
 from repro_kit.program.stored_inputs import generate_values, record_of, set_values, stored_inputs
-from repro_kit.program.value_records import TensorRecord, is_contiguous
+from repro_kit.program.value_records import TensorRecord, constants, is_contiguous
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
 
@@ -46,6 +46,7 @@ def _further(record: TensorRecord) -> Iterator[Data]:
         yield Data("ones", record.shape)
         if record.dtype != "torch.bool":
             yield Data("arange", record.shape)
+    yield from constants(record)
 
 
 def plain_inputs(search: Search) -> None:

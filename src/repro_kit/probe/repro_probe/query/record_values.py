@@ -17,6 +17,8 @@ from repro_probe.protocol.queries import QueryPhase
 from repro_probe.run.load_program import LoadedProgram, seed
 
 _HOOK = "__repro_record__"
+_FEW = 8  # a tensor of so many elements has them all in the record
+_INF = float("inf")
 
 
 class RecordedValues(TypedDict):
@@ -109,7 +111,9 @@ class ValueRecorder:
         if torch._C._functorch.is_functorch_wrapped_tensor(value):  # cannot be read outside of its vmap or grad
             return {"python": "functorch wrapper", "value": None}
         plain = value.layout == torch.strided
-        low, high = _range(value)
+        numbers = _numbers(value)
+        low: Any = None if numbers is None else numbers.min().item()
+        high: Any = None if numbers is None else numbers.max().item()
         return {
             "shape": [int(size) for size in value.shape],
             "stride": [int(step) for step in value.stride()] if plain else None,
@@ -118,8 +122,9 @@ class ValueRecorder:
             "device": str(value.device),
             "requires_grad": bool(value.requires_grad),
             "storage": self._storage(value) if plain else None,
-            "min": low,
-            "max": high,
+            "min": _json_number(low),
+            "max": _json_number(high),
+            "samples": [] if numbers is None else _samples(numbers, low, high),
             "file": self._write(value, file) if file is not None and plain else None,
         }
 
@@ -146,16 +151,36 @@ def _to_store(value: torch.Tensor) -> torch.Tensor:
     return value.clone(memory_format=torch.contiguous_format)
 
 
-def _range(value: torch.Tensor) -> tuple[Any, Any]:
-    """Return the (smallest, largest) element; None for complex and empty tensors and for non-finite values."""
+def _numbers(value: torch.Tensor) -> torch.Tensor | None:
+    """Return the elements in the widest dtype of their kind; None for complex and empty tensors and other layouts."""
     if value.numel() == 0 or value.is_complex() or value.is_quantized or value.layout != torch.strided:
-        return None, None
+        return None
     numbers = value.detach()
-    numbers = numbers.double() if numbers.is_floating_point() else numbers.to(torch.int64)
-    return _json_number(numbers.min().item()), _json_number(numbers.max().item())
+    return numbers.double() if numbers.is_floating_point() else numbers.to(torch.int64)
+
+
+def _samples(numbers: torch.Tensor, low: float, high: float) -> list[Any]:
+    """Return all of few elements, in order; else those that random values lack, the extremes and the first one."""
+    flat = numbers.reshape(-1)
+    if flat.numel() <= _FEW:
+        return [_json_sample(number) for number in flat.tolist()]
+    special = []
+    if _json_number(low) is None or _json_number(high) is None:
+        special += [number for number in (_INF, -_INF) if (flat == number).any()]
+        special += [float("nan")] if flat.isnan().any() else []
+        flat = flat[flat.isfinite()]
+        low, high = (flat.min().item(), flat.max().item()) if flat.numel() else (special[0], special[0])
+    if flat.is_floating_point() and ((flat == 0) & flat.signbit()).any():
+        special.append(-0.0)
+    return [_json_sample(number) for number in (*special, low, high, *flat[:1].tolist())]
+
+
+def _json_sample(number: Any) -> Any:
+    """Return `number`, or its name for NaN and the infinities, which JSON lacks."""
+    return str(number) if _json_number(number) is None else number
 
 
 def _json_number(number: Any) -> Any:
     """Return `number`, or None for NaN and the infinities, which JSON lacks."""
-    unusual = isinstance(number, float) and (number != number or number in (float("inf"), float("-inf")))
+    unusual = isinstance(number, float) and (number != number or number in (_INF, -_INF))
     return None if unusual else number
