@@ -65,6 +65,13 @@ if __name__ == "__main__":
 '''
 
 
+def test_the_preamble_does_not_import_torch_again() -> None:
+    text = "import torch\nRECIPE = {}\nimport torch\nimport re\nS = 1\ndef graph(x):\n    return (x,)\n"
+    program = parse(text + "def calls():\n    x = torch.ones(1)\n    return [(x,)]\n")
+    assert program.preamble == "import re\n\nS = 1"
+    assert parse(render(program)) == program
+
+
 def test_what_a_text_means():
     program = parse(TEXT)
     assert program.doc == "Free text."

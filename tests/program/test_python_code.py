@@ -1,6 +1,6 @@
 import pytest
 
-from repro_kit.program.python_code import reads_of
+from repro_kit.program.python_code import joined, reads_of
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ from repro_kit.program.python_code import reads_of
 )
 def test_reads_of_the_module(code: str, names: set[str]) -> None:
     assert reads_of(code) == names
+
+
+def test_statements_are_joined_like_people_write_them_and_imports_come_once() -> None:
+    pieces = ["import os", "import re", "x = 1", "y = 2", "def f():\n    pass", "import re", "# why\nx += 1"]
+    text = "import os\nimport re\n\nx = 1\ny = 2\n\n\ndef f():\n    pass\n\n\n# why\nx += 1"
+    assert joined(pieces) == text
+    assert joined([]) == ""

@@ -104,6 +104,33 @@ def test_decorated_and_nested_statements_are_cut_out_whole() -> None:
     assert "\ntorch._dynamo.config.recompile_limit = 1" in text
 
 
+def test_a_function_that_changes_the_compiler_is_called_and_its_body_is_there_once() -> None:
+    script = dedent(
+        """
+        import torch
+        from torch._inductor import lowering
+
+        def patch():
+            old = lowering.lowerings["relu"]
+            lowering.lowerings["relu"] = lambda x: old(x) + 1
+
+        def run():
+            torch._inductor.config.max_autotune = True
+            patch()
+            return torch.compile(torch.sin)(torch.ones(3))
+
+        def main():
+            return run()
+
+        main()
+        """
+    )
+    text = customisations(script)
+    assert text.count("lowering.lowerings[") == 2
+    assert text.endswith("\n\n\ntorch._inductor.config.max_autotune = True\npatch()\n")
+    assert "torch.compile" not in text
+
+
 def test_a_parameter_is_no_global_of_the_same_name() -> None:
     script = dedent(
         """
@@ -121,10 +148,11 @@ def test_statements_of_one_line_are_taken_one_by_one() -> None:
     script = (
         "from torch._inductor import lowering as L; import os\nold = L.relu; print(1); L.lowerings['r'] = old  # é\n"
     )
-    assert customisations(script).split("\n\n") == [
+    assert customisations(script).splitlines() == [
         "from torch._inductor import lowering as L",
+        "",
         "old = L.relu",
-        "L.lowerings['r'] = old\n",
+        "L.lowerings['r'] = old",
     ]
 
 

@@ -12,6 +12,7 @@ from repro_kit.model.serialize import from_data
 from repro_kit.program.format import MARK, STANDARD_IMPORTS, VERSION
 from repro_kit.program.inputs import Input, names_of, parse_input
 from repro_kit.program.program import REGION, Function, Peer, Program
+from repro_kit.program.python_code import joined
 from repro_kit.program.statement import Statement, canonical
 
 _NEWLINE = re.compile(r"\r\n?|\n")  # Python's line ends; str.splitlines has more
@@ -219,7 +220,7 @@ def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
 
 
 def _verbatim(text: str, nodes: Sequence[ast.stmt]) -> str:
-    """The source of `nodes`, each with the comments above it."""
+    """The source of `nodes`, each with the comments above it. Every program imports torch before them."""
     lines = _NEWLINE.split(text)
     pieces = []
     for node in nodes:
@@ -227,7 +228,7 @@ def _verbatim(text: str, nodes: Sequence[ast.stmt]) -> str:
         while first > 0 and lines[first - 1].startswith("#") and not lines[first - 1].startswith(MARK):
             first -= 1
         pieces.append("\n".join(lines[first : node.end_lineno]))
-    return "\n\n\n".join(pieces)
+    return joined(piece for piece in pieces if piece != "import torch")
 
 
 def _error(node: ast.AST, message: str) -> ReproKitError:

@@ -1,10 +1,15 @@
-"""Read pieces of Python code: the text of a statement, and the global names that code reads."""
+"""Pieces of Python code: the text of a statement, many of them as one text, and the global names that code reads."""
 
 from __future__ import annotations
 
 import ast
 import symtable
 import textwrap
+from collections.abc import Iterable
+from itertools import pairwise
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def text_of(source: str, node: ast.stmt) -> str:
@@ -16,6 +21,21 @@ def text_of(source: str, node: ast.stmt) -> str:
     if before.strip() or after.startswith(b";"):
         return ast.get_source_segment(source, node) or ast.unparse(node)
     return textwrap.dedent("\n".join(lines))
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Statements of a module as one text, with blank lines where people put them; each import once."""
+    parsed = {at: (piece, ast.parse(piece).body[-1]) for at, piece in enumerate(pieces)}
+    imports = {piece: at for at, (piece, node) in reversed(parsed.items()) if isinstance(node, _IMPORTS)}
+    kept = [(piece, node) for at, (piece, node) in parsed.items() if imports.get(piece, at) == at]
+    gaps = [_gap(before, after) for (_, before), (_, after) in pairwise(kept)]
+    return "".join(piece + gap for (piece, _), gap in zip(kept, [*gaps, ""], strict=False))
+
+
+def _gap(before: ast.stmt, after: ast.stmt) -> str:
+    if isinstance(before, _DEFINITIONS) or isinstance(after, _DEFINITIONS):
+        return "\n\n\n"
+    return "\n" if isinstance(before, _IMPORTS) == isinstance(after, _IMPORTS) else "\n\n"
 
 
 def reads_of(code: str) -> set[str]:

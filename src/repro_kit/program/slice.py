@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
-from repro_kit.program.python_code import reads_of, text_of
+from repro_kit.program.python_code import joined, reads_of, text_of
 
 #: Packages of torch that a statement must mention to be able to change the compiler, or to load operators in C++.
 COMPILER_NAMESPACES = (
@@ -117,21 +117,31 @@ def _statements(source: str) -> list[_Statement]:
     aliases: dict[str, str] = {}
     for part in ast.walk(tree):
         aliases.update(_import_aliases(part))
-    return [_Statement(node, aliases) for node in _entered(flat)]
+    return _entered([_Statement(node, aliases) for node in flat], aliases)
 
 
-def _entered(flat: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`flat`, and the bodies of functions that it calls without arguments (``main()``)."""
-    functions = {node.name: node for node in flat if isinstance(node, ast.FunctionDef)}
+def _entered(flat: Sequence[_Statement], aliases: dict[str, str]) -> list[_Statement]:
+    """`flat`, and the bodies of functions called without arguments that reach the main work (``main()``).
+
+    Another function that is called so is kept as a whole with its call, which runs its body.
+    """
+    functions = {
+        statement.node.name: statement.node.body
+        for statement in flat
+        if isinstance(statement.node, ast.FunctionDef) and _reaches_main_work(statement, flat)
+    }
     entered = list(flat)
-    for statement in flat:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+    for statement in entered:  # the bodies too, as these grow the list
+        if statement.is_definition:
             continue
-        for part in ast.walk(statement):
+        for part in ast.walk(statement.node):
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and not part.args and not part.keywords:
-                function = functions.pop(part.func.id, None)
-                entered += function.body if function is not None else []
+                entered += [_Statement(node, aliases) for node in functions.pop(part.func.id, ())]
     return entered
+
+
+def _reaches_main_work(statement: _Statement, statements: Sequence[_Statement]) -> bool:
+    return any(_below(name, _MAIN_WORK) for name in _reach(statement, statements))
 
 
 def _import_aliases(node: ast.AST) -> dict[str, str]:
@@ -192,9 +202,9 @@ def _customises(statement: _Statement, statements: Sequence[_Statement]) -> bool
         return False
     if statement.is_definition and not getattr(statement.node, "decorator_list", []):
         return False
-    mentions = _reach(statement, statements)
-    if any(_below(name, _MAIN_WORK) for name in mentions):
+    if _reaches_main_work(statement, statements):
         return False
+    mentions = _reach(statement, statements)
     return any(_below(name, COMPILER_NAMESPACES) and not _below(name, _IGNORED_CALLS) for name in mentions)
 
 
@@ -214,8 +224,7 @@ def _sliced(source: str, statements: Sequence[_Statement], roots: Sequence[int])
         if not more:
             break
         chosen |= more
-    pieces = [text_of(source, statements[at].node) for at in sorted(chosen)]
-    return "\n\n".join(pieces) + "\n" if pieces else ""
+    return joined(text_of(source, statements[at].node) for at in sorted(chosen)) + "\n" if chosen else ""
 
 
 def _belongs(statement: _Statement, needed: set[str], bound: set[str]) -> bool:

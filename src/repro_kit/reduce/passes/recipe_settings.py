@@ -12,7 +12,7 @@ from repro_kit.probe.repro_probe.protocol.recipe_data import FAKE
 from repro_kit.program import DynamicMark, Program
 from repro_kit.program.collectives import with_ranks
 from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, Rewrite, SetRecipe
-from repro_kit.program.python_code import reads_of, text_of
+from repro_kit.program.python_code import joined, reads_of, text_of
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
 
@@ -136,7 +136,7 @@ def preamble(search: Search) -> None:
         if bound & (_used_by_program(program) | {name for piece in left for name in reads_of(piece)}):
             return None  # it would only fail with a NameError
         imports = tuple(piece for piece in left if piece in program.imports)
-        return [Preamble("\n\n\n".join(piece for piece in left if piece not in program.imports), imports)]
+        return [Preamble(joined(piece for piece in left if piece not in program.imports), imports)]
 
     sweep(search, pieces, propose)
 
