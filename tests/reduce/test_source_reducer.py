@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -115,11 +116,44 @@ def test_a_stated_tolerance_is_never_changed():
         "from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = bug0(3)\n    b: str = 'x'\nC()",
         "def generate(n):\n    for i in range(n):\n        yield bug0(i)\nlist(generate(3))",
         "f = lambda x: bug0(x)\nf(3)",
+        "xs = {'a': 1, 'b': [2, 3]}\nfine(bug0(xs['b'][1]))",
     ],
 )
 def test_every_form_of_python_is_taken_apart(text):
     result = minify_source(program_of(text), RunningScripts(["bug0"]))
     assert result.neighbours.minimal and result.statements_after <= 4 and len(result.program.text) <= len(text)
+
+
+SERVER = """
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+class Server:
+    def __init__(self, scale):
+        self.scale = scale
+        self.seen = []
+    def answer(self, request):
+        return bug0(request['x'] * self.scale)
+    def serve(self, requests):
+        with ThreadPoolExecutor(2) as pool:
+            futures = [pool.submit(self.answer, request) for request in requests]
+            for future in as_completed(futures):
+                print(future.result())
+
+server = Server(3)
+server.serve([{'id': i, 'x': i + 1} for i in range(3)])
+"""
+
+
+def test_classes_pools_and_comprehensions_around_a_failing_call_go():
+    class NeedsItsValue(SyntheticScripts):
+        def fails(self, program: SourceProgram) -> bool:
+            given: list[object] = []
+            with contextlib.suppress(Exception), contextlib.redirect_stdout(None):
+                exec(program.text, {"bug0": given.append})
+            return 6 in given
+
+    result = minify_source(program_of(SERVER), NeedsItsValue([]))
+    assert result.program.text == "bug0(2 * 3)\n"
 
 
 def test_what_the_failing_line_needs_is_tried_first():

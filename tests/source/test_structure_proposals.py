@@ -4,7 +4,6 @@ import pytest
 
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.calls import called_lambdas, functions, lambdas, variables
-from repro_kit.source.proposals.expressions import simpler
 from repro_kit.source.proposals.structure import unwrapped
 from repro_kit.source.tree import NumberedTree
 
@@ -26,13 +25,8 @@ def test_an_assignment_whose_parts_are_unknown_stays() -> None:
 
 
 def test_a_loop_takes_the_first_item_of_what_it_goes_over() -> None:
-    assert texts("for x in [f, g]:\n    x()") == {"x = f\nx()", "x()"}
-    assert "x = g(0)\nx()" in texts("for x in [g(y) for y in range(2)]:\n    x()")
-    assert "x = next(iter([g(y) for y in z if y]))\nx()" in texts("for x in [g(y) for y in z if y]:\n    x()")
+    assert {"x = f\nx()", "x()", "[f, g]"} == texts("for x in [f, g]:\n    x()")
     assert "x = data[0]\nx()" in texts("for x in DataLoader(data, 2):\n    x()")
-    numbered = NumberedTree(SourceProgram("h([g(y, y) for y in (a, b)])"))
-    edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
-    assert "h([g(a, a)])\n" in [program.text for program in edited if program]
 
 
 def test_an_argument_takes_the_place_of_one_of_several_results() -> None:

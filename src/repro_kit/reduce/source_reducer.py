@@ -38,6 +38,8 @@ STRUCTURE: tuple[Callable[[SourceSearch], None], ...] = (
     structure.items,
 )
 DETAILS: tuple[Callable[[SourceSearch], None], ...] = (
+    calls.pools,
+    calls.first_items,
     calls.functions,
     calls.parameters,
     calls.classes,

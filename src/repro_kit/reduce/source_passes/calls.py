@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source.proposals import calls
+from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.names import plain_names, renamed
+from repro_kit.source.proposals.pools import pools as plain_calls
 from repro_kit.source.tree import Edits, NumberedTree
 
 
@@ -34,7 +36,17 @@ def parameters(search: SourceSearch) -> None:
 
 def classes(search: SourceSearch) -> None:
     """Make functions of classes."""
-    _one_by_one(search, calls.classes)
+    _one_by_one(search, dissolved)
+
+
+def pools(search: SourceSearch) -> None:
+    """Call what is handed to a pool or a thread."""
+    _one_by_one(search, plain_calls)
+
+
+def first_items(search: SourceSearch) -> None:
+    """Put the first element in place of a comprehension."""
+    _one_by_one(search, calls.first_items)
 
 
 def _one_by_one(search: SourceSearch, propose: Callable[[NumberedTree], Iterable[Edits]]) -> None:

@@ -1,15 +1,16 @@
-"""Edits across statements: put a value or a function in the place of its only use, fix a parameter, drop a class."""
+"""Edits across statements: put a value or a function in the place of its only use, fix a parameter."""
 
 from __future__ import annotations
 
 import ast
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from repro_kit.source.proposals.structure import first_of
 from repro_kit.source.scopes import FUNCTIONS, substituted
-from repro_kit.source.tree import Edits, NumberedTree, Replacement, preorder
+from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
 _PLAIN = (ast.Name, ast.Constant)
@@ -33,7 +34,7 @@ def variables(numbered: NumberedTree) -> Iterator[Edits]:
                 pairs = list(zip(names, values, strict=True)) if len(names) == len(targets) == len(values) else []
             case _:
                 continue
-        places = [(_readings(_scope(numbered, node), target), value) for target, value in pairs]
+        places = [(readings(scope_of(numbered, node), target), value) for target, value in pairs]
         if pairs and all(0 < len(uses) <= _readings_of(value) for uses, value in places):
             values_there = {numbered.number(use): value for uses, value in places for use in uses}
             yield {numbered.number(node): None, **values_there}
@@ -50,7 +51,7 @@ def _readings_of(value: ast.expr) -> float:
     return 1
 
 
-def _readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
+def readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
     """The other places in `scope` that have the name of `target`, where all of them read the name."""
     uses = [
         other
@@ -60,7 +61,7 @@ def _readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
     return uses if all(isinstance(use.ctx, ast.Load) for use in uses) else []
 
 
-def _scope(numbered: NumberedTree, node: ast.AST) -> ast.AST:
+def scope_of(numbered: NumberedTree, node: ast.AST) -> ast.AST:
     """The function around `node`, else the module."""
     above = numbered.parent(node)
     while above is not None and not isinstance(above, FUNCTIONS):
@@ -77,7 +78,7 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
         call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not mentions[0]:
             continue
-        statement = _statement_of(numbered, call)
+        statement = statement_of(numbered, call)
         if statement is not None:
             body = _inlined(node, call, statement)
             if body is not None:
@@ -100,7 +101,7 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
     """For each lambda that is called where it stands: its expression, with the arguments in the places of its names."""
     for node in numbered.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Lambda):
-            arguments = _arguments(node.func, node)
+            arguments = arguments_of(node.func, node)
             body = node.func.body
             if arguments is None or any(isinstance(part, (ast.NamedExpr, *_OF_THEIR_OWN)) for part in ast.walk(body)):
                 continue
@@ -109,7 +110,20 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
                 yield {numbered.number(node): substituted(body, arguments)}
 
 
-def _statement_of(numbered: NumberedTree, call: ast.Call) -> ast.Expr | ast.Assign | ast.Return | None:
+def first_items(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each comprehension: its element for the first item, alone or in a list."""
+    for node in numbered.nodes:
+        match node:
+            case ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)]):
+                item = first_of(items)
+                read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
+                if read.count(name) <= _readings_of(item):
+                    first = substituted(element, {name: item})
+                    yield {numbered.number(node): first}
+                    yield {numbered.number(node): ast.List([first], ast.Load())}
+
+
+def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.Expr | ast.Assign | ast.Return | None:
     """The simple statement around `call`; None where the call may run in another scope, not at all, or often."""
     above = numbered.parent(call)
     while isinstance(above, ast.expr | ast.keyword) and not isinstance(above, _OF_THEIR_OWN):
@@ -121,7 +135,7 @@ def _inlined(
     function: ast.FunctionDef, call: ast.Call, statement: ast.Expr | ast.Assign | ast.Return
 ) -> list[ast.stmt] | None:
     """The body of `function` for this call; None where its arguments or its returns do not allow it."""
-    arguments = _arguments(function, call)
+    arguments = arguments_of(function, call)
     own = list(_own_nodes(function))
     last = function.body[-1]
     if arguments is None or any(isinstance(node, _ENDS) and node is not last for node in own):
@@ -164,7 +178,7 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
             yield from _own_nodes(child)
 
 
-def _arguments(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, ast.expr] | None:
+def arguments_of(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, ast.expr] | None:
     """The argument of each parameter; None where they cannot be told by the text."""
     parameters = function.args
     names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
@@ -217,12 +231,15 @@ def _without_parameter(numbered: NumberedTree, function: _Function, parameter: a
     if uses and not (values and isinstance(values[0], ast.Constant | ast.Name)):
         return None
     edits |= {numbered.number(use): values[0] for use in uses}
-    edits[numbered.number(function.args)] = _fewer(function.args, parameter)
+    edits[numbered.number(function.args)] = without(function.args, parameter)
     return edits
 
 
 def _calls(call: ast.Call, names: Sequence[str]) -> bool:
+    """Whether the call is one of these functions, or of what another made of it: ``torch.compile(f)(x)``."""
     match call.func:
+        case ast.Call(args=[ast.Name(id=name), *_]):
+            return name in names
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in names
     return False
@@ -235,7 +252,8 @@ def _default(arguments: ast.arguments, parameter: ast.arg) -> ast.expr | None:
     return arguments.defaults[at] if at >= 0 else None
 
 
-def _fewer(arguments: ast.arguments, parameter: ast.arg) -> ast.arguments:
+def without(arguments: ast.arguments, parameter: ast.arg) -> ast.arguments:
+    """The parameters of a function without one of them."""
     fewer = copy.copy(arguments)
     if parameter in arguments.kwonlyargs:
         at = arguments.kwonlyargs.index(parameter)
@@ -248,69 +266,3 @@ def _fewer(arguments: ast.arguments, parameter: ast.arg) -> ast.arguments:
     if default >= 0:
         fewer.defaults = [*arguments.defaults[:default], *arguments.defaults[default + 1 :]]
     return fewer
-
-
-def classes(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each class with one method that is called through its instances: a function, and globals for attributes."""
-    for node in numbered.tree.body:
-        if isinstance(node, ast.ClassDef):
-            edits = _as_function(numbered, node)
-            if edits is not None:
-                yield edits
-
-
-def _as_function(numbered: NumberedTree, cls: ast.ClassDef) -> Edits | None:
-    methods = {part.name: part for part in cls.body if isinstance(part, ast.FunctionDef)}
-    called = methods.get("forward") or methods.get("__call__")
-    init = methods.get("__init__")
-    if called is None or len(cls.body) != 1 + (init is not None) or not called.args.args or called.decorator_list:
-        return None
-    attributes = _attributes(init)
-    self_name = called.args.args[0].arg
-    if attributes is None or not _reads_only(called, self_name, attributes):
-        return None
-    function = copy.copy(called)
-    function.name = cls.name
-    function.args = _fewer(called.args, called.args.args[0])
-    edits: dict[int, Replacement] = {numbered.number(cls): [*attributes.values(), function]}
-    for other in preorder(called):
-        if isinstance(other, ast.Attribute) and isinstance(other.value, ast.Name) and other.value.id == self_name:
-            edits[numbered.number(other)] = ast.Name(other.attr, ast.Load())
-    for other in numbered.nodes:
-        if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == cls.name:
-            edits[numbered.number(other)] = ast.Name(cls.name, ast.Load())
-    return edits
-
-
-def _attributes(init: ast.FunctionDef | None) -> dict[str, ast.stmt] | None:
-    """The assignments of ``__init__`` as assignments to globals; None where it does more."""
-    made: dict[str, ast.stmt] = {}
-    if init is None:
-        return made
-    parameters_of_init = {parameter.arg for parameter in init.args.args}
-    for statement in init.body:
-        match statement:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"))) | ast.Pass():
-                continue
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
-                read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-                if read & parameters_of_init:
-                    return None
-                made[name] = ast.Assign([ast.Name(name, ast.Store())], value)
-            case _:
-                return None
-    return made
-
-
-def _reads_only(method: ast.FunctionDef, self_name: str, attributes: Mapping[str, ast.stmt]) -> bool:
-    """Whether the method uses its instance only to read `attributes`."""
-    uses = sum(isinstance(node, ast.Name) and node.id == self_name for node in ast.walk(method))
-    reads = sum(
-        isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == self_name
-        and node.attr in attributes
-        for node in ast.walk(method)
-    )
-    return uses == reads

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from repro_kit.source.order import weight
-from repro_kit.source.proposals.structure import first_made, is_kept
+from repro_kit.source.proposals.structure import is_kept
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 #: The value of a literal that a candidate may have.
@@ -79,12 +79,11 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         case ast.Call():
             called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
             values = [*node.args, *(keyword.value for keyword in node.keywords), called]
+        case ast.Subscript(value=ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts)):
+            values = [*parts, node.value]
         case ast.Dict():
             values = [*node.values, *_shorter_dicts(node)]
-        case ast.ListComp() | ast.GeneratorExp():
-            item = first_made(node)
-            values = [node.generators[0].iter, *([ast.List([item], ast.Load())] if item is not None else [])]
-        case ast.SetComp() | ast.DictComp():
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             values = [node.generators[0].iter]
         case ast.JoinedStr():
             values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, blocks
 
 #: The lists of a node from which single entries may go.
@@ -50,11 +49,17 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
             case ast.For() | ast.AsyncFor():
                 item = items.get(ast.unparse(node.iter))
                 known = [] if item is None else [{number: [ast.Assign([node.target], item), *node.body]}]
-                first = ast.Assign([node.target], first_item(node.iter))
+                first = ast.Assign([node.target], first_of(node.iter))
                 wrapped = [
                     {number: [ast.Assign([node.target], item), *node.body]} for item in _first_wrapped(node.iter)
                 ]
-                yield [*known, {number: [first, *node.body]}, *wrapped, {number: node.body}]
+                yield [
+                    *known,
+                    {number: [first, *node.body]},
+                    *wrapped,
+                    {number: node.body},
+                    {number: [ast.Expr(node.iter)]},
+                ]
             case ast.While():
                 yield [{number: node.body}]
             case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name() as target)]):
@@ -78,34 +83,22 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [{number: case.body} for case in node.cases]
 
 
-def first_item(collection: ast.expr) -> ast.expr:
-    """The first item of what a loop goes over."""
-    match collection:
+def first_of(items: ast.expr) -> ast.expr:
+    """The first of the items that a loop goes through."""
+    match items:
         case ast.Call(func=ast.Name(id="range"), args=[_]):
             return ast.Constant(0)
         case ast.Call(func=ast.Name(id="range"), args=[start, _, *_]):
             return start
         case ast.List(elts=[item, *_]) | ast.Tuple(elts=[item, *_]):
             return item
-        case ast.ListComp() | ast.GeneratorExp():
-            made = first_made(collection)
-            if made is not None:
-                return made
-    return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [collection], [])], [])
+    return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [items], [])], [])
 
 
 def _first_wrapped(collection: ast.expr) -> Iterator[ast.expr]:
     """The first item of what a call makes another collection of, as of the dataset of a data loader."""
     if isinstance(collection, ast.Call) and collection.args and not isinstance(collection.args[0], _NO_COLLECTIONS):
         yield ast.Subscript(collection.args[0], ast.Constant(0), ast.Load())
-
-
-def first_made(comprehension: ast.ListComp | ast.GeneratorExp) -> ast.expr | None:
-    """The first item of a comprehension over one collection without conditions; None for any other."""
-    match comprehension.generators:
-        case [ast.comprehension(target=ast.Name(id=name), iter=collection, ifs=[])]:
-            return substituted(comprehension.elt, {name: first_item(collection)})
-    return None
 
 
 def _with_fewer_names(names: list[ast.expr], values: list[ast.expr]) -> Iterator[ast.stmt]:

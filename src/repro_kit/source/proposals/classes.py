@@ -1,0 +1,166 @@
+"""Edits that dissolve a class: functions in place of its methods, variables in place of its attributes."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from repro_kit.source.proposals.calls import arguments_of, readings, scope_of, statement_of, without
+from repro_kit.source.tree import Edits, NumberedTree, Replacement
+
+_ITEM = "__getitem__"
+_CALLED = ("forward", "__call__")  # methods that run when an instance is called
+
+_Names = Mapping[str, str]  # of methods and attributes -> of functions and variables
+
+
+def classes(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each class of methods only that is used through its instances: the edits that dissolve it.
+
+    Attributes are set where the only instance is made, else in the place of the class. Instances share them then, which
+    is for the search to judge.
+    """
+    for node in numbered.tree.body:
+        if isinstance(node, ast.ClassDef) and not node.decorator_list:
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            if len(methods) == len(node.body) and all(part.args.args and not part.decorator_list for part in methods):
+                edits = _dissolved(numbered, node, methods)
+                if edits is not None:
+                    yield edits
+
+
+def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.FunctionDef]) -> Edits | None:
+    made = _made(numbered, cls.name)
+    instances = _instances(numbered, made)
+    init = next((method for method in methods if method.name == "__init__"), None)
+    setting = _setting(numbered, init, made[0]) if init is not None and made else _Setting()
+    if not made or instances is None or setting is None:
+        return None
+    called = next((method.name for method in methods if method.name in _CALLED), None)
+    names = {method.name: method.name for method in methods} | {name: name for name in _attributes(init)}
+    if called is not None:
+        names[called] = cls.name
+    uses = [_use(numbered, node, names, None if called is None else cls.name) for node in instances]
+    uses += [_own_uses(numbered, method, names) for method in methods]
+    edits: dict[int, Replacement] = {}
+    for use in uses:
+        if use is None:
+            return None
+        edits |= use
+    functions = [_function(method, names) for method in methods if method is not init]
+    return edits | setting.edits | _placed(numbered, cls, made, setting.statements, functions)
+
+
+def _made(numbered: NumberedTree, name: str) -> list[ast.Call]:
+    """The calls that make the instances of the class; none where it has other uses."""
+    mentions = [node for node in numbered.nodes if isinstance(node, ast.Name) and node.id == name]
+    above = [numbered.parent(mention) for mention in mentions]
+    made = [call for call in above if isinstance(call, ast.Call) and call.func in mentions]
+    return made if len(made) == len(mentions) else []
+
+
+def _attributes(init: ast.FunctionDef | None) -> set[str]:
+    return {
+        node.attr
+        for node in (ast.walk(init) if init is not None else ())
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def _binding(numbered: NumberedTree, call: ast.Call) -> ast.Assign | None:
+    """The statement that only gives the instance a name."""
+    above = numbered.parent(call)
+    is_binding = isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name)
+    return above if is_binding else None  # type: ignore[return-value]
+
+
+def _instances(numbered: NumberedTree, made: Sequence[ast.Call]) -> list[ast.expr] | None:
+    """The expressions that are an instance; None where they cannot be told by the text."""
+    found: list[ast.expr] = []
+    for call in made:
+        binding = _binding(numbered, call)
+        if binding is None:
+            found.append(call)
+            continue
+        uses = readings(scope_of(numbered, binding), binding.targets[0])  # type: ignore[arg-type]
+        if not uses:
+            return None
+        found += uses
+    return found
+
+
+def _use(numbered: NumberedTree, instance: ast.expr, names: _Names, called: str | None) -> Edits | None:
+    """The edit that does without the instance where it is used; None for any other use than that of a name."""
+    match numbered.parent(instance):
+        case ast.Attribute(attr=attr, ctx=context) as whole:
+            return {numbered.number(whole): ast.Name(names[attr], context)} if attr in names else None
+        case ast.Subscript(value=value, slice=item, ctx=ast.Load()) as whole if value is instance and _ITEM in names:
+            return {numbered.number(whole): ast.Call(ast.Name(names[_ITEM], ast.Load()), [item], [])}
+    return {numbered.number(instance): ast.Name(called, ast.Load())} if called is not None else None
+
+
+def _own_uses(numbered: NumberedTree, method: ast.FunctionDef, names: _Names) -> Edits | None:
+    """The edits that do without ``self`` in a method; None where a method other than ``__init__`` sets attributes."""
+    edits: dict[int, Replacement] = {}
+    for node in ast.walk(method):
+        match node:
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"))
+            ):
+                edits[numbered.number(node)] = None
+            case ast.Name(id=name) if name == method.args.args[0].arg:
+                use = _use(numbered, node, names, None)
+                whole = numbered.parent(node)
+                if use is None or (method.name != "__init__" and not isinstance(getattr(whole, "ctx", None), ast.Load)):
+                    return None
+                edits |= use
+    return edits
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What ``__init__`` does: the edits that put plain arguments in place, and the statements."""
+
+    edits: dict[int, Replacement] = field(default_factory=dict)
+    statements: Sequence[ast.stmt] = ()
+
+
+def _setting(numbered: NumberedTree, init: ast.FunctionDef, call: ast.Call) -> _Setting | None:
+    arguments = arguments_of(_function(init, {}), call)
+    if arguments is None:
+        return None
+    plain = {name: value for name, value in arguments.items() if isinstance(value, ast.Name | ast.Constant)}
+    uses = [node for node in ast.walk(init) if isinstance(node, ast.Name) and node.id in plain]
+    assigned = [ast.Assign([ast.Name(name, ast.Store())], arguments[name]) for name in arguments if name not in plain]
+    return _Setting({numbered.number(use): plain[use.id] for use in uses}, [*assigned, *init.body])
+
+
+def _function(method: ast.FunctionDef, names: _Names) -> ast.FunctionDef:
+    """The method as a function: without its first parameter, under the name in `names`."""
+    function = copy.copy(method)
+    function.name = names.get(method.name, method.name)
+    function.args = without(method.args, method.args.args[0])
+    return function
+
+
+def _placed(
+    numbered: NumberedTree,
+    cls: ast.ClassDef,
+    made: Sequence[ast.Call],
+    setting: Sequence[ast.stmt],
+    functions: Sequence[ast.stmt],
+) -> dict[int, Replacement]:
+    """The functions in place of the class, `setting` where it belongs, and no assignment of an instance."""
+    bindings = [
+        above for call in made if isinstance(above := numbered.parent(call), ast.Assign) and above.value is call
+    ]
+    edits: dict[int, Replacement] = {
+        numbered.number(binding): None for binding in bindings if isinstance(binding.targets[0], ast.Name)
+    }
+    statement = statement_of(numbered, made[0])
+    if len(made) > 1 or statement is None or scope_of(numbered, statement) is not numbered.tree:
+        return edits | {numbered.number(cls): [*setting, *functions]}
+    kept = [] if numbered.number(statement) in edits else [statement]
+    return edits | {numbered.number(cls): functions, numbered.number(statement): [*setting, *kept]}

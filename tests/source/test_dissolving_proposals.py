@@ -1,0 +1,126 @@
+"""Proposals that dissolve classes, pools, threads and comprehensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from repro_kit.source import SourceProgram
+from repro_kit.source.proposals.calls import first_items, parameters
+from repro_kit.source.proposals.classes import classes
+from repro_kit.source.proposals.pools import pools
+from repro_kit.source.proposals.structure import unwrapped
+from repro_kit.source.tree import Edits, NumberedTree
+
+
+def texts(propose: Callable[[NumberedTree], Iterator[Edits]], source: str) -> list[str]:
+    numbered = NumberedTree(SourceProgram(source))
+    programs = [numbered.edited(edits) for edits in propose(numbered)]
+    return [program.text.strip() for program in programs if program is not None]
+
+
+TRAINER = """
+class Trainer:
+    def __init__(self, rate, size=2):
+        super().__init__()
+        self.rate, self.model = rate, make(size, rate)
+    def loss(self, x):
+        return self.model(x) * self.rate
+    def step(self, x):
+        return self.loss(x).backward()
+"""
+FUNCTIONS = """
+def loss(x):
+    return model(x) * rate
+
+def step(x):
+    return loss(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("t = Trainer(other)\nt.step(3)\nt.step(t.rate)", "rate, model = (other, make(2, other))\nstep(3)\nstep(rate)"),
+        ("Trainer(f(1)).step(3)", "rate = f(1)\nrate, model = (rate, make(2, rate))\nstep(3)"),
+    ],
+)
+def test_methods_become_functions_and_attributes_variables_where_the_instance_is_made(use: str, expected: str) -> None:
+    assert texts(classes, TRAINER + use) == [(FUNCTIONS + expected).strip()]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "t = Trainer(1)\nt.other()",
+        "t = Trainer(1)\nt(2)",
+        "t = Trainer(1)\nt = 2\nt.step(3)",
+        "Trainer.step(Trainer(1), 3)",
+        "Trainer(*a).step(3)",
+        "class B(Trainer):\n    x = 1\nB(1).step(3)",
+    ],
+)
+def test_a_class_with_other_uses_stays(use: str) -> None:
+    assert texts(classes, TRAINER + use) == []
+
+
+def test_the_items_of_a_dataset_become_a_function() -> None:
+    dataset = "class Data:\n    def __getitem__(self, at):\n        return f(at)\n"
+    (text,) = texts(classes, f"{dataset}x = Data()[0]\n")
+    assert text == "def __getitem__(at):\n    return f(at)\nx = __getitem__(0)"
+    assert not texts(classes, f"{dataset}Data()[0] = 1\n")
+
+
+def test_a_method_that_sets_attributes_keeps_its_class() -> None:
+    assert texts(classes, "class A:\n    def f(self):\n        self.x = 1\nA().f()") == []
+
+
+def test_a_module_becomes_its_forward_with_one_set_of_attributes_for_all_instances() -> None:
+    init = "    def __init__(self):\n        self.w = w()\n"
+    text = f"class M(Module):\n{init}    def forward(self, x):\n        return x + self.w\n"
+    function = "w = w()\n\ndef M(x):\n    return x + w\n"
+    assert texts(classes, text + "m = M()\ncompile(m)(1)\nM()(2)") == [function + "compile(M)(1)\nM(2)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("with Pool(2) as p:\n    x = p.submit(f, 1, k=2)\n    print(x.result())", "x = f(1, k=2)\nprint(x)"),
+        ("p = Pool()\nfor x in p.map(f, xs):\n    g(x)", "for x in list(map(f, xs)):\n    g(x)"),
+        ("p = Pool()\np.map(f, xs)\np.close()", "p = Pool()\nlist(map(f, xs))\np.close()"),
+        ("t = threading.Thread(target=f, args=(1, 2))\nt.start()\nt.join()", "t = f(1, 2)\nt\nt"),
+    ],
+)
+def test_what_a_pool_or_a_thread_does_is_called_plainly(text: str, expected: str) -> None:
+    assert texts(pools, text) == [expected]
+
+
+@pytest.mark.parametrize("text", ["map(f, xs)", "x.result()", "Thread(target=f, args=args)", "', '.join(xs)"])
+def test_what_hands_out_no_work_stays(text: str) -> None:
+    assert texts(pools, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[f(x) for x in [g(), 2]]", ["f(g())", "[f(g())]"]),
+        ("[f(i, i) for i in range(3)]", ["f(0, 0)", "[f(0, 0)]"]),
+        ("[f(x) for x in xs]", ["f(next(iter(xs)))", "[f(next(iter(xs)))]"]),
+        ("[f(x, x) for x in [g()]]", []),
+    ],
+)
+def test_the_first_element_takes_the_place_of_a_comprehension(text: str, expected: list[str]) -> None:
+    assert texts(first_items, text) == expected
+
+
+def test_a_loop_may_leave_only_what_it_goes_through() -> None:
+    numbered = NumberedTree(SourceProgram("for x in f():\n    pass"))
+    (alternatives,) = unwrapped(numbered, {})
+    programs = [numbered.edited(edits) for edits in alternatives]
+    assert [program.text for program in programs if program is not None][-1] == "f()\n"
+
+
+def test_a_parameter_goes_where_what_was_made_of_the_function_is_called() -> None:
+    found = texts(parameters, "def f(x, y):\n    return x\ncompile(f, full=True)(2, 0.5)")
+    assert found[-1] == "def f(x):\n    return x\ncompile(f, full=True)(2)"
