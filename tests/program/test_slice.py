@@ -131,6 +131,28 @@ def test_a_function_that_changes_the_compiler_is_called_and_its_body_is_there_on
     assert "torch.compile" not in text
 
 
+def test_what_the_function_of_each_rank_changes_is_taken_out_without_its_arguments() -> None:
+    source = dedent("""
+        import torch
+        import torch.multiprocessing as mp
+
+        def patch(times):
+            torch._inductor.decomposition.decompositions[torch.ops.aten.silu.default] = lambda x: x * times
+
+        def worker(rank, times=2):
+            mine = times + rank
+            torch._inductor.config.max_autotune = bool(mine)
+            most = 3
+            patch(most)
+            print(torch.compile(torch.nn.functional.silu)(torch.ones(rank)))
+            return torch._dynamo.config
+
+        mp.spawn(worker, args=(5,), nprocs=2)
+    """)
+    text = customisations(source)
+    assert text.endswith("\nmost = 3\npatch(most)\n") and "max_autotune" not in text and "return" not in text
+
+
 def test_a_parameter_is_no_global_of_the_same_name() -> None:
     script = dedent(
         """

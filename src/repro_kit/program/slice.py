@@ -121,12 +121,12 @@ def _statements(source: str) -> list[_Statement]:
 
 
 def _entered(flat: Sequence[_Statement], aliases: dict[str, str]) -> list[_Statement]:
-    """`flat`, and the bodies of functions called without arguments that reach the main work (``main()``).
+    """`flat`, and the bodies of functions that reach the main work, and are called or handed on (``spawn(main)``).
 
-    Another function that is called so is kept as a whole with its call, which runs its body.
+    Any other function is kept as a whole with its call, which runs its body.
     """
     functions = {
-        statement.node.name: statement.node.body
+        statement.node.name: statement.node
         for statement in flat
         if isinstance(statement.node, ast.FunctionDef) and _reaches_main_work(statement, flat)
     }
@@ -135,9 +135,29 @@ def _entered(flat: Sequence[_Statement], aliases: dict[str, str]) -> list[_State
         if statement.is_definition:
             continue
         for part in ast.walk(statement.node):
-            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and not part.args and not part.keywords:
-                entered += [_Statement(node, aliases) for node in functions.pop(part.func.id, ())]
+            if isinstance(part, ast.Name) and part.id in functions:
+                entered += _body(functions.pop(part.id), aliases)
     return entered
+
+
+def _body(function: ast.FunctionDef, aliases: dict[str, str]) -> list[_Statement]:
+    """The statements of a function that run without its arguments."""
+    unknown = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    known: list[_Statement] = []
+    for statement in (_Statement(_outside(node), aliases) for node in function.body):
+        if statement.uses & unknown:
+            unknown |= statement.binds
+        else:
+            known.append(statement)
+            unknown -= statement.binds
+    return known
+
+
+def _outside(node: ast.stmt) -> ast.stmt:
+    """`node` as it may stand outside of a function."""
+    if isinstance(node, ast.Return):
+        return ast.copy_location(ast.Expr(node.value), node.value) if isinstance(node.value, ast.Call) else ast.Pass()
+    return node
 
 
 def _reaches_main_work(statement: _Statement, statements: Sequence[_Statement]) -> bool:
