@@ -75,7 +75,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     for sentence in leftovers.warnings():
         if sentence not in earlier_warnings:
             ui.warn(sentence)
-    judged = _judge(case, options, ui)
+    judged = judge(case, options, ui)
     confirmation = Confirmation()
     if isinstance(judged.work.cells, OnProgram) and judged.work.cells.which == "reduced":
         ui.progress("confirming the deciding cells on the captured program")
@@ -86,7 +86,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
             ui.warn(
                 "The captured program does not behave like the reduced one, so the ablation runs on the captured one."
             )
-            judged = _judge(case, options, ui, captured=True)
+            judged = judge(case, options, ui, captured=True)
     confirmations = [confirmation, *_on_script(case, options, ui, judged)]
     ablation = _ablation(case, judged, confirmations)
     case.store(ABLATION, ablation)
@@ -102,7 +102,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     ui.done(ablation.sentence)
 
 
-def _judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Judged:
+def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Judged:
     """Run the cells of the matrix, and the cells that depend on their results."""
     work = planned(case, options, ui, captured=captured)
     ui.note(plan_sentence(work.plans, work.cells))

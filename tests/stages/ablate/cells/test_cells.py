@@ -249,7 +249,7 @@ def test_the_plan_is_told_again_once_the_failure_is_known_to_be_flaky(
 
     monkeypatch.setattr(stage, "planned", planned)
     ui = Noted()
-    judged = stage._judge(case, AblateOptions(), ui)
+    judged = stage.judge(case, AblateOptions(), ui)
     assert judged.tally.flaky
     first, again = (note for note in ui.notes if "to run" in note)
     assert "times each" not in first and "up to" in again and "--repeat N" in again
