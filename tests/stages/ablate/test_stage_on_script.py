@@ -58,7 +58,8 @@ def ablation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ran = CliRunner().invoke(cli, [*words, "-o", str(place / "x.repro"), "--python", sys.executable, str(script)])
     assert ran.exit_code == 0, ran.output
     data: dict[str, Any] = json.loads((place / "x.repro" / "ablation.json").read_text())
-    assert (data["subject"], data["layer"]) == ("script", "decomposition"), ran.output
+    assert (data["subject"], data["layer"], data["cause"]) == ("script", "decomposition", "script-code"), ran.output
+    assert data["sentence"].startswith("A decomposition that the script registers (planted) raises"), ran.output
     return data
 
 
