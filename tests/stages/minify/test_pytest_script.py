@@ -1,5 +1,6 @@
 """A test of pytest becomes a script that runs it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +87,81 @@ def test_commands_of_pytest_are_known() -> None:
     assert chosen("torchrun", "train.py") is None
     with pytest.raises(CannotFold, match="one test only"):
         chosen("pytest", "tests")
+
+
+CONFTEST = """
+from __future__ import annotations
+import contextlib, pytest
+
+entered = []
+
+@contextlib.contextmanager
+def switched_on():
+    entered.append("on")
+    yield
+    entered.remove("on")
+
+@pytest.fixture(autouse=True)
+def switch():
+    with switched_on():
+        yield
+
+@pytest.fixture
+def base(switch):
+    return 3
+"""
+USES_CONFTEST = """
+from __future__ import annotations
+import pytest
+
+seen = []
+
+@pytest.fixture
+def twice(base):
+    yield base * 2
+    seen.append("too early")
+
+@pytest.mark.parametrize("factor", [1, 10])
+def test_all(twice, base, factor):
+    seen.append((list(entered), twice * factor + base))
+"""
+
+
+def test_fixtures_of_conftest_are_used_and_stay_open_while_the_test_runs() -> None:
+    namespace: dict[str, Any] = {}
+    exec(script_of(USES_CONFTEST, ChosenTest("t.py", ("test_all",), "10"), [CONFTEST]), namespace)
+    assert namespace["seen"] == [(["on"], 63)]
+
+
+def test_conftests_lie_beside_the_test_and_above(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "unit").mkdir(parents=True)
+    for place in ("conftest.py", "tests/unit/conftest.py"):
+        (tmp_path / place).touch()
+    found = ChosenTest("tests/unit/t.py", ("test_a",), None).conftests(tmp_path)
+    assert found == (tmp_path / "conftest.py", tmp_path / "tests" / "unit" / "conftest.py")
+
+
+OUTPUT = """
+=========================== short test summary info ============================
+FAILED tests/t.py::test_a[True-x] - AssertionError: 1 - 2
+FAILED tests/t.py::TestB::test_c
+1 passed, 2 failed in 3.1s
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "parameters"),
+    [
+        (["tests"], ("test_a",), "True-x"),
+        (["t.py::test_a"], ("test_a",), "True-x"),
+        (["t.py::TestB::test_c"], ("TestB", "test_c"), None),
+        (["t.py::test_a", "t.py::TestB"], ("test_a",), "True-x"),
+    ],
+)
+def test_the_first_test_that_failed_is_chosen(
+    tmp_path: Path, words: list[str], names: tuple[str, ...], parameters: str | None
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "t.py").touch()
+    subject = Subject("command", ("pytest", *words), str(tmp_path / "tests"), "python")  # pytest names files from above
+    assert ChosenTest.of(subject, OUTPUT) == ChosenTest(str(tmp_path / "tests" / "t.py"), names, parameters)

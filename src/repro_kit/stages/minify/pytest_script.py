@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from repro_kit.case.case import Subject
 from repro_kit.source import CannotFold
+
+#: A line of pytest's summary.
+_FAILED = re.compile(r"^FAILED (\S+::.*?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -20,17 +24,30 @@ class ChosenTest:
     parameters: str | None
 
     @staticmethod
-    def of(subject: Subject) -> ChosenTest | None:
-        """The test that `subject` runs; None if the command is not one of pytest. Raises CannotFold."""
+    def of(subject: Subject, output: str = "") -> ChosenTest | None:
+        """The test that `subject` runs, or the first that failed in the `output` of several.
+
+        None if the command is not one of pytest. Raises CannotFold.
+        """
         words = _words(subject)
         if words is None:
             return None
         chosen = [word for word in words if "::" in word and not word.startswith("-")]
-        if len(chosen) != 1:
+        failed = _FAILED.findall(output)
+        if len(chosen) == 1:
+            failed = [node for node in failed if node.endswith(chosen[0]) or f"{chosen[0]}[" in node] or chosen
+        if not failed:
             raise CannotFold("a script can be made of one test only; name it as FILE::TEST")
-        node, bracket, parameters = chosen[0].removesuffix("]").partition("[")
+        node, bracket, parameters = failed[0].removesuffix("]").partition("[")
         file, *names = node.split("::")
-        return ChosenTest(file, tuple(names), parameters if bracket else None)
+        cwd = Path(subject.cwd)  # or below the directory that pytest names files from
+        found = next((root / file for root in (cwd, *cwd.parents) if (root / file).is_file()), file)
+        return ChosenTest(str(found), tuple(names), parameters if bracket else None)
+
+    def conftests(self, cwd: Path) -> tuple[Path, ...]:
+        """The files with fixtures for the test: ``conftest.py`` beside the test and above, the outermost first."""
+        directories = [place for place in (cwd / self.file).parents if place.is_relative_to(cwd)]
+        return tuple(file for place in reversed(directories) if (file := place / "conftest.py").is_file())
 
 
 def _words(subject: Subject) -> list[str] | None:
@@ -46,12 +63,17 @@ def _words(subject: Subject) -> list[str] | None:
     return words[3:] if is_python else None
 
 
-def script_of(text: str, test: ChosenTest) -> str:
-    """The script that runs the test: fixtures are called as functions. Raises CannotFold with what has no value."""
+def script_of(text: str, test: ChosenTest, conftests: Sequence[str] = ()) -> str:
+    """The script that runs the test: fixtures are called as functions. Raises CannotFold with what has no value.
+
+    `conftests`: the texts of the files with more fixtures, the outermost first.
+    """
     try:
         tree = ast.parse(text)
+        before = [statement for shared in conftests for statement in ast.parse(shared).body]
     except SyntaxError as error:
         raise CannotFold(f"{test.file} cannot be parsed by the Python of repro-kit ({error})") from error
+    tree.body = sorted([*before, *tree.body], key=lambda node: not _is_future(node))
     scopes: list[list[ast.stmt]] = [tree.body]
     for name in test.names[:-1]:
         scopes.append(_class(scopes[-1], name, test).body)
@@ -60,22 +82,31 @@ def script_of(text: str, test: ChosenTest) -> str:
         raise CannotFold(f"{test.file} defines no {test.names[-1]}")
     owner = f"{'.'.join(test.names[:-1])}()." if test.names[1:] else ""
     fixtures = {
-        node.name: _Fixture(node, "" if scope is tree.body else owner)
+        node.name: _Fixture(node, "" if scope is tree.body else owner, "autouse=True" in _decorators(node))
         for scope in scopes
         for node in _functions(scope)
-        if any("fixture" in ast.unparse(part) for part in node.decorator_list)
+        if "fixture" in _decorators(node)
     }
-    given = _given(function, _parameters(function, test), fixtures)
+    values = _Values(fixtures)
+    for name, fixture in fixtures.items():
+        if fixture.is_automatic:
+            values.of(name)
+    given = values.given(function, _parameters(function, test))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             node.decorator_list = [part for part in node.decorator_list if not _is_pytests(part)]
-    return f"{ast.unparse(tree)}\n\n{owner}{function.name}({given})\n"
+    return "\n".join([ast.unparse(tree), "", *values.statements, f"{owner}{function.name}({given})", ""])
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 @dataclass(frozen=True)
 class _Fixture:
     function: ast.FunctionDef
     owner: str  # what its name follows: empty for a function of the file
+    is_automatic: bool  # used by every test
 
 
 def _functions(body: Sequence[ast.stmt]) -> list[ast.FunctionDef]:
@@ -91,25 +122,33 @@ def _class(body: Sequence[ast.stmt], name: str, test: ChosenTest) -> ast.ClassDe
     return found
 
 
-def _given(
-    function: ast.FunctionDef,
-    values: Mapping[str, str],
-    fixtures: Mapping[str, _Fixture],
-    inside: tuple[str, ...] = (),
-) -> str:
-    """The arguments of a call of the test or of a fixture."""
-    given = []
-    for name in _arguments(function):
-        fixture = fixtures.get(name)
-        if name in values:
-            given.append(f"{name}={values[name]}")
-        elif fixture is None or name in inside:
-            raise CannotFold(f"the test uses the fixture {name}, which its file does not define")
-        else:
-            called = f"{fixture.owner}{name}({_given(fixture.function, values, fixtures, (*inside, name))})"
-            yields = any(isinstance(part, ast.Yield) for part in ast.walk(fixture.function))
-            given.append(f"{name}={f'next({called})' if yields else called}")
-    return ", ".join(given)
+class _Values:
+    """The values of fixtures, each made once. `statements` make them, in order."""
+
+    def __init__(self, fixtures: Mapping[str, _Fixture]) -> None:
+        self.statements: list[str] = []
+        self._fixtures = fixtures
+        self._made: dict[str, str] = {}
+
+    def given(self, function: ast.FunctionDef, parameters: Mapping[str, str]) -> str:
+        """The arguments of a call of the test or of a fixture. Raises CannotFold with what has no value."""
+        names = _arguments(function)
+        return ", ".join(f"{name}={parameters[name] if name in parameters else self.of(name)}" for name in names)
+
+    def of(self, name: str) -> str:
+        """The name that is bound to the fixture's value. Raises CannotFold."""
+        fixture = self._fixtures.get(name)
+        if fixture is None or self._made.get(name) == "":
+            raise CannotFold(f"the test uses the fixture {name}, which its file and conftest.py do not define")
+        if name not in self._made:
+            self._made[name] = ""  # a fixture that needs itself
+            value = f"{fixture.owner}{name}({self.given(fixture.function, {})})"
+            if any(isinstance(part, ast.Yield) for part in ast.walk(fixture.function)):
+                self.statements.append(f"steps_of_{name} = {value}")  # what follows the yield runs when this name goes
+                value = f"next(steps_of_{name})"
+            self._made[name] = f"value_of_{name}"
+            self.statements.append(f"value_of_{name} = {value}")
+        return self._made[name]
 
 
 def _arguments(function: ast.FunctionDef) -> Iterator[str]:
@@ -121,6 +160,10 @@ def _arguments(function: ast.FunctionDef) -> Iterator[str]:
     yield from (
         arg.arg for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not default
     )
+
+
+def _decorators(function: ast.FunctionDef) -> str:
+    return " ".join(map(ast.unparse, function.decorator_list))
 
 
 def _is_pytests(decorator: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from repro_kit.bundle.repro.source_files import find_sources, module_file, sourc
 from repro_kit.case.case import Case, Subject
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.script.rank_subject import launch_in, rank_subject
+from repro_kit.session.verdicts.observed_failures import tail
 from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
 from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
 
@@ -21,7 +22,7 @@ def folded(case: Case) -> SourceProgram:
     """The script of the case with the user's modules that it imported when it ran. Raises CannotFold."""
     subject = case.file.subject
     files = read_findings(case.path / "observe" / "probe").module_files
-    main, arguments = _main(subject, files)
+    main, arguments = _main(case, files)
     if not files:  # the process died before it could say what it had imported
         files = _by_place(rank_subject(subject), main)
     packages = {PurePath(path).parent for path in files.values() if PurePath(path).name == "__init__.py"}
@@ -34,14 +35,21 @@ def folded(case: Case) -> SourceProgram:
         is_package = path.parent in packages and path.name == "__init__.py"
         return ModuleText(name, source_text(path), name if is_package else name.rpartition(".")[0])
 
-    test = ChosenTest.of(subject)
-    text = source_text(main) if test is None else script_of(source_text(main), test)
+    test = _test_of(case)
+    text = source_text(main)
+    if test is not None:
+        text = script_of(text, test, [source_text(file) for file in test.conftests(Path(subject.cwd))])
     return fold(ModuleText(_MAIN, text, _package(subject, main, files)), find, arguments)
 
 
 def main_file(case: Case) -> Path:
     """The file that is run as a script. Raises CannotFold."""
-    return _main(case.file.subject, read_findings(case.path / "observe" / "probe").module_files)[0]
+    return _main(case, read_findings(case.path / "observe" / "probe").module_files)[0]
+
+
+def _test_of(case: Case) -> ChosenTest | None:
+    """The test of pytest that is reduced; None for another subject. Raises CannotFold."""
+    return ChosenTest.of(case.file.subject, tail(case.path / "observe" / "stdout.txt"))
 
 
 def ranks_of(subject: Subject) -> int:
@@ -50,13 +58,14 @@ def ranks_of(subject: Subject) -> int:
     return launch.ranks if launch is not None else 1
 
 
-def _main(subject: Subject, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
+def _main(case: Case, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
     """The file that is run as a script, and the words after it."""
+    subject = case.file.subject
     if launch_in(subject) is not None:  # the file that was run first is the launcher's
         subject, files = rank_subject(subject), {}
     cwd = Path(subject.cwd)
     words = list(subject.argv)
-    test = ChosenTest.of(subject)
+    test = _test_of(case)
     if test is not None:
         main = cwd / test.file
         if not main.is_file():
