@@ -143,7 +143,8 @@ def test_what_the_function_of_each_rank_changes_is_taken_out_without_its_argumen
             mine = times + rank
             torch._inductor.config.max_autotune = bool(mine)
             most = 3
-            patch(most)
+            if rank > 7 or times:
+                patch(most)
             print(torch.compile(torch.nn.functional.silu)(torch.ones(rank)))
             return torch._dynamo.config
 

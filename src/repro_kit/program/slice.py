@@ -143,13 +143,21 @@ def _entered(flat: Sequence[_Statement], aliases: dict[str, str]) -> list[_State
 def _body(function: ast.FunctionDef, aliases: dict[str, str]) -> list[_Statement]:
     """The statements of a function that run without its arguments."""
     unknown = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    return _without_arguments(function.body, unknown, aliases)
+
+
+def _without_arguments(body: Sequence[ast.stmt], unknown: set[str], aliases: dict[str, str]) -> list[_Statement]:
+    """The statements that read no `unknown` name, which grows. Of a condition that does, its branch is taken."""
     known: list[_Statement] = []
-    for statement in (_Statement(_outside(node), aliases) for node in function.body):
-        if statement.uses & unknown:
-            unknown |= statement.binds
-        else:
+    for node in body:
+        statement = _Statement(_outside(node), aliases)
+        if not statement.uses & unknown:
             known.append(statement)
             unknown -= statement.binds
+        elif isinstance(node, ast.If | ast.With | ast.Try):
+            known += _without_arguments(node.body, unknown, aliases)
+        else:
+            unknown |= statement.binds
     return known
 
 
