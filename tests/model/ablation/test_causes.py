@@ -225,6 +225,12 @@ def test_a_function_of_the_script_that_raises_is_named_and_not_the_layer_that_ca
     assert found.sentence == f"{what} raises: backend 'aot_eager_decomp_partition' passes, 'inductor' fails."
 
 
+def test_the_frames_may_be_those_of_the_exception_around_the_root_cause() -> None:
+    failure = raised(GRAPH, MINE, type="LoweringException")
+    failure = replace(failure, exceptions=(*failure.exceptions, ExceptionLink("AssertionError", "no")))
+    assert diagnose(ladder("inductor", failure), Recipe()).cause == "script-code"
+
+
 def test_a_crash_in_a_custom_operator_is_not_dynamos() -> None:
     stack = frames_of("torch/_dynamo/eval_frame.py", "/home/me/train.py", "torch/_library/custom_ops.py", MINE)
     found = diagnose(ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV", stack=stack)), Recipe())

@@ -55,7 +55,8 @@ class ScriptCode:
 
 def script_code(failure: Failure) -> ScriptCode | None:
     """The innermost function of the script that torch called, and that was running at the failure; None if none was."""
-    frames = failure.exceptions[-1].frames if failure.exceptions else failure.stack
+    stacks = [exception.frames for exception in reversed(failure.exceptions) if exception.frames]
+    frames = next(iter(stacks), failure.stack)  # of the root cause, or of the exception that wraps the root cause
     users = [at for at, frame in enumerate(frames) if _is_users(frame)]
     for at in reversed(users):
         what = _called_as(frames[at - 1]) if at else ""
