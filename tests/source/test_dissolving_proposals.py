@@ -9,6 +9,8 @@ import pytest
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.calls import first_items, parameters
 from repro_kit.source.proposals.classes import classes
+from repro_kit.source.proposals.coroutines import coroutines
+from repro_kit.source.proposals.expressions import simpler
 from repro_kit.source.proposals.pools import pools
 from repro_kit.source.proposals.structure import unwrapped
 from repro_kit.source.tree import Edits, NumberedTree
@@ -96,6 +98,35 @@ def test_what_a_pool_or_a_thread_does_is_called_plainly(text: str, expected: str
     assert texts(pools, text) == [expected]
 
 
+def test_coroutines_become_functions_that_are_called_plainly() -> None:
+    script = """
+import asyncio
+async def f(x):
+    loop = asyncio.get_running_loop()
+    async with lock:
+        return await loop.run_in_executor(None, model, x)
+async def main():
+    async for x in items:
+        print(await asyncio.gather(*[f(x)], asyncio.to_thread(g, x, y=1)))
+asyncio.run(main())
+"""
+    expected = """
+import asyncio
+
+def f(x):
+    loop = asyncio.get_running_loop()
+    with lock:
+        return model(x)
+
+def main():
+    for x in items:
+        print([*[f(x)], g(x, y=1)])
+main()
+"""
+    assert texts(coroutines, script) == [expected.strip()]
+    assert not texts(coroutines, "subprocess.run(f())")
+
+
 @pytest.mark.parametrize("text", ["map(f, xs)", "x.result()", "Thread(target=f, args=args)", "', '.join(xs)"])
 def test_what_hands_out_no_work_stays(text: str) -> None:
     assert texts(pools, text) == []
@@ -124,3 +155,9 @@ def test_a_loop_may_leave_only_what_it_goes_through() -> None:
 def test_a_parameter_goes_where_what_was_made_of_the_function_is_called() -> None:
     found = texts(parameters, "def f(x, y):\n    return x\ncompile(f, full=True)(2, 0.5)")
     assert found[-1] == "def f(x):\n    return x\ncompile(f, full=True)(2)"
+
+
+def test_an_unpacked_list_may_take_the_place_of_the_list_around_it() -> None:
+    numbered = NumberedTree(SourceProgram("f([*[g(x)]])"))
+    edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
+    assert "f([g(x)])\n" in [program.text for program in edited if program is not None]

@@ -8,6 +8,7 @@ from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source.proposals import calls
 from repro_kit.source.proposals.classes import classes as dissolved
+from repro_kit.source.proposals.coroutines import coroutines
 from repro_kit.source.proposals.names import plain_names, renamed
 from repro_kit.source.proposals.pools import pools as plain_calls
 from repro_kit.source.tree import Edits, NumberedTree
@@ -40,8 +41,9 @@ def classes(search: SourceSearch) -> None:
 
 
 def pools(search: SourceSearch) -> None:
-    """Call what is handed to a pool or a thread."""
+    """Call what is handed to a pool, a thread or the event loop."""
     _one_by_one(search, plain_calls)
+    _one_by_one(search, coroutines)
 
 
 def first_items(search: SourceSearch) -> None:

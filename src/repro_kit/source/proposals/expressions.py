@@ -90,7 +90,7 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         case _:
             fields = [getattr(node, name) for name in _OPERANDS.get(type(node), ())]
             values = [value for field in fields for value in (field if isinstance(field, list) else [field])]
-    return [value for value in values if value is not None and not isinstance(value, ast.Starred)]
+    return [value.value if isinstance(value, ast.Starred) else value for value in values if value is not None]
 
 
 def _shorter_dicts(node: ast.Dict) -> Iterator[ast.expr]:
