@@ -154,6 +154,32 @@ def test_what_the_function_of_each_rank_changes_is_taken_out_without_its_argumen
     assert text.endswith("\nmost = 3\npatch(most)\n") and "max_autotune" not in text and "return" not in text
 
 
+def test_the_methods_of_a_class_that_compiles_are_entered() -> None:
+    source = dedent("""
+        import torch
+
+        op = torch.ops.aten.relu.default
+        torch._inductor.lowering.lowerings.pop(op)
+
+        class Trainer:
+            def __init__(self, model):
+                torch._inductor.config.max_autotune = model is None
+                torch._inductor.config.fallback_random = True
+                self.model = torch.compile(model)
+
+            def fit(self):
+                op = 7
+                torch._dynamo.config.cache_size_limit = 3
+                self.model(torch.ones(2))
+
+        Trainer(torch.nn.ReLU()).fit()
+    """)
+    text = customisations(source)
+    assert "fallback_random = True" in text and "cache_size_limit = 3" in text
+    assert "max_autotune" not in text and "Trainer" not in text
+    assert "lowerings.pop(op)" in text and "op = 7" not in text
+
+
 def test_a_parameter_is_no_global_of_the_same_name() -> None:
     script = dedent(
         """

@@ -123,21 +123,31 @@ def _statements(source: str) -> list[_Statement]:
 def _entered(flat: Sequence[_Statement], aliases: dict[str, str]) -> list[_Statement]:
     """`flat`, and the bodies of functions that reach the main work, and are called or handed on (``spawn(main)``).
 
-    Any other function is kept as a whole with its call, which runs its body.
+    So are the methods of a class (``Trainer().fit()``). A local name that hides a global one stays where it is. Any
+    other function is kept as a whole with its call, which runs its body.
     """
-    functions = {
-        statement.node.name: statement.node
+    of_module = set().union(*(statement.binds for statement in flat), set())
+    entries = {
+        statement.node.name: _functions(statement.node)
         for statement in flat
-        if isinstance(statement.node, ast.FunctionDef) and _reaches_main_work(statement, flat)
+        if isinstance(statement.node, ast.FunctionDef | ast.ClassDef) and _reaches_main_work(statement, flat)
     }
     entered = list(flat)
     for statement in entered:  # the bodies too, as these grow the list
         if statement.is_definition:
             continue
         for part in ast.walk(statement.node):
-            if isinstance(part, ast.Name) and part.id in functions:
-                entered += _body(functions.pop(part.id), aliases)
+            if isinstance(part, ast.Name):
+                inner = [found for function in entries.pop(part.id, ()) for found in _body(function, aliases)]
+                entered += [found for found in inner if found.is_import or not found.binds & of_module]
     return entered
+
+
+def _functions(node: ast.FunctionDef | ast.ClassDef) -> list[ast.FunctionDef]:
+    """The function itself, or the methods of the class."""
+    return [
+        part for part in (node.body if isinstance(node, ast.ClassDef) else [node]) if isinstance(part, ast.FunctionDef)
+    ]
 
 
 def _body(function: ast.FunctionDef, aliases: dict[str, str]) -> list[_Statement]:
