@@ -26,3 +26,15 @@ def test_repro_kits_own_package_is_none_of_the_users_wherever_it_lies(tmp_path: 
     launch([sys.executable, str(script)], cwd=tmp_path, env=env, timeout=300, stdout=out, stderr=out)
     modules = read_findings(tmp_path / "probe").modules
     assert {Path(path).name for path in modules} - {script.name} == {"helper.py"}, out.read_text()
+
+
+def test_a_command_beside_the_interpreter_is_none_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("python", "tool"):  # the interpreter of an environment that does not say where it begins
+        (tmp_path / "bin" / name).touch()
+    (tmp_path / "bin" / "tool").write_text("import sys, torch\nsys.executable = sys.argv[1]\n")
+    env = probe_environment(os.environ, "observe", tmp_path / "probe", 300)
+    out = tmp_path / "out.txt"
+    command = [sys.executable, str(tmp_path / "bin" / "tool"), str(tmp_path / "bin" / "python")]
+    launch(command, cwd=tmp_path, env=env, timeout=300, stdout=out, stderr=out)
+    assert read_findings(tmp_path / "probe").modules == (), out.read_text()

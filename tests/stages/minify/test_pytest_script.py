@@ -11,6 +11,7 @@ from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
 
 FILE = """
 import pytest
+import unittest
 
 seen = []
 
@@ -38,11 +39,26 @@ def test_disk(tmp_path):
     pass
 
 class TestPrepared:
-    def setup_method(self):
-        pass
+    @classmethod
+    def setup_class(cls):
+        seen.append(cls.__name__)
+
+    def setup_method(self, method):
+        self.name = method.__name__
+
+    def test_it(self, width):
+        seen.append((self.name, width))
+
+class TestOfUnittest(unittest.TestCase):
+    def setUp(self):
+        self.x = 2
 
     def test_it(self):
-        pass
+        self.assertEqual(self.x, 2)
+        seen.append(self.id())
+
+if __name__ == "__main__":
+    seen.append("as a script")
 """
 
 
@@ -53,7 +69,7 @@ def chosen(*words: str, form: Any = "command") -> ChosenTest | None:
 def run(node: str) -> list[Any]:
     test = chosen("pytest", "-q", node)
     assert test is not None
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(script_of(FILE, test), namespace)
     seen: list[Any] = namespace["seen"]
     return seen
@@ -64,13 +80,17 @@ def test_fixtures_and_parameters_get_their_values() -> None:
     assert run("t.py::TestGroup::test_inner") == [(4, 4)]
 
 
+def test_an_instance_of_the_class_is_prepared_as_pytest_and_unittest_do() -> None:
+    assert run("t.py::TestPrepared::test_it") == ["TestPrepared", ("test_it", 3)]
+    assert [name.rpartition("TestOf")[2] for name in run("t.py::TestOfUnittest::test_it")] == ["Unittest.test_it"]
+
+
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
         ("t.py::test_scaled", "parameters of the test are not known"),
         ("t.py::test_scaled[c-1]", "parameters of the test are not known"),
         ("t.py::test_disk", "fixture tmp_path"),
-        ("t.py::TestPrepared::test_it", "TestPrepared of the test prepares"),
         ("t.py::test_absent", "no test_absent"),
     ],
 )
@@ -144,6 +164,7 @@ def test_conftests_lie_beside_the_test_and_above(tmp_path: Path) -> None:
 OUTPUT = """
 =========================== short test summary info ============================
 FAILED tests/t.py::test_a[True-x] - AssertionError: 1 - 2
+SUBFAILED[the first](x=1, y='a b') tests/t.py::TestB::test_d - AssertionError
 FAILED tests/t.py::TestB::test_c
 1 passed, 2 failed in 3.1s
 """
@@ -155,6 +176,7 @@ FAILED tests/t.py::TestB::test_c
         (["tests"], ("test_a",), "True-x"),
         (["t.py::test_a"], ("test_a",), "True-x"),
         (["t.py::TestB::test_c"], ("TestB", "test_c"), None),
+        (["t.py::TestB::test_d"], ("TestB", "test_d"), None),
         (["t.py::test_a", "t.py::TestB"], ("test_a",), "True-x"),
     ],
 )

@@ -11,8 +11,9 @@ from pathlib import Path, PurePath
 from repro_kit.case.case import Subject
 from repro_kit.source import CannotFold
 
-#: A line of pytest's summary.
-_FAILED = re.compile(r"^FAILED (\S+::.*?)(?: - .*)?$", re.MULTILINE)
+_INSTANCE = "instance_of_test"
+#: A line of pytest's summary: ``FAILED tests/test_a.py::test_b[1] - …``, ``SUBFAILED(name='a') …``.
+_FAILED = re.compile(r"^(?:FAILED|SUBFAILED.*?[)\]]) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,18 @@ def script_of(text: str, test: ChosenTest, conftests: Sequence[str] = ()) -> str
         before = [statement for shared in conftests for statement in ast.parse(shared).body]
     except SyntaxError as error:
         raise CannotFold(f"{test.file} cannot be parsed by the Python of repro-kit ({error})") from error
-    tree.body = sorted([*before, *tree.body], key=lambda node: not _is_future(node))
+    body = (node for node in (*before, *tree.body) if not _is_for_scripts(node))
+    tree.body = sorted(body, key=lambda node: not _is_future(node))
     scopes: list[list[ast.stmt]] = [tree.body]
+    instance = _Instance()
     for name in test.names[:-1]:
-        scopes.append(_class(scopes[-1], name, test).body)
+        found = _class(scopes[-1], name, test)
+        scopes.append(found.body)
+        instance = _instance(found, test)
     function = next((node for node in _functions(scopes[-1]) if node.name == test.names[-1]), None)
     if function is None:
         raise CannotFold(f"{test.file} defines no {test.names[-1]}")
-    owner = f"{'.'.join(test.names[:-1])}()." if test.names[1:] else ""
+    owner = f"{_INSTANCE}." if instance.made else ""
     fixtures = {
         node.name: _Fixture(node, "" if scope is tree.body else owner, "autouse=True" in _decorators(node))
         for scope in scopes
@@ -95,7 +100,13 @@ def script_of(text: str, test: ChosenTest, conftests: Sequence[str] = ()) -> str
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             node.decorator_list = [part for part in node.decorator_list if not _is_pytests(part)]
-    return "\n".join([ast.unparse(tree), "", *values.statements, f"{owner}{function.name}({given})", ""])
+    prepared = [*instance.made, *values.statements, *instance.prepared]
+    return "\n".join([ast.unparse(tree), "", *prepared, f"{owner}{function.name}({given})", ""])
+
+
+def _is_for_scripts(node: ast.stmt) -> bool:
+    """Whether pytest does not run the statement: ``if __name__ == "__main__":``."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _is_future(node: ast.stmt) -> bool:
@@ -117,9 +128,32 @@ def _class(body: Sequence[ast.stmt], name: str, test: ChosenTest) -> ast.ClassDe
     found = next((node for node in body if isinstance(node, ast.ClassDef) and node.name == name), None)
     if found is None:
         raise CannotFold(f"{test.file} defines no {name}")
-    if any(function.name.lower().startswith("setup") for function in _functions(found.body)):
-        raise CannotFold(f"the class {name} of the test prepares its tests with a method")
     return found
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """The statements that make the instance of the test's class, and those that prepare it for the test."""
+
+    made: tuple[str, ...] = ()
+    prepared: tuple[str, ...] = ()
+
+
+def _instance(cls: ast.ClassDef, test: ChosenTest) -> _Instance:
+    """How pytest and unittest make the instance that runs `test`."""
+    path, name = ".".join(test.names[:-1]), test.names[-1]
+    methods = {function.name: function for function in _functions(cls.body)}
+    is_case = any(ast.unparse(base).endswith("TestCase") for base in cls.bases)
+    of_class = [f"{path}.{method}()" for method in ("setup_class", "setUpClass") if method in methods]
+    prepared = []
+    if "setup_method" in methods:
+        takes_test = len(methods["setup_method"].args.args) > 1
+        prepared.append(f"{_INSTANCE}.setup_method({f'{_INSTANCE}.{name}' if takes_test else ''})")
+    if "setUp" in methods:
+        prepared.append(f"{_INSTANCE}.setUp()")
+    return _Instance(
+        (*of_class, f"{_INSTANCE} = {path}({name!r})" if is_case else f"{_INSTANCE} = {path}()"), tuple(prepared)
+    )
 
 
 class _Values:

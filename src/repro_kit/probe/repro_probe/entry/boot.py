@@ -220,9 +220,14 @@ def _own_modules() -> dict[str, str]:
             files[name] = file
     files.pop("sitecustomize", None)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if main and os.path.exists(main) and "site-packages" not in main:
+    if main and os.path.exists(main) and "site-packages" not in main and not _is_installed_command(main):
         files["__main__"] = os.path.abspath(main)
     return files
+
+
+def _is_installed_command(file: str) -> bool:
+    """Whether the file is a command beside the interpreter, such as pytest."""
+    return os.path.dirname(os.path.abspath(file)) == os.path.dirname(os.path.abspath(sys.executable))
 
 
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
