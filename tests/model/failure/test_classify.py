@@ -136,13 +136,13 @@ def test_what_torch_raises_again_is_the_exception_of_the_worker():
 Original Traceback (most recent call last):
   File "{SITE}torch/utils/data/_utils/worker.py", line 3, in _worker_loop
     data = fetcher.fetch(index)
-  File "/work/train.py", line 9, in __getitem__
+  File "/home/me/train.py", line 9, in __getitem__
     return augment(image)
 torch._dynamo.exc.Unsupported: invalid call
   Explanation: no such key
 
 from user code:
-   File "/work/train.py", line 4, in augment
+   File "/home/me/train.py", line 4, in augment
     return image.no
 '''
     failure = failure_from_exceptions([link("torch._dynamo.exc.Unsupported", inner, f"{SITE}torch/_utils.py:reraise")])
