@@ -11,12 +11,15 @@ from repro_kit.source.loader_workers import without_workers
     [
         (
             "for x in DataLoader(data, 2, num_workers=args.n, prefetch_factor=4, drop_last=True):\n    f(x)\n",
-            "for x in DataLoader(data, 2, drop_last=True):\n    f(x)\n",
+            "for x in DataLoader(data, 2, num_workers=0, prefetch_factor=None, drop_last=True):\n    f(x)\n",
         ),
-        ("d = Loaders(make(num_workers=1, timeout=3), timeout=3)\n", "d = Loaders(make(), timeout=3)\n"),
+        (
+            "d = Loaders(make(num_workers=1, timeout=3), timeout=3)\n",
+            "d = Loaders(make(num_workers=0, timeout=0), timeout=3)\n",
+        ),
     ],
 )
-def test_arguments_about_workers_go(before: str, after: str) -> None:
+def test_arguments_about_workers_get_the_values_that_start_none(before: str, after: str) -> None:
     assert without_workers(SourceProgram(before)).text == after
 
 

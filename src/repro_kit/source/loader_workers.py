@@ -8,8 +8,10 @@ import copy
 from repro_kit.source.tree import SourceProgram
 
 _WORKERS = "num_workers"
-#: Arguments that torch.utils.data.DataLoader takes only with workers.
-_OF_WORKERS = (_WORKERS, "multiprocessing_context", "persistent_workers", "prefetch_factor", "timeout")
+#: Arguments of torch.utils.data.DataLoader about workers, with the values that it takes without workers.
+_VALUES = {
+    _WORKERS: 0, "multiprocessing_context": None, "persistent_workers": False, "prefetch_factor": None, "timeout": 0
+}  # fmt: skip
 
 
 def without_workers(program: SourceProgram) -> SourceProgram:
@@ -24,5 +26,7 @@ class _WithoutWorkers(ast.NodeTransformer):
         """A call, perhaps of a data loader with workers."""
         self.generic_visit(node)
         if any(keyword.arg == _WORKERS for keyword in node.keywords):
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in _OF_WORKERS]
+            for keyword in node.keywords:  # a function of the user's may need the argument
+                if keyword.arg in _VALUES:
+                    keyword.value = ast.Constant(_VALUES[keyword.arg])
         return node

@@ -24,6 +24,12 @@ class ChosenTest:
     names: tuple[str, ...]
     parameters: str | None
 
+    @property
+    def node(self) -> str:
+        """The test as pytest names it, with the bare name of its file."""
+        parameters = f"[{self.parameters}]" if self.parameters is not None else ""
+        return "::".join([PurePath(self.file).name, *self.names]) + parameters
+
     @staticmethod
     def of(subject: Subject, output: str = "") -> ChosenTest | None:
         """The test that `subject` runs, or the first that failed in the `output` of several.

@@ -35,7 +35,7 @@ def folded(case: Case) -> SourceProgram:
         is_package = path.parent in packages and path.name == "__init__.py"
         return ModuleText(name, source_text(path), name if is_package else name.rpartition(".")[0])
 
-    test = _test_of(case)
+    test = test_of(case)
     text = source_text(main)
     if test is not None:
         text = script_of(text, test, [source_text(file) for file in test.conftests(Path(subject.cwd))])
@@ -47,7 +47,7 @@ def main_file(case: Case) -> Path:
     return _main(case, read_findings(case.path / "observe" / "probe").module_files)[0]
 
 
-def _test_of(case: Case) -> ChosenTest | None:
+def test_of(case: Case) -> ChosenTest | None:
     """The test of pytest that is reduced; None for another subject. Raises CannotFold."""
     return ChosenTest.of(case.file.subject, tail(case.path / "observe" / "stdout.txt"))
 
@@ -65,7 +65,7 @@ def _main(case: Case, files: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
         subject, files = rank_subject(subject), {}
     cwd = Path(subject.cwd)
     words = list(subject.argv)
-    test = _test_of(case)
+    test = test_of(case)
     if test is not None:
         main = cwd / test.file
         if not main.is_file():

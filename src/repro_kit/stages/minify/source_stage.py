@@ -34,7 +34,7 @@ from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.rank_views import RankView, rank_views
 from repro_kit.stages.minify.results import write_source
-from repro_kit.stages.minify.source_files import folded, main_file, third_party
+from repro_kit.stages.minify.source_files import folded, main_file, test_of, third_party
 from repro_kit.stages.minify.source_oracle import SEED, Expected, SourceOracle, raising_lines
 from repro_kit.ui import Ui
 
@@ -107,7 +107,11 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     if signature.kind in _LEFT_OUT:
         raise _NotReduced(_LEFT_OUT[signature.kind])
     symptom = case_symptom(case)
-    program = without_workers(folded(case))
+    whole_script = folded(case)
+    program = without_workers(whole_script)
+    test = test_of(case)
+    if test is not None:
+        ui.note(f"The script runs the test {test.node}.")
     together, in_eager = signature.message == DEADLOCK, fails_in_eager(case)
     hangs = signature.kind is Kind.TIMEOUT
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
@@ -130,7 +134,8 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
             if isinstance(start, _Start):
                 break
         else:
-            raise _NotReduced(f"as one file, in an empty directory, the script {start}")
+            workers = "" if program == whole_script else " and without workers of its data loaders"
+            raise _NotReduced(f"as one file, in an empty directory{workers}, the script {start}")
         if start_program != view.program:
             ui.note("What the script read from files or the network is written into it; look at the result.")
         if view.note:

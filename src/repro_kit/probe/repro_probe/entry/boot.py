@@ -227,7 +227,8 @@ def _own_modules() -> dict[str, str]:
 
 def _is_installed_command(file: str) -> bool:
     """Whether the file is a command beside the interpreter, such as pytest."""
-    return os.path.dirname(os.path.abspath(file)) == os.path.dirname(os.path.abspath(sys.executable))
+    interpreter = sys.executable  # an embedded one has no file
+    return bool(interpreter) and os.path.dirname(os.path.abspath(file)) == os.path.dirname(os.path.abspath(interpreter))
 
 
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
