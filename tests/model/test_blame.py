@@ -7,6 +7,7 @@ from repro_kit.model.failure.failure_nature import Nature, nature_of
 
 INDUCTOR = Frame("/venv/lib/python3.11/site-packages/torch/_inductor/graph.py", 10, "run", "")
 USER = Frame("/home/me/train.py", 5, "<module>", "")
+ATTENTION = Frame("/venv/lib/python3.11/site-packages/torch/nn/attention/flex_attention.py", 20, "_validate", "")
 TESTING = Frame("/venv/lib/python3.11/site-packages/torch/testing/_comparison.py", 100, "error", "")
 
 
@@ -39,3 +40,9 @@ def test_what_the_probe_saw_counts() -> None:
     assert nature_of(plain, machine=True) is Nature.MACHINE
     assert nature_of(plain, compares=True) is Nature.COMPARISON
     assert nature_of(plain, compares=True, clock=True) is Nature.TIME
+
+
+def test_a_check_of_arguments_in_torch_compares_no_result() -> None:
+    refused = failure("NotImplementedError", "no backward on CPU", USER, ATTENTION)
+    assert nature_of(refused, compares=True) is Nature.OPEN
+    assert nature_of(failure("AssertionError", "no", USER, TESTING), compares=True) is Nature.COMPARISON

@@ -134,6 +134,13 @@ def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None,
     assert told(cells) == (Layer.DYNAMO, cause)
 
 
+@pytest.mark.parametrize(("function", "cause"), [("run_node", ""), ("evaluate_expr", "symbolic-shapes")])
+def test_the_interpreter_that_runs_every_operator_is_no_part(function: str, cause: str) -> None:
+    operator = "torch/_higher_order_ops/while_loop.py"
+    failure = raised(f"torch/fx/experimental/symbolic_shapes.py:{function}", operator)
+    assert told(ladder("aot_eager", failure)) == (Layer.AOT, cause)
+
+
 def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:
     failure = raised("torch/_library/fake_impl.py", "/home/me/ops.py", kind=Kind.DYNAMO_ERROR)
     found = diagnose(ladder("eager", failure), Recipe())

@@ -12,7 +12,7 @@ import pytest
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.handles import CAPTURE, REDUCTION
 from repro_kit.case.stage_results import Capture
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse
 from repro_kit.reduce import CannotReduce
@@ -130,6 +130,41 @@ def reduced(
     monkeypatch.setattr(stage, "open_oracle", lambda *_: nullcontext(oracle))
     stage.run(case, options, SilentUi())
     return case
+
+
+class PlantedInTheGuards(Planted):
+    """Raises in Python code, and with `late` only after the native compiler has run."""
+
+    def __init__(self, late: bool) -> None:
+        super().__init__()
+        self.late = late
+        self.stopped_early: list[bool] = []
+
+    def check(self, texts: Sequence[str], inputs: Path, *, until: Any = None, **_: Any) -> Iterator[Verdict]:
+        for text in texts:
+            self.stopped_early.append(until is not None)
+            fails = self.fails(text) and not (until and self.late)
+            yield Verdict(Status.FAIL, RAISED, 0.1) if fails else Verdict(Status.PASS, seconds=0.1)
+
+
+RAISED = Failure(
+    Kind.COMPILE_ERROR,
+    Phase.COMPILE,
+    exceptions=(ExceptionLink("IndexError", "planted", (Frame("torch/fx/experimental/symbolic_shapes.py", 1, "f"),)),),
+)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_queries_stop_before_the_native_compiler_only_where_the_failure_comes_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    oracle = PlantedInTheGuards(late)
+    text = PROGRAM.replace("{'backend': 'aot-inductor'}", "{}")
+    case = reduced(tmp_path, monkeypatch, oracle, text, failure=RAISED, options=MinifyOptions(border="dynamo"))
+    found = case.load(REDUCTION)
+    assert (found.failed, found.verified) == (found.runs, True)
+    assert oracle.stopped_early[0]
+    assert any(oracle.stopped_early[1:]) is not late
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, 40.0), (1800.0, 1800.0), (7.0, 7.0)])

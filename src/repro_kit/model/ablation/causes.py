@@ -46,7 +46,7 @@ PARTS = tuple(
         (r"_dynamo/side_effects\.py", "side-effects"),
         (r"_dynamo/(?:codegen|bytecode_\w+|resume_execution)\.py", "bytecode"),
         (r"_dynamo/(?:symbolic_convert|trace_rules|polyfills|variables)\b", "tracing"),
-        (r"fx/experimental/symbolic_shapes\.py", "symbolic-shapes"),
+        (r"fx/experimental/symbolic_shapes\.py:(?!run_node$)", "symbolic-shapes"),  # run_node runs every operator
         (r"_inductor/(?:fx_passes/|pattern_matcher\.py)", "graph-passes"),
         (r"_inductor/(?:graph|scheduler)\.py:_?(?:codegen|compile_to)", "code-generation"),
         (r"_inductor/(?:scheduler|dependencies|memory)\.py|_inductor/graph\.py:_update_scheduler$", "scheduler"),

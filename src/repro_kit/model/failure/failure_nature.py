@@ -22,7 +22,7 @@ from errno import (
 
 from repro_kit.model.failure.classify import is_compilers_type
 from repro_kit.model.failure.failure import ExceptionLink, Failure
-from repro_kit.model.failure.frames import rises_in_compiler
+from repro_kit.model.failure.frames import rises_in_compiler, torch_path
 from repro_kit.model.failure.tracebacks import short
 
 
@@ -106,7 +106,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
         return Nature.MACHINE
     if clock:
         return Nature.TIME
-    if compares:
+    if compares and not _checks_arguments(failure):
         return Nature.COMPARISON
     return Nature.TIME if any(_TIME.search(link.message) for link in failure.exceptions) else Nature.OPEN
 
@@ -124,6 +124,12 @@ def _in_compiler(failure: Failure) -> bool:
 
 def _is_testing(link: ExceptionLink) -> bool:
     return bool(link.frames) and bool(_TESTING.search(link.frames[-1].file.replace("\\", "/")))
+
+
+def _checks_arguments(failure: Failure) -> bool:
+    """Whether torch's own code raised the exception: a check of its arguments, not of a result."""
+    frames = failure.exceptions[0].frames if failure.exceptions else ()
+    return bool(frames) and torch_path(frames[-1].file) is not None
 
 
 def _is_machines(link: ExceptionLink) -> bool:

@@ -108,12 +108,19 @@ class _Work:
         """
         inputs = self.directory / "inputs"
         early = until(verdict, signature, program)
+        before = [verdict]
+        if early is not None:
+            (stopped,) = self.oracle.check([render(program)], inputs, timeout=self.timeout, until=early)
+            if outcome_of(stopped, signature, Strength.STRICT) is _ALIKE:
+                before.append(stopped)
+            else:  # the failure comes after that step
+                early = None
         judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
         result = minify(
             program,
             judge,
             hints=hints or judge.hints(program, verdict.failure),
-            before=[judge.answer(verdict)],
+            before=[judge.answer(each) for each in before],
             journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,
             deadline=self.deadline,
