@@ -35,7 +35,7 @@ class TestGroup:
     def test_inner(self, own, extra=4):
         seen.append((own, extra))
 
-def test_disk(tmp_path):
+def test_output(capsys):
     pass
 
 class TestPrepared:
@@ -90,7 +90,7 @@ def test_an_instance_of_the_class_is_prepared_as_pytest_and_unittest_do() -> Non
     [
         ("t.py::test_scaled", "parameters of the test are not known"),
         ("t.py::test_scaled[c-1]", "parameters of the test are not known"),
-        ("t.py::test_disk", "fixture tmp_path"),
+        ("t.py::test_output", "fixture capsys"),
         ("t.py::test_absent", "no test_absent"),
     ],
 )
@@ -189,3 +189,24 @@ def test_the_first_test_that_failed_is_chosen(
     test = ChosenTest.of(subject, OUTPUT)
     assert test is not None and test.node in [node.removeprefix("tests/") for node in OUTPUT.split()]
     assert test == ChosenTest(str(tmp_path / "tests" / "t.py"), names, parameters)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("ValueError: the second kind of failure", "test_b"),
+        ("torch._dynamo.exc.Unsupported: Call to print", "test_c"),
+        ("KeyError: absent", "test_a"),
+        ("", "test_a"),
+    ],
+)
+def test_a_test_with_the_chosen_failure_comes_first(error: str, name: str) -> None:
+    lines = [
+        "t.py::test_a - ValueError: one",
+        "t.py::test_b - ValueError: the second ...",
+        "t.py::test_c - Unsupported: Call",
+    ]
+    test = ChosenTest.of(
+        Subject("command", ("pytest",), "/work", "python"), "\n".join(f"FAILED {line}" for line in lines), error
+    )
+    assert test is not None and test.names == (name,)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from repro_kit.case.case import Subject
 from repro_kit.source import CannotFold
+from repro_kit.stages.minify.pytest_fixtures import Fixture, Values, arguments_of, closure, fixture_of, used_by_marks
+from repro_kit.stages.minify.pytest_parameters import (
+    Parameters,
+    choices_of_fixture,
+    choices_of_marks,
+    marks_of_module,
+    parameters,
+)
 
 _INSTANCE = "instance_of_test"
 #: A line of pytest's summary: ``FAILED tests/test_a.py::test_b[1] - …``, ``SUBFAILED(name='a') …``.
-_FAILED = re.compile(r"^(?:FAILED|SUBFAILED.*?[)\]]) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|SUBFAILED.*?[)\]]) (\S+::.*?)(?: - (.*))?$", re.MULTILINE)
+_QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")
 
 
 @dataclass(frozen=True)
@@ -31,16 +40,18 @@ class ChosenTest:
         return "::".join([PurePath(self.file).name, *self.names]) + parameters
 
     @staticmethod
-    def of(subject: Subject, output: str = "") -> ChosenTest | None:
+    def of(subject: Subject, output: str = "", error: str = "") -> ChosenTest | None:
         """The test that `subject` runs, or the first that failed in the `output` of several.
 
-        None if the command is not one of pytest. Raises CannotFold.
+        `error`: the exception of the chosen failure, as ``TYPE: MESSAGE``; a test that raised it comes first. None if
+        the command is not one of pytest. Raises CannotFold.
         """
         words = _words(subject)
         if words is None:
             return None
         chosen = [word for word in words if "::" in word and not word.startswith("-")]
-        failed = _FAILED.findall(output)
+        reasons = _FAILED.findall(output)
+        failed = [node for node, _ in sorted(reasons, key=lambda entry: not _tells(entry[1], error))]
         if len(chosen) == 1:
             failed = [node for node in failed if node.endswith(chosen[0]) or f"{chosen[0]}[" in node] or chosen
         if not failed:
@@ -70,6 +81,12 @@ def _words(subject: Subject) -> list[str] | None:
     return words[3:] if is_python else None
 
 
+def _tells(reason: str, error: str) -> bool:
+    """Whether the reason in pytest's summary, which may be cut short, is that of `error`."""
+    told = _QUALIFIED.sub("", reason).removesuffix("...")
+    return bool(told) and bool(error) and _QUALIFIED.sub("", error).startswith(told)
+
+
 def script_of(text: str, test: ChosenTest, conftests: Sequence[str] = ()) -> str:
     """The script that runs the test: fixtures are called as functions. Raises CannotFold with what has no value.
 
@@ -83,31 +100,35 @@ def script_of(text: str, test: ChosenTest, conftests: Sequence[str] = ()) -> str
     body = (node for node in (*before, *tree.body) if not _is_for_scripts(node))
     tree.body = sorted(body, key=lambda node: not _is_future(node))
     scopes: list[list[ast.stmt]] = [tree.body]
+    marks = marks_of_module(tree)
     instance = _Instance()
     for name in test.names[:-1]:
         found = _class(scopes[-1], name, test)
         scopes.append(found.body)
+        marks = [*reversed(found.decorator_list), *marks]
         instance = _instance(found, test)
     function = next((node for node in _functions(scopes[-1]) if node.name == test.names[-1]), None)
     if function is None:
         raise CannotFold(f"{test.file} defines no {test.names[-1]}")
+    marks = [*reversed(function.decorator_list), *marks]
     owner = f"{_INSTANCE}." if instance.made else ""
     fixtures = {
-        node.name: _Fixture(node, "" if scope is tree.body else owner, "autouse=True" in _decorators(node))
+        fixture.name: fixture
         for scope in scopes
         for node in _functions(scope)
-        if "fixture" in _decorators(node)
+        if (fixture := fixture_of(node, "" if scope is tree.body else owner)) is not None
     }
-    values = _Values(fixtures)
-    for name, fixture in fixtures.items():
-        if fixture.is_automatic:
-            values.of(name)
-    given = values.given(function, _parameters(function, test))
+    used = [*(name for name, fixture in fixtures.items() if fixture.is_automatic), *used_by_marks(marks)]
+    needed = closure([*used, *arguments_of(function)], fixtures)
+    values = Values(fixtures, _parameters(test, marks, needed, tree))
+    for name in used:
+        values.of(name)
+    arguments = values.given_to(function)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             node.decorator_list = [part for part in node.decorator_list if not _is_pytests(part)]
     prepared = [*instance.made, *values.statements, *instance.prepared]
-    return "\n".join([ast.unparse(tree), "", *prepared, f"{owner}{function.name}({given})", ""])
+    return "\n".join([ast.unparse(tree), "", *prepared, f"{owner}{function.name}({arguments})", ""])
 
 
 def _is_for_scripts(node: ast.stmt) -> bool:
@@ -117,13 +138,6 @@ def _is_for_scripts(node: ast.stmt) -> bool:
 
 def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
-
-
-@dataclass(frozen=True)
-class _Fixture:
-    function: ast.FunctionDef
-    owner: str  # what its name follows: empty for a function of the file
-    is_automatic: bool  # used by every test
 
 
 def _functions(body: Sequence[ast.stmt]) -> list[ast.FunctionDef]:
@@ -162,88 +176,18 @@ def _instance(cls: ast.ClassDef, test: ChosenTest) -> _Instance:
     )
 
 
-class _Values:
-    """The values of fixtures, each made once. `statements` make them, in order."""
-
-    def __init__(self, fixtures: Mapping[str, _Fixture]) -> None:
-        self.statements: list[str] = []
-        self._fixtures = fixtures
-        self._made: dict[str, str] = {}
-
-    def given(self, function: ast.FunctionDef, parameters: Mapping[str, str]) -> str:
-        """The arguments of a call of the test or of a fixture. Raises CannotFold with what has no value."""
-        names = _arguments(function)
-        return ", ".join(f"{name}={parameters[name] if name in parameters else self.of(name)}" for name in names)
-
-    def of(self, name: str) -> str:
-        """The name that is bound to the fixture's value. Raises CannotFold."""
-        fixture = self._fixtures.get(name)
-        if fixture is None or self._made.get(name) == "":
-            raise CannotFold(f"the test uses the fixture {name}, which its file and conftest.py do not define")
-        if name not in self._made:
-            self._made[name] = ""  # a fixture that needs itself
-            value = f"{fixture.owner}{name}({self.given(fixture.function, {})})"
-            if any(isinstance(part, ast.Yield) for part in ast.walk(fixture.function)):
-                self.statements.append(f"steps_of_{name} = {value}")  # what follows the yield runs when this name goes
-                value = f"next(steps_of_{name})"
-            self._made[name] = f"value_of_{name}"
-            self.statements.append(f"value_of_{name} = {value}")
-        return self._made[name]
-
-
-def _arguments(function: ast.FunctionDef) -> Iterator[str]:
-    """The names of the arguments without a default, `self` left out."""
-    arguments = function.args
-    plain = [*arguments.posonlyargs, *arguments.args]
-    required = plain[: len(plain) - len(arguments.defaults)]
-    yield from (arg.arg for arg in required if arg.arg != "self")
-    yield from (
-        arg.arg for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not default
-    )
-
-
-def _decorators(function: ast.FunctionDef) -> str:
-    return " ".join(map(ast.unparse, function.decorator_list))
-
-
 def _is_pytests(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).startswith(("pytest.mark.", "pytest.fixture", "fixture"))
+    return ast.unparse(decorator).startswith(("pytest.mark.", "mark.", "pytest.fixture", "fixture"))
 
 
-def _parameters(function: ast.FunctionDef, test: ChosenTest) -> dict[str, str]:
-    """The values of the test's parameters, as text, by what ``[…]`` of the command names."""
-    decorators = [part for part in function.decorator_list if isinstance(part, ast.Call) and _parametrizes(part)]
-    if not decorators:
-        return {}
-    fitting = [
-        chosen for chosen in _combinations(decorators) if test.parameters == "-".join(_id(value) for _, value in chosen)
-    ]
-    if len(fitting) != 1:
+def _parameters(test: ChosenTest, marks: Sequence[ast.expr], needed: Sequence[Fixture], tree: ast.Module) -> Parameters:
+    """The values of the parameters of the test and of its fixtures. Raises CannotFold."""
+    of_marks = choices_of_marks(marks, tree)
+    named = {name for choices in of_marks for row in choices.rows for name, _ in row.values}
+    own = (
+        choices_of_fixture(each.name, each.function.decorator_list, tree) for each in needed if each.name not in named
+    )
+    found = parameters([*(each for each in own if each is not None), *of_marks], test.parameters or "")
+    if found is None:
         raise CannotFold("the parameters of the test are not known; name the test with them, as FILE::TEST[PARAMETERS]")
-    return {name: ast.unparse(value) for name, value in fitting[0]}
-
-
-def _parametrizes(call: ast.Call) -> bool:
-    return ast.unparse(call.func) == "pytest.mark.parametrize" and len(call.args) >= 2
-
-
-def _combinations(decorators: Sequence[ast.Call]) -> Iterator[list[tuple[str, ast.expr]]]:
-    """Every choice of values; pytest names the values of the innermost decorator first."""
-    if not decorators:
-        yield []
-        return
-    names, rows = decorators[-1].args[:2]
-    words = ast.literal_eval(names)
-    split = [name.strip() for name in (words.split(",") if isinstance(words, str) else words)]
-    for row in rows.elts if isinstance(rows, ast.List | ast.Tuple) else ():
-        values = row.elts if len(split) > 1 and isinstance(row, ast.List | ast.Tuple) else [row]
-        for rest in _combinations(decorators[:-1]):
-            yield [*zip(split, values, strict=False), *rest]
-
-
-def _id(value: ast.expr) -> str:
-    """How pytest names a value in brackets; only literals have such a name."""
-    try:
-        return str(ast.literal_eval(value))
-    except ValueError:
-        return ast.unparse(value)
+    return found

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from repro_kit.bundle.repro.source_files import find_sources, module_file, source_text
 from repro_kit.case.case import Case, Subject
+from repro_kit.case.handles import OBSERVATION
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.script.rank_subject import launch_in, rank_subject
 from repro_kit.session.verdicts.observed_failures import tail
@@ -49,7 +50,11 @@ def main_file(case: Case) -> Path:
 
 def test_of(case: Case) -> ChosenTest | None:
     """The test of pytest that is reduced; None for another subject. Raises CannotFold."""
-    return ChosenTest.of(case.file.subject, tail(case.path / "observe" / "stdout.txt"))
+    observation = case.current(OBSERVATION)
+    chosen = observation.failures[case.file.failure_index :] if observation is not None else ()
+    raised = chosen[0].failure.exceptions[:1] if chosen else ()
+    error = f"{raised[0].type}: {raised[0].message}" if raised else ""
+    return ChosenTest.of(case.file.subject, tail(case.path / "observe" / "stdout.txt"), error)
 
 
 def ranks_of(subject: Subject) -> int:
