@@ -211,6 +211,12 @@ def test_what_calls_generated_code_that_hangs_did_not_make_it() -> None:
     assert part_of(replace(hang, stack=hang.stack[:1])) == "runtime-wrappers"
 
 
+def test_what_calls_generated_code_that_raises_did_not_make_it() -> None:
+    wrapper, generated = "torch/_functorch/_aot_autograd/runtime_wrappers.py", f"/tmp/cache/6w/c{'w' * 51}.py"
+    assert part_of(raised(wrapper, generated)) == ""
+    assert part_of(raised(wrapper, generated, "torch/_inductor/async_compile.py:wait")) == "native-compiler"
+
+
 GRAPH, MINE = "torch/_inductor/graph.py:call_function", "/home/me/train.py:cat"
 
 

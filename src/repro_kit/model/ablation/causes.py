@@ -157,6 +157,8 @@ def part_of(failure: Failure) -> str:
     stacks = [exception.frames for exception in reversed(failure.exceptions)] or [failure.stack]
     for frames in stacks:
         for frame in reversed(frames):
+            if _GENERATED.search(frame.file):
+                return ""  # what calls generated code did not make it
             place = f"{torch_path(frame.file) or ''}:{frame.function}"
             part = next((part for pattern, part in PARTS if pattern.match(place)), "")
             if part:
