@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from repro_kit.source import SourceProgram
-from repro_kit.source.proposals.calls import first_items, parameters
+from repro_kit.source.proposals.calls import first_items, functions, parameters
 from repro_kit.source.proposals.classes import classes
 from repro_kit.source.proposals.coroutines import coroutines
 from repro_kit.source.proposals.expressions import simpler
@@ -74,8 +74,12 @@ def test_the_items_of_a_dataset_become_a_function() -> None:
     assert not texts(classes, f"{dataset}Data()[0] = 1\n")
 
 
-def test_a_method_that_sets_attributes_keeps_its_class() -> None:
-    assert texts(classes, "class A:\n    def f(self):\n        self.x = 1\nA().f()") == []
+def test_attributes_that_a_method_sets_are_global_variables() -> None:
+    init = "    def __init__(self):\n        self.n = 0\n"
+    (text,) = texts(
+        classes, f"class A:\n{init}    def f(self):\n        self.n += 1\n        y.z = self.n\na = A()\na.f()"
+    )
+    assert text == "def f():\n    global n\n    n += 1\n    y.z = n\nn = 0\nf()"
 
 
 def test_a_module_becomes_its_forward_with_one_set_of_attributes_for_all_instances() -> None:
@@ -161,3 +165,19 @@ def test_an_unpacked_list_may_take_the_place_of_the_list_around_it() -> None:
     numbered = NumberedTree(SourceProgram("f([*[g(x)]])"))
     edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
     assert "f([g(x)])\n" in [program.text for program in edited if program is not None]
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "expected"),
+    [
+        ("def f(c, **d):\n    return c(1, **d)", "f(A, a=0, b=nn)", "x = A(1, a=0, b=nn)"),
+        ("def f(c, *d, k=2):\n    return c(*d, k)", "f(A, 1, y)", "x = A(1, y, 2)"),
+        ("def f(c=1, *d, **e):\n    g(d, e)\n    return c", "f(A, 1, z=y)", "g((1,), {'z': y})\nx = A"),
+        ("def f(*d):\n    return g(d)", "f(*y)", None),
+        ("def f(*d):\n    d_0 = 1\n    return g(*d, d_0)", "f(y)", None),
+        ("def f(**d):\n    a = 2\n    return g(a, **d)", "f(a=1)", None),
+    ],
+)
+def test_a_function_of_any_arguments_gives_way_to_its_body(function: str, call: str, expected: str | None) -> None:
+    found = texts(functions, f"{function}\nx = {call}")
+    assert found == ([expected] if expected else [])

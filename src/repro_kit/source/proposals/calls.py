@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from repro_kit.source.proposals.any_arguments import spelled_out
 from repro_kit.source.proposals.structure import first_of
 from repro_kit.source.scopes import FUNCTIONS, substituted
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
@@ -79,8 +80,9 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
         if not isinstance(call, ast.Call) or call.func is not mentions[0]:
             continue
         statement = statement_of(numbered, call)
-        if statement is not None:
-            body = _inlined(node, call, statement)
+        function = spelled_out(node, call)
+        if statement is not None and function is not None:
+            body = _inlined(function, call, statement)
             if body is not None:
                 yield {numbered.number(statement): body, numbered.number(node): None}
 

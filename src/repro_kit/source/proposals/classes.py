@@ -39,7 +39,7 @@ def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.
     if not made or instances is None or setting is None:
         return None
     called = next((method.name for method in methods if method.name in _CALLED), None)
-    names = {method.name: method.name for method in methods} | {name: name for name in _attributes(init)}
+    names = {name: name for method in methods for name in (method.name, *_attributes(method))}
     if called is not None:
         names[called] = cls.name
     uses = [_use(numbered, node, names, None if called is None else cls.name) for node in instances]
@@ -61,11 +61,13 @@ def _made(numbered: NumberedTree, name: str) -> list[ast.Call]:
     return made if len(made) == len(mentions) else []
 
 
-def _attributes(init: ast.FunctionDef | None) -> set[str]:
+def _attributes(method: ast.FunctionDef) -> set[str]:
+    """The attributes of the instance that a method sets."""
+    own = method.args.args[0].arg
     return {
         node.attr
-        for node in (ast.walk(init) if init is not None else ())
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == own
     }
 
 
@@ -102,7 +104,7 @@ def _use(numbered: NumberedTree, instance: ast.expr, names: _Names, called: str 
 
 
 def _own_uses(numbered: NumberedTree, method: ast.FunctionDef, names: _Names) -> Edits | None:
-    """The edits that do without ``self`` in a method; None where a method other than ``__init__`` sets attributes."""
+    """The edits that do without ``self`` in a method; None where it has other uses than that of a name."""
     edits: dict[int, Replacement] = {}
     for node in ast.walk(method):
         match node:
@@ -112,8 +114,7 @@ def _own_uses(numbered: NumberedTree, method: ast.FunctionDef, names: _Names) ->
                 edits[numbered.number(node)] = None
             case ast.Name(id=name) if name == method.args.args[0].arg:
                 use = _use(numbered, node, names, None)
-                whole = numbered.parent(node)
-                if use is None or (method.name != "__init__" and not isinstance(getattr(whole, "ctx", None), ast.Load)):
+                if use is None:
                     return None
                 edits |= use
     return edits
@@ -142,6 +143,9 @@ def _function(method: ast.FunctionDef, names: _Names) -> ast.FunctionDef:
     function = copy.copy(method)
     function.name = names.get(method.name, method.name)
     function.args = without(method.args, method.args.args[0])
+    stored = sorted(_attributes(method) & names.keys())
+    if stored:
+        function.body = [ast.Global(stored), *method.body]
     return function
 
 
