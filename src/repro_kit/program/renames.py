@@ -46,6 +46,21 @@ def is_rename_of_body(statement: ast.stmt) -> bool:
     return False
 
 
+def dotted_path(node: ast.expr) -> str:
+    """``self.blocks.0.weight`` for ``getattr(self.blocks, "0").weight``, as torch.fx writes it; else an empty text."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            pass
+        case ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name))]):
+            pass
+        case _:
+            return ""
+    above = dotted_path(value)
+    return above and f"{above}.{name}"
+
+
 class Attributes(ast.NodeTransformer):
     """Replaces `self.<path>`, and a local name bound to it, by the program's function or input for it."""
 
@@ -70,10 +85,16 @@ class Attributes(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace a constant or a sub-module by its name in the program."""
-        dotted = ast.unparse(node)
+        return self._named(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The same for a path with a number in it: ``getattr(self.blocks, "0")``."""
+        return self._named(node)
+
+    def _named(self, node: ast.Attribute | ast.Call) -> ast.AST:
+        dotted = dotted_path(node)
         if not dotted.startswith("self."):
-            self.generic_visit(node)
-            return node
+            return self.generic_visit(node)
         path = self.prefix + dotted.removeprefix("self.")
         name = self.bodies.get(path) or (self.constants.get(path) if not self.prefix else None)
         if name is None:

@@ -158,6 +158,16 @@ def test_views_are_made_from_their_base_and_results_from_a_leaf() -> None:
     assert "data = x.data" in text
 
 
+def test_a_constant_of_a_numbered_submodule_is_read_by_its_path() -> None:
+    code = (
+        'def forward(self, L_x_):\n    weight = getattr(getattr(self.blocks, "0"), "1").weight\n'
+        "    out = torch.mm(L_x_, weight)\n    return (out,)\n"
+    )
+    constant = InputRecord("tensor", "weight", "", shape=(3, 3), stride=(3, 1), storage="w")
+    text = canonical(graph(code, (tensor("x"),), constants={"blocks.0.1.weight": constant}))
+    assert "def graph(x, constant_blocks_0_1_weight):" in text and "getattr" not in text
+
+
 def test_what_cannot_be_carried_is_named() -> None:
     code = "def forward(self, L_x_):\n    l_x_ = L_x_\n    out = helper(l_x_)\n    return (out,)\n"
     record = graph(code, (tensor("x"),), names={"helper": NameRecord("__main__", "helper", "/u/train.py")})
