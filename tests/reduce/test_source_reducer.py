@@ -174,6 +174,19 @@ def test_recorded_values_take_their_places_but_not_that_of_the_failing_call():
     assert result.statements_after == 1
 
 
+def test_the_search_goes_on_after_code_that_never_runs_lost_a_name():
+    text = "def later():\n    print(gone)\ngone = 1\nkept = [later]\nx = fine(3)\nbug0(x)\n"
+
+    class NeedsList(SyntheticScripts):
+        """The bug needs a definition that nothing calls."""
+
+        def fails(self, program: SourceProgram) -> bool:
+            return super().fails(program) and "print(gone)" in program.text and "later" in program.text
+
+    result = minify_source(program_of(text), NeedsList(["bug0"]))
+    assert "gone = " not in result.program.text and "fine" not in result.program.text
+
+
 def test_an_original_that_passes_is_not_reduced():
     with pytest.raises(CannotReduce):
         minify_source(program_of("fine()"), SyntheticScripts(["bug0"]))

@@ -74,3 +74,9 @@ def test_a_loop_keeps_its_end_only_where_the_loop_is_needed():
 def test_an_unknown_line_gives_no_slice():
     program = SourceProgram.of(ast.parse("a = 1"))
     assert outside_slices(NumberedTree(program), []) == outside_slices(NumberedTree(program), [9]) == []
+
+
+def test_what_a_decorator_enters_in_a_registry_stays_where_its_key_is_mentioned():
+    text = "@MODELS.register('my-model')\nclass A:\n    pass\n@MODELS.register('b')\nclass B:\n    pass\n"
+    (tight, _) = sliced(f"MODELS = Registry()\n{text}fail(MODELS.build('my-model'))")
+    assert "class A" in tight and "class B" not in tight

@@ -23,33 +23,32 @@ from repro_kit.source.tree import NumberedTree
 
 _MOST = 60  # removals to judge; a result with more is not called minimal
 
-#: The passes that come once, before all others. Until the last one, every statement stays on its line.
-FIRST: tuple[Callable[[SourceSearch], None], ...] = (
-    structure.recorded,
-    structure.untyped,
-    structure.outside_slices,
-)
+Pass = Callable[[SourceSearch], None]
 
-#: The other passes in order. Each list is repeated until it makes no progress, then both are.
-STRUCTURE: tuple[Callable[[SourceSearch], None], ...] = (
+#: The passes that come once, before all others. Until the last one, every statement stays on its line.
+FIRST: tuple[Pass, ...] = (structure.recorded, structure.untyped, structure.outside_slices, structure.results)
+
+#: What makes a long script short. The list is repeated until it makes no progress.
+STRUCTURE: tuple[Pass, ...] = (calls.registries, structure.unreachable, structure.drop, structure.unwrap)
+
+#: What brings together what a short script has in several places. The list is repeated until it makes no progress.
+INLINE: tuple[Pass, ...] = (
     structure.unreachable,
-    structure.drop,
-    structure.unwrap,
-    structure.items,
-)
-DETAILS: tuple[Callable[[SourceSearch], None], ...] = (
     calls.pools,
     calls.first_items,
+    calls.generators,
     calls.functions,
     calls.parameters,
+    calls.attributes,
     calls.classes,
     calls.variables,
     calls.lambdas,
-    structure.simpler,
-    structure.literals,
-    calls.names,
+    structure.unwrap,
     structure.definitions,
 )
+
+#: Passes of many queries, each after the others have made the script as short as they can.
+DETAILS: tuple[Pass, ...] = (structure.items, structure.simpler, structure.literals, calls.names)
 
 
 def minify_source(
@@ -113,25 +112,27 @@ def without_idle_twin(result: Result[SourceProgram], lines: Iterable[int]) -> Re
 
 def _reduce(search: SourceSearch) -> None:
     search.coarse = True
-    for pass_ in FIRST:
-        search.begin(pass_.__name__)
-        pass_(search)
+    _once(search, FIRST)
     _fixpoint(search, STRUCTURE)
     search.coarse = False
+    _fixpoint(search, (_inline, *DETAILS))
+
+
+def _inline(search: SourceSearch) -> None:
+    _fixpoint(search, INLINE)
+
+
+def _fixpoint(search: SourceSearch, passes: Sequence[Pass]) -> None:
     steps = -1
     while steps != len(search.history):
         steps = len(search.history)
-        _fixpoint(search, STRUCTURE)
-        _fixpoint(search, DETAILS)
+        _once(search, passes)
 
 
-def _fixpoint(search: SourceSearch, passes: Sequence[Callable[[SourceSearch], None]]) -> None:
-    steps = -1
-    while steps != len(search.history):
-        steps = len(search.history)
-        for pass_ in passes:
-            search.begin(pass_.__name__)
-            pass_(search)
+def _once(search: SourceSearch, passes: Sequence[Pass]) -> None:
+    for pass_ in passes:
+        search.begin(pass_.__name__)
+        pass_(search)
 
 
 def _look_around(search: SourceSearch) -> Iterator[Neighbours[SourceProgram]]:

@@ -36,7 +36,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     failing_lines: tuple[int, ...] = ()
     values: Mapping[str, ast.expr] = field(default_factory=dict)
     items: Mapping[str, ast.expr] = field(default_factory=dict)
-    bound: bool = True  # candidates that read a name which nothing binds any more are not judged
+    bound: bool = True  # a candidate that reads one more name which nothing binds is not judged
     edits: Edits = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,6 +82,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     def _take(self, winner: Candidate[SourceProgram]) -> None:
         assert isinstance(winner, _Edited)
         self.edits = winner.edits
+        self._free = unbound(winner.program)
 
 
 def unbound(program: SourceProgram) -> set[str]:

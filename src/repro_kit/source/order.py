@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from repro_kit.source.tree import SourceProgram, preorder
-
-_LEAVES = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+from repro_kit.source.tree import LEAVES, SourceProgram, preorder
 
 
 def measure(program: SourceProgram) -> tuple[int, ...]:
@@ -16,7 +14,7 @@ def measure(program: SourceProgram) -> tuple[int, ...]:
     """
     statements = nodes = literals = 0
     for node in preorder(program.tree):
-        if isinstance(node, _LEAVES):
+        if isinstance(node, LEAVES):
             continue
         nodes += 1
         statements += isinstance(node, ast.stmt) and not isinstance(node, ast.Pass)

@@ -76,8 +76,8 @@ def _may_wrap(node: ast.AST, parent: ast.AST | None) -> bool:
         case ast.Call(func=function):
             return not (isinstance(function, ast.Name) and function.id == "super")
         case ast.Attribute(ctx=ast.Load()) | ast.Subscript(ctx=ast.Load()):
-            is_called = isinstance(parent, ast.Call) and parent.func is node
-            return not is_called and not (isinstance(node, ast.Attribute) and isinstance(parent, ast.Attribute))
+            is_method = isinstance(parent, ast.Call) and parent.func is node and isinstance(node, ast.Attribute)
+            return not is_method and not (isinstance(node, ast.Attribute) and isinstance(parent, ast.Attribute))
     return False
 
 

@@ -121,8 +121,8 @@ def _mentioned(statement: ast.stmt) -> Iterator[str]:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
                 yield name
-            case ast.Constant(value=str(text)) if text.isidentifier():
-                yield text  # `getattr(x, "name")`
+            case ast.Constant(value=str(text)):
+                yield text  # `getattr(x, "name")`, `MODELS.build("name")`
 
 
 def _changed(statement: ast.stmt) -> Iterator[str]:
@@ -133,6 +133,7 @@ def _changed(statement: ast.stmt) -> Iterator[str]:
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
+                yield from registry_keys(node)
             case ast.alias(name=name, asname=asname) if name != "*":
                 yield asname or name.partition(".")[0]
             case ast.Subscript(ctx=ast.Store() | ast.Del(), value=value):
@@ -143,6 +144,15 @@ def _changed(statement: ast.stmt) -> Iterator[str]:
                 yield from _last_name(argument)
             if isinstance(function, ast.Attribute):
                 yield from _last_name(function.value)
+
+
+def registry_keys(definition: _Definition) -> Iterator[str]:
+    """The texts under which a decorator may enter the definition in a registry: ``@MODELS.register("name")``."""
+    for decorator in definition.decorator_list:
+        if isinstance(decorator, ast.Call):
+            for value in (*decorator.args, *(keyword.value for keyword in decorator.keywords)):
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield value.value
 
 
 def _last_name(value: ast.expr) -> Iterator[str]:

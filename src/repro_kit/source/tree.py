@@ -32,7 +32,8 @@ _NEVER_EMPTY: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Global: ("names",),
     ast.Nonlocal: ("names",),
 }
-_LEAVES = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+#: Nodes without a number.
+LEAVES = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 
 
 class Impossible(Exception):
@@ -62,12 +63,12 @@ class NumberedTree:
     def __init__(self, program: SourceProgram) -> None:
         self.program = program
         self.tree = program.tree
-        self.nodes: list[ast.AST] = [node for node in preorder(self.tree) if not isinstance(node, _LEAVES)]
+        self.nodes: list[ast.AST] = [node for node in preorder(self.tree) if not isinstance(node, LEAVES)]
         self._numbers = {id(node): number for number, node in enumerate(self.nodes)}
         self.parents = {self.number(child): self.number(node) for node in self.nodes for child in self._inner(node)}
 
     def _inner(self, node: ast.AST) -> Iterator[ast.AST]:
-        return (child for child in ast.iter_child_nodes(node) if not isinstance(child, _LEAVES))
+        return (child for child in ast.iter_child_nodes(node) if not isinstance(child, LEAVES))
 
     def number(self, node: ast.AST) -> int:
         """The number of a node of this tree."""

@@ -42,6 +42,8 @@ values = [
     Derived(1),
     local(),
     object(),
+    [Settings, local],
+    type(local()),
 ]
 for number, value in enumerate(values):
     __value__(number, value)
@@ -62,5 +64,7 @@ def test_plain_data_and_dataclasses_are_written(tmp_path: Path) -> None:
         "__import__('types').SimpleNamespace(width=3)",
         None,  # its constructor does not take all attributes
         None,  # the script has no name for its class
+        None,
+        "[Settings, local]",
         None,
     ]

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source.proposals import calls
+from repro_kit.source.proposals.attributes import attributes as read_once
 from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.coroutines import coroutines
+from repro_kit.source.proposals.generators import generators as run_in_place
 from repro_kit.source.proposals.names import plain_names, renamed
 from repro_kit.source.proposals.pools import pools as plain_calls
+from repro_kit.source.proposals.registries import registered
 from repro_kit.source.tree import Edits, NumberedTree
 
 
@@ -44,6 +47,21 @@ def pools(search: SourceSearch) -> None:
     """Call what is handed to a pool, a thread or the event loop."""
     _one_by_one(search, plain_calls)
     _one_by_one(search, coroutines)
+
+
+def registries(search: SourceSearch) -> None:
+    """Name what is looked up in a registry."""
+    _one_by_one(search, registered)
+
+
+def generators(search: SourceSearch) -> None:
+    """Run the body of a loop or a context where a generator function yields."""
+    _one_by_one(search, run_in_place)
+
+
+def attributes(search: SourceSearch) -> None:
+    """Put the value of an attribute in the place of its only reading."""
+    _one_by_one(search, read_once)
 
 
 def first_items(search: SourceSearch) -> None:

@@ -9,6 +9,7 @@ from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source import slices
 from repro_kit.source.proposals import expressions, structure
+from repro_kit.source.proposals import results as returned
 from repro_kit.source.tree import Edits
 
 
@@ -23,6 +24,21 @@ def recorded(search: SourceSearch) -> None:
     passive = {number: edit for number, edit in places.items() if isinstance(numbered.nodes[number], ast.Attribute)}
     outside = {number: edit for number, edit in passive.items() if not structure.in_class(numbered, number)}
     search.first([places, passive, outside])
+
+
+def results(search: SourceSearch) -> None:
+    """Put what calls returned in their places, and drop what nothing else needs."""
+    numbered = search.base  # on its lines
+    places = {
+        number: value
+        for number, value in returned.results(numbered, search.values, search.failing_lines).items()
+        if not structure.is_at(numbered, number, (), search.decisive)
+    }
+
+    def propose(numbers: Sequence[int]) -> Proposal:
+        return returned.with_released(numbered, {**search.edits, **{number: places[number] for number in numbers}})
+
+    sweep(search, list(places), propose)
 
 
 def untyped(search: SourceSearch) -> None:

@@ -23,8 +23,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def variables(numbered: NumberedTree) -> Iterator[Edits]:
     """For each variable that is assigned once and read once: its value in place of the reading.
 
-    Variables that a statement assigns together are put in place together. A variable that is only another name for a
-    value may be read more often, and a chain of attributes twice.
+    Variables that a statement assigns together are put in place together; where one value is unpacked, and one of its
+    parts is read, that part. A variable that is only another name for a value may be read more often, and a chain of
+    attributes twice.
     """
     for node in numbered.nodes:
         match node:
@@ -33,12 +34,31 @@ def variables(numbered: NumberedTree) -> Iterator[Edits]:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 names = [target for target in targets if isinstance(target, ast.Name)]
                 pairs = list(zip(names, values, strict=True)) if len(names) == len(targets) == len(values) else []
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                pairs = _only_part(numbered, node, targets, value)
             case _:
                 continue
         places = [(readings(scope_of(numbered, node), target), value) for target, value in pairs]
         if pairs and all(0 < len(uses) <= _readings_of(value) for uses, value in places):
             values_there = {numbered.number(use): value for uses, value in places for use in uses}
             yield {numbered.number(node): None, **values_there}
+
+
+def _only_part(
+    numbered: NumberedTree, statement: ast.Assign, targets: Sequence[ast.expr], value: ast.expr
+) -> list[tuple[ast.Name, ast.expr]]:
+    """The one name of `targets` that is mentioned elsewhere, and its part of the value; else nothing."""
+    if not all(isinstance(target, ast.Name) for target in targets):
+        return []
+    scope = scope_of(numbered, statement)
+    elsewhere = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node not in targets]
+    named = {node.id for node in elsewhere}
+    used = [at for at, target in enumerate(targets) if isinstance(target, ast.Name) and target.id in named]
+    if len(used) != 1:
+        return []
+    target = targets[used[0]]
+    assert isinstance(target, ast.Name)
+    return [(target, ast.Subscript(value, ast.Constant(used[0]), ast.Load()))]
 
 
 def _readings_of(value: ast.expr) -> float:
@@ -116,7 +136,10 @@ def first_items(numbered: NumberedTree) -> Iterator[Edits]:
     """For each comprehension: its element for the first item, alone or in a list."""
     for node in numbered.nodes:
         match node:
-            case ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)]):
+            case (
+                ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)])
+                | ast.GeneratorExp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)])
+            ):
                 item = first_of(items)
                 read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
                 if read.count(name) <= _readings_of(item):
@@ -137,11 +160,27 @@ def _inlined(
     function: ast.FunctionDef, call: ast.Call, statement: ast.Expr | ast.Assign | ast.Return
 ) -> list[ast.stmt] | None:
     """The body of `function` for this call; None where its arguments or its returns do not allow it."""
-    arguments = arguments_of(function, call)
-    own = list(_own_nodes(function))
+    bound = bound_arguments(function, call)
     last = function.body[-1]
-    if arguments is None or any(isinstance(node, _ENDS) and node is not last for node in own):
+    if bound is None or any(isinstance(node, _ENDS) and node is not last for node in _own_nodes(function)):
         return None
+    body = [*bound[0], *bound[1]]
+    value = body.pop().value if isinstance(last, ast.Return) else None  # type: ignore[attr-defined]
+    is_whole = isinstance(statement, ast.Expr) and statement.value is call
+    if is_whole and (value is None or isinstance(value, ast.Name | ast.Constant)):
+        return body
+    return [*body, _with_value(statement, call, value or ast.Constant(None))]
+
+
+def bound_arguments(function: ast.FunctionDef, call: ast.Call) -> tuple[list[ast.stmt], list[ast.stmt]] | None:
+    """The statements that give the parameters their values, and a copy of the body with plain arguments in place.
+
+    None where the arguments cannot be told by the text.
+    """
+    arguments = arguments_of(function, call)
+    if arguments is None:
+        return None
+    own = _own_nodes(function)
     stored = {node.id for node in own if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     simple = {
         name: value
@@ -149,13 +188,8 @@ def _inlined(
         if name not in stored and isinstance(value, ast.Name | ast.Constant)
     }
     assigned = [(name, value) for name, value in arguments.items() if name not in simple]
-    body: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in assigned]
-    body += [substituted(part, simple) for part in function.body]
-    value = body.pop().value if isinstance(last, ast.Return) else None  # type: ignore[attr-defined]
-    is_whole = isinstance(statement, ast.Expr) and statement.value is call
-    if is_whole and (value is None or isinstance(value, ast.Name | ast.Constant)):
-        return body
-    return [*body, _with_value(statement, call, value or ast.Constant(None))]
+    statements: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in assigned]
+    return statements, [substituted(part, simple) for part in function.body]
 
 
 def _with_value(node: ast.AST, call: ast.Call, value: ast.expr) -> Any:

@@ -92,6 +92,10 @@ def first_of(items: ast.expr) -> ast.expr:
             return start
         case ast.List(elts=[item, *_]) | ast.Tuple(elts=[item, *_]):
             return item
+        case ast.Call(func=ast.Name(id="zip"), args=[_, _, *_] as each):
+            return ast.Tuple([first_of(part) for part in each], ast.Load())
+        case ast.Call(func=ast.Name(id="enumerate"), args=[part]):
+            return ast.Tuple([ast.Constant(0), first_of(part)], ast.Load())
     return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [items], [])], [])
 
 

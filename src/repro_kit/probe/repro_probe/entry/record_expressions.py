@@ -142,6 +142,8 @@ def _literal(value: Any, parts: list[int]) -> str:
         return "(" + "".join(f"{_literal(item, parts)}, " for item in value).rstrip(" ") + ")"
     if kind is list:
         return "[" + ", ".join(_literal(item, parts) for item in value) + "]"
+    if isinstance(value, (type, types.FunctionType)) and _is_global(value):
+        return value.__name__
     if kind.__name__ in ("dict", "OrderedDict"):
         return "{" + ", ".join(f"{_literal(key, parts)}: {_literal(item, parts)}" for key, item in value.items()) + "}"
     if kind in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
@@ -152,6 +154,11 @@ def _literal(value: Any, parts: list[int]) -> str:
     if maker is not None:
         return f"{maker}({', '.join(f'{name}={_literal(item, parts)}' for name, item in vars(value).items())})"
     raise _NoText
+
+
+def _is_global(value: Any) -> bool:
+    """Whether the script gives this class or function its own name."""
+    return value.__module__ == "__main__" and vars(sys.modules["__main__"]).get(value.__name__) is value
 
 
 def _maker(value: Any) -> str | None:

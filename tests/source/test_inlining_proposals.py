@@ -1,0 +1,178 @@
+"""Proposals that bring together what a script has in several places: registries, generators, attributes, parts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from repro_kit.source import SourceProgram
+from repro_kit.source.proposals.attributes import attributes
+from repro_kit.source.proposals.calls import variables
+from repro_kit.source.proposals.generators import generators
+from repro_kit.source.proposals.registries import registered
+from repro_kit.source.proposals.results import results, with_released
+from repro_kit.source.proposals.structure import unwrapped
+from repro_kit.source.tree import Edits, NumberedTree
+
+
+def texts(propose: Callable[[NumberedTree], Iterator[Edits]], source: str) -> list[str]:
+    numbered = NumberedTree(SourceProgram(source))
+    programs = [numbered.edited(edits) for edits in propose(numbered)]
+    return [program.text.strip() for program in programs if program is not None]
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("x = MODELS.build('small', 3, w=2)", "x = Small(3, w=2)"),
+        ("x = MODELS['small'](3)", "x = Small(3)"),
+        ("x = MODELS.get('small')(3)", "x = Small(3)"),
+        ("x = create('small')\ny = create('small')", "x = Small()\ny = Small()"),
+    ],
+)
+def test_what_is_looked_up_in_a_registry_is_named(use: str, expected: str) -> None:
+    definition = "@MODELS.register(name='small')\nclass Small:\n    pass\n"
+    assert f"class Small:\n    pass\n{expected}" in texts(registered, definition + use)
+
+
+@pytest.mark.parametrize("text", ["@property\ndef f():\n    return 1\ng('f')", "@lru_cache(8)\ndef f():\n    return 1"])
+def test_a_decorator_without_a_text_is_no_registry(text: str) -> None:
+    assert texts(registered, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "def batches(n):\n    r = seed()\n    for i in range(n):\n        yield r, i\n"
+            "for x, y in batches(2):\n    step(x, y)",
+            "r = seed()\nfor i in range(2):\n    x, y = (r, i)\n    step(x, y)",
+        ),
+        (
+            "def every(loader):\n    yield from loader\nfor x in every(data()):\n    for y in x:\n        break",
+            "loader = data()\nfor x in loader:\n    for y in x:\n        break",
+        ),
+        (
+            "@contextmanager\ndef timed(name):\n    t = now()\n    try:\n        yield t\n    finally:\n"
+            "        log(name)\n"
+            "with timed('a') as clock:\n    f(clock)",
+            "t = now()\ntry:\n    clock = t\n    f(clock)\nfinally:\n    log('a')",
+        ),
+        ("@contextlib.contextmanager\ndef c():\n    a()\n    yield\nwith c():\n    f()", "a()\nf()"),
+    ],
+)
+def test_a_block_runs_where_a_generator_yields(text: str, expected: str) -> None:
+    assert texts(generators, text) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def g():\n    yield 1\nfor x in g():\n    break",
+        "def g():\n    yield 1\nfor x in g():\n    if x:\n        continue",
+        "def g():\n    yield 1\nfor x in g():\n    f()\nelse:\n    h()",
+        "def g():\n    yield 1\n    yield 2\nfor x in g():\n    f()",
+        "def g():\n    y = yield 1\nfor x in g():\n    f()",
+        "def g():\n    yield 1\n    return\nfor x in g():\n    f()",
+        "def g():\n    yield 1\nfor x in g():\n    f()\ng()",
+        "def g():\n    yield 1\nwith g():\n    f()",
+        "for x in g():\n    f()",
+    ],
+)
+def test_a_generator_that_its_text_does_not_show_in_full_stays(text: str) -> None:
+    assert texts(generators, text) == []
+
+
+def _class(init: str, forward: str) -> str:
+    return f"class M(N):\n\n    def __init__(self, n):\n        {init}\n\n    def forward(self, x):\n        {forward}"
+
+
+def test_the_value_of_an_attribute_that_is_read_once_takes_its_place() -> None:
+    assert texts(attributes, _class("self.a = Linear(1)", "return self.a(x)")) == [
+        _class("pass", "return Linear(1)(x)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("init", "forward"),
+    [
+        ("self.a = Linear(n)", "return self.a(x)"),  # what only `__init__` knows
+        ("self.a = 1", "return self.a + self.a"),
+        ("self.a = 1", "self.a = 2\n        return self.a"),
+        ("self.a = 1", "return x"),
+    ],
+)
+def test_other_attributes_stay(init: str, forward: str) -> None:
+    assert texts(attributes, _class(init, forward)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a, b = f()\ng(b)", ["g(f()[1])"]),
+        ("a, b = f()\ng(a, b)", []),
+        ("a, b = f()\ng(b)\nh(b)", []),
+        ("a, (b, c) = f()\ng(a)", []),
+        ("a, b = (1, 2)\nb = g(b)", []),
+    ],
+)
+def test_the_only_part_that_is_read_of_a_value_takes_its_place(text: str, expected: list[str]) -> None:
+    assert texts(variables, text) == expected
+
+
+def test_the_first_items_of_collections_that_a_loop_goes_through_together() -> None:
+    numbered = NumberedTree(SourceProgram("for (i, (a, b)) in enumerate(zip([x, y], z)):\n    f(a)"))
+    (alternatives,) = unwrapped(numbered, {})
+    programs = [numbered.edited(edits) for edits in alternatives]
+    assert "i, (a, b) = (0, (x, next(iter(z))))\nf(a)\n" in [
+        program.text for program in programs if program is not None
+    ]
+
+
+MODEL = """
+class Neck:
+    def forward(self, x):
+        return helper(x)
+
+def helper(x):
+    return x
+
+class Model:
+    def __init__(self):
+        self.neck, self.head = Neck(), Head()
+        self.scale = 2
+
+    def forward(self, x):
+        x = self.neck(x)
+        return self.head(x) * self.scale
+"""
+RANDOM = ast.parse("torch.randn(2)", mode="eval").body
+
+
+def test_what_only_a_replaced_call_needs_goes_with_it() -> None:
+    numbered = NumberedTree(SourceProgram(MODEL.replace("self.neck, self.head = Neck(), Head()", "self.neck = Neck()")))
+    values: Mapping[str, ast.expr] = {"self.neck(x)": RANDOM, "self.head(x)": RANDOM, "helper(x)": ast.Constant(1)}
+    places = results(numbered, values, lines=[])
+    assert [ast.unparse(numbered.nodes[number]) for number in places] == ["self.neck(x)", "self.head(x)"]
+    edited = numbered.edited(with_released(numbered, {min(places): RANDOM}))
+    assert edited is not None
+    assert edited.text.replace("\n\n", "\n").strip() == (
+        "class Model:\n    def __init__(self):\n        self.scale = 2\n"
+        "    def forward(self, x):\n        x = torch.randn(2)\n        return self.head(x) * self.scale"
+    )
+
+
+def test_an_assignment_with_a_name_that_is_still_read_stays() -> None:
+    numbered = NumberedTree(SourceProgram(MODEL))
+    edits = with_released(numbered, results(numbered, {"self.neck(x)": RANDOM}, lines=[]))
+    edited = numbered.edited(edits)
+    assert edited is not None and "self.neck, self.head = (Neck(), Head())" in edited.text
+
+
+def test_the_call_around_others_on_a_failing_line_is_the_one_that_fails() -> None:
+    numbered = NumberedTree(SourceProgram("y = head(neck(x), key=f(x))\nz = g(y)\n"))
+    values = dict.fromkeys(["head(neck(x), key=f(x))", "neck(x)", "f(x)", "g(y)"], RANDOM)
+    places = results(numbered, values, lines=[1])
+    assert [ast.unparse(numbered.nodes[number]) for number in places] == ["neck(x)", "f(x)", "g(y)"]
