@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
+from repro_kit.program.format import PRIMS_IMPORT
 from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce import Answer, RunOutcome, minify
 from synthetic import Synthetic, build, op_name
@@ -48,6 +50,18 @@ def test_settings_and_inputs_become_plain():
     assert result.program.recipe == Recipe(config={"inductor.b": 2})
     assert result.program.preamble == "NEEDED = 1"
     assert not any(isinstance(input_, TensorInput) and input_.requires_grad for input_ in result.program.inputs)
+
+
+@pytest.mark.parametrize("operator", ["torch.ops.prims.bug0", "torch.bug0"])
+def test_the_import_that_registers_operators_stays_with_them(operator: str):
+    class Contains(Synthetic):
+        def fails(self, program):
+            return f"{operator}(" in render(program)
+
+    text = re.sub(r"= [\w.]*bug0\(", f"= {operator}(", render(planted(4, 10), footer=False))
+    result = minify(parse(text).with_(imports=(PRIMS_IMPORT,)), Contains(["bug0"]))
+    assert result.statements_after == 1
+    assert result.program.imports == ((PRIMS_IMPORT,) if "prims" in operator else ())
 
 
 def test_contexts_go_one_by_one_and_keep_what_they_need():

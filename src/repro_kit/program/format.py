@@ -10,6 +10,8 @@ VERSION = "1"
 MARK = "# repro-kit program"
 
 STANDARD_IMPORTS = ("import pathlib", "import torch", "from torch import device, inf, nan")
+PRIMS = "torch.ops.prims."  # some of these operators are Inductor's own, and exist only after this import
+PRIMS_IMPORT = "import torch._inductor.inductor_prims"
 
 HEADER = f"""{MARK} {VERSION}
 import pathlib

@@ -158,6 +158,12 @@ def test_views_are_made_from_their_base_and_results_from_a_leaf() -> None:
     assert "data = x.data" in text
 
 
+def test_operators_that_only_an_import_registers_come_with_it() -> None:
+    code = PLAIN.replace("l_x_.sin()", "torch.ops.prims.fma.default(l_x_, l_x_, l_x_)")
+    assert "import torch._inductor.inductor_prims" in canonical(graph(code, (tensor("x"),)))
+    assert "inductor_prims" not in canonical(graph(PLAIN, (tensor("x"),)))
+
+
 def test_a_constant_of_a_numbered_submodule_is_read_by_its_path() -> None:
     code = (
         'def forward(self, L_x_):\n    weight = getattr(getattr(self.blocks, "0"), "1").weight\n'

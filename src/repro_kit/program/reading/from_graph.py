@@ -12,6 +12,7 @@ from typing import Any, Literal
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
+from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.program import REGION
 from repro_kit.program.reading.desugar import desugar, helpers, regions
 from repro_kit.program.reading.graph_record import GraphRecord, InputRecord, NameRecord
@@ -199,8 +200,9 @@ class _Builder:
         return self._tensor(self.constants[path], "", record, None, lines, written)
 
     def imports(self) -> list[str]:
-        """Import lines for other names in the generated code."""
-        lines = []
+        """Import lines for other names in the generated code, and for operators that exist only after an import."""
+        codes = (self.graph.code, *self.graph.modules.values())
+        lines = [PRIMS_IMPORT] if any(PRIMS in code for code in codes) else []
         for name, record in self.graph.names.items():
             if name in _PROVIDED or not _mentions(self.graph, name):
                 continue

@@ -11,6 +11,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.recipe_data import FAKE
 from repro_kit.program import DynamicMark, Program
 from repro_kit.program.collectives import with_ranks
+from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, Rewrite, SetRecipe
 from repro_kit.program.python_code import joined, reads_of, text_of
 from repro_kit.reduce.adaptive import sweep
@@ -129,6 +130,8 @@ def preamble(search: Search) -> None:
 
     def propose(dropped: Sequence[str]) -> list[Edit] | None:
         program = search.program
+        if PRIMS_IMPORT in dropped and _names_prims(program):
+            return None  # the process that judges has imported it, and a new one has not
         left = [piece for piece in (*program.imports, *_pieces(program.preamble)) if piece not in dropped]
         bound = {name for piece in dropped for name in _bound(piece)} - {
             name for piece in left for name in _bound(piece)
@@ -153,6 +156,10 @@ def _bound(piece: str) -> set[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"torch"}
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+
+
+def _names_prims(program: Program) -> bool:
+    return any(PRIMS in statement.text for function in program.all_functions() for statement in function.statements)
 
 
 def _used_by_program(program: Program) -> set[str]:
