@@ -51,6 +51,32 @@ def test_an_operator_that_is_not_implemented_is_the_users_where_a_graph_break_sa
     assert ran.exit_code == Exit.USER_BUG, ran.output
 
 
+#: Dynamo's graph break has the exception in its message.
+RAISES = """
+import torch
+
+@torch.compile(fullgraph=True, backend="eager")
+def double(x):
+    if x.shape[0] > {rows}:
+        raise ValueError(f"at most {rows} rows: {said}")
+    return 2 * x
+
+double(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "exits"), [("too many", Exit.USER_BUG), ("{torch.compiler.is_compiling()}", Exit.UNVERIFIED)]
+)
+def test_an_exception_that_dynamo_traces_and_eager_raises_is_the_users(
+    said: str, exits: Exit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(RAISES.format(rows=2, said=said), encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["collect", "--python", sys.executable, "train.py"])
+    assert ran.exit_code == exits, ran.output
+
+
 #: The results differ with the compiler; without it, the same line raises since nothing was compiled.
 HELPER = """
 import torch

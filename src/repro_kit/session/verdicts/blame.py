@@ -38,7 +38,9 @@ _AGAIN = (False, True, True)  # compiled?
 #: How Dynamo tells that the user's code raises with fake tensors, and the lines in its message. (An operator that is
 #: not implemented is a graph break: `run_node` in torch/_dynamo/utils.py.)
 _WITH_FAKE_TENSORS = "TorchRuntimeError"
+#: A graph break's exception: one that fake tensors raise, or one of the code that Dynamo traces.
 _BREAKS_WITH_FAKE_TENSORS = re.compile(r"with fake tensors: .*?: got (\w+)\(", re.DOTALL)
+_BREAKS_BY_RAISING = re.compile(r"raised exception (?:ExceptionVariable\(<class ')?(?:\w+\.)*(\w+)")
 _OF_FAKE_TENSORS = "torch/_subclasses/"
 _TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
@@ -236,13 +238,13 @@ def _not_passed(
 
 
 def _is_alike(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
-    """Whether a failure in eager is the chosen one: with fake tensors the same line raises it in other words."""
+    """Whether a failure in eager is the chosen one: under Dynamo the same line raises it in other words."""
     same = in_eager.signature.matches(chosen.signature, Strength.REBASED)
     return same or _same_line(in_eager, chosen)
 
 
 def _same_line(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
-    """Whether fake tensors raised at the line of the user's that raises in eager.
+    """Whether the line of the user's that raises in eager raised under Dynamo, or with fake tensors.
 
     An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback. Any other
     exception must come from fake tensors: a line of the script's own may raise for several reasons.
@@ -250,7 +252,7 @@ def _same_line(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
     file, line, _ = raised = by_rounding.raised_at(in_eager)
     if not file:
         return False
-    of_dynamo = [it for it in chosen.failure.exceptions if _tells_of_fake_tensors(it, in_eager)]
+    of_dynamo = [it for it in chosen.failure.exceptions if _tells_of_the_error(it, in_eager)]
     if not of_dynamo:
         frames = [frame for link in chosen.failure.exceptions for frame in link.frames]
         is_fake = any((torch_path(frame.file) or "").startswith(_OF_FAKE_TENSORS) for frame in frames)
@@ -259,12 +261,18 @@ def _same_line(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
     return traced[-1:] == [(file, str(line))]
 
 
-def _tells_of_fake_tensors(link: ExceptionLink, in_eager: ObservedFailure) -> bool:
-    """Whether Dynamo tells that fake tensors raise; a graph break must name the exception that eager raises."""
+def _tells_of_the_error(link: ExceptionLink, in_eager: ObservedFailure) -> bool:
+    """Whether Dynamo tells that the traced code raises; a graph break must name the exception that eager raises."""
     if short(link.type) == _WITH_FAKE_TENSORS:
         return True
-    broke = _BREAKS_WITH_FAKE_TENSORS.search(link.message) if short(link.type) == "Unsupported" else None
-    return broke is not None and broke[1] in [short(raised.type) for raised in in_eager.failure.exceptions[-1:]]
+    if short(link.type) != "Unsupported" or not in_eager.failure.exceptions:
+        return False
+    raised = in_eager.failure.exceptions[-1]
+    with_fake, by_code = _BREAKS_WITH_FAKE_TENSORS.search(link.message), _BREAKS_BY_RAISING.search(link.message)
+    if with_fake is not None:
+        return with_fake[1] == short(raised.type)
+    said = raised.message.partition("\n")[0]  # a line of the script's own may raise for several reasons
+    return by_code is not None and by_code[1] == short(raised.type) and said in link.message
 
 
 def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:
