@@ -115,7 +115,12 @@ def _reduce(search: SourceSearch) -> None:
     _once(search, FIRST)
     _fixpoint(search, STRUCTURE)
     search.coarse = False
-    _fixpoint(search, (_inline, *DETAILS))
+    steps = -1
+    while steps != len(search.history):
+        search.thorough = False
+        _fixpoint(search, (_inline, *DETAILS))
+        steps, search.thorough = len(search.history), True
+        _once(search, (_inline, *DETAILS))
 
 
 def _inline(search: SourceSearch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -21,6 +21,7 @@ _KNOWN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__clas
 @dataclass(frozen=True)
 class _Edited(Candidate[SourceProgram]):
     edits: Edits
+    change: str  # what its own edits change, as text
 
 
 @dataclass
@@ -30,6 +31,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     `decisive`: statements, as text, that decide whether the script fails; every candidate has them unchanged.
     `failing_lines`: lines of the original where the failure showed, such as those of its traceback.
     `values` and `items`: what expressions returned when the original ran, and the first items of loops, by their text.
+    Until `thorough` is set, a change that was refused is not tried again while the script changes elsewhere.
     """
 
     decisive: tuple[str, ...] = ()
@@ -37,6 +39,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     values: Mapping[str, ast.expr] = field(default_factory=dict)
     items: Mapping[str, ast.expr] = field(default_factory=dict)
     bound: bool = True  # a candidate that reads one more name which nothing binds is not judged
+    thorough: bool = False
     edits: Edits = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -44,6 +47,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
         self.program = self.base.program
         self.measure = measure(self.program)
         self._free = unbound(self.program)
+        self._refused: set[str] = set()
 
     @property
     def text(self) -> str:
@@ -76,13 +80,35 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
                 continue
             seen.add(key)
             size = measure(program)
-            if size < self.measure and self.allowed(program):
-                yield _Edited(index, program, size, key, together)
+            change = _change(self.base, edits)
+            if size < self.measure and self.allowed(program) and (self.thorough or change not in self._refused):
+                self._refused.add(change)
+                yield _Edited(index, program, size, key, together, change)
+
+    def _judge(self, batch: Sequence[Candidate[SourceProgram]], equivalent: bool) -> Candidate[SourceProgram] | None:
+        winner = super()._judge(batch, equivalent)
+        if winner is not None:  # the others after it are not judged
+            later = batch[batch.index(winner) :]
+            self._refused -= {candidate.change for candidate in later if isinstance(candidate, _Edited)}
+        return winner
 
     def _take(self, winner: Candidate[SourceProgram]) -> None:
         assert isinstance(winner, _Edited)
         self.edits = winner.edits
         self._free = unbound(winner.program)
+
+
+def _change(numbered: NumberedTree, edits: Edits) -> str:
+    """What the edits change, as text: each node with the expression around it, and what takes its place."""
+    parts: list[str] = []
+    for number, replacement in edits.items():
+        node = numbered.nodes[number]
+        above = numbered.parent(node)
+        around = above if isinstance(above, ast.expr | ast.keyword) else node
+        placed = replacement if isinstance(replacement, Sequence) else [replacement]
+        texts = ["" if part is None else ast.dump(part) for part in placed]
+        parts.append(f"{ast.dump(around)} {number - numbered.number(around)} {texts}")
+    return "\n".join(parts)
 
 
 def unbound(program: SourceProgram) -> set[str]:
