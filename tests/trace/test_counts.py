@@ -50,7 +50,10 @@ def test_time_that_two_compiles_share_counts_once():
 
 
 def test_recompiles_say_where_and_why():
-    again = [compiled(f"0/{n}", n, n + 1, recompile_reason=f"0/0: size mismatch, actual {n}") for n in range(3)]
+    again = [
+        compiled(f"0/{n}", n, n + 1, recompile_reason=f"0/0: size mismatch, actual {n}  # x + 1  # t.py:3 in f")
+        for n in range(3)
+    ]
     told = counts(again).recompiles
     assert (told.value, told.detail) == (2, "f at train.py:3 2× (size mismatch, actual 2)")
 

@@ -94,7 +94,8 @@ def _recompiles(process: _Process) -> Measured:
     last: dict[str, str] = {}
     for metrics in process.recompiled.values():
         reason = str(metrics.get("recompile_reason") or "").partition(": ")[2]
-        last[_place(metrics)] = f" ({' '.join(reason.split())[:80]})" if reason else ""
+        guard = " ".join(reason.partition(" # ")[0].split())  # torch names the line of the guard behind it
+        last[_place(metrics)] = f" ({guard[:80]})" if guard else ""
     words = [f"{function} {count}×{last[function]}" for function, count in places.most_common(_MOST_PLACES)]
     return Measured.exact(len(process.recompiled), _listed(words, len(places)))
 
