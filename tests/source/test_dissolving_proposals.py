@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from repro_kit.source import SourceProgram
-from repro_kit.source.proposals.calls import first_items, functions, parameters
+from repro_kit.source.proposals.calls import first_items, functions
 from repro_kit.source.proposals.classes import classes
 from repro_kit.source.proposals.coroutines import coroutines
 from repro_kit.source.proposals.expressions import simpler
+from repro_kit.source.proposals.parameters import parameters
 from repro_kit.source.proposals.pools import pools
 from repro_kit.source.proposals.structure import unwrapped
 from repro_kit.source.tree import Edits, NumberedTree
@@ -181,3 +182,11 @@ def test_an_unpacked_list_may_take_the_place_of_the_list_around_it() -> None:
 def test_a_function_of_any_arguments_gives_way_to_its_body(function: str, call: str, expected: str | None) -> None:
     found = texts(functions, f"{function}\nx = {call}")
     assert found == ([expected] if expected else [])
+
+
+def test_a_parameter_of_a_module_goes_with_the_arguments_of_calls_that_may_be_its_instances() -> None:
+    model = "from torch import nn\nclass M(nn.Module):\n    def forward(self, x, k):\n        return nn.Linear(x, 2)\n"
+    use = "m = [M()]\nfor each in m:\n    each(1, 2)\ncompile(M())(3, 4)\n"
+    (x, k) = (text for text in texts(parameters, model + use) if "each(1, 2)" not in text)
+    assert "def forward(self, k)" in x and "each(2)" in x and "compile(M())(4)" in x
+    assert "def forward(self, x)" in k and "nn.Linear(x, 2)" in k and "compile(M())(3)" in k

@@ -12,6 +12,7 @@ from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.coroutines import coroutines
 from repro_kit.source.proposals.generators import generators as run_in_place
 from repro_kit.source.proposals.names import plain_names, renamed
+from repro_kit.source.proposals.parameters import parameters as without_parameter
 from repro_kit.source.proposals.pools import pools as plain_calls
 from repro_kit.source.proposals.registries import registered
 from repro_kit.source.tree import Edits, NumberedTree
@@ -35,7 +36,7 @@ def lambdas(search: SourceSearch) -> None:
 
 def parameters(search: SourceSearch) -> None:
     """Drop parameters with their arguments."""
-    _one_by_one(search, calls.parameters)
+    _one_by_one(search, without_parameter)
 
 
 def classes(search: SourceSearch) -> None:

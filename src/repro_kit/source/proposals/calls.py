@@ -1,4 +1,4 @@
-"""Edits across statements: put a value or a function in the place of its only use, fix a parameter."""
+"""Edits across statements: put a value or a function in the place of its only use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from repro_kit.source.proposals.any_arguments import spelled_out
 from repro_kit.source.proposals.structure import first_of
 from repro_kit.source.scopes import FUNCTIONS, substituted
-from repro_kit.source.tree import Edits, NumberedTree, Replacement
+from repro_kit.source.tree import Edits, NumberedTree
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
 _PLAIN = (ast.Name, ast.Constant)
@@ -230,75 +230,3 @@ def arguments_of(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, 
     values |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     every = {*names, *(parameter.arg for parameter in parameters.kwonlyargs)}
     return values if every == values.keys() else None
-
-
-def parameters(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each parameter: drop it with its arguments. A plain argument, or the default, takes its place in the body."""
-    for node in numbered.nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for parameter in (*node.args.args, *node.args.kwonlyargs):
-                if parameter.arg not in ("self", "cls"):
-                    edits = _without_parameter(numbered, node, parameter)
-                    if edits is not None:
-                        yield edits
-
-
-def _without_parameter(numbered: NumberedTree, function: _Function, parameter: ast.arg) -> Edits | None:
-    edits: dict[int, Replacement] = {}
-    values: list[ast.expr] = []
-    owner = numbered.parent(function)
-    offset = isinstance(owner, ast.ClassDef)
-    names = (owner.name,) if isinstance(owner, ast.ClassDef) and function.name == "__init__" else (function.name,)
-    place = function.args.args.index(parameter) - offset if parameter in function.args.args else -1
-    for call in numbered.nodes:
-        if not isinstance(call, ast.Call) or not _calls(call, names):
-            continue
-        if any(isinstance(value, ast.Starred) for value in call.args):
-            return None
-        if 0 <= place < len(call.args):
-            values.append(call.args[place])
-            edits[numbered.number(call.args[place])] = None
-        for keyword in call.keywords:
-            if keyword.arg == parameter.arg:
-                values.append(keyword.value)
-                edits[numbered.number(keyword)] = None
-    values += filter(None, [_default(function.args, parameter)])
-    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == parameter.arg]
-    if uses and not (values and isinstance(values[0], ast.Constant | ast.Name)):
-        return None
-    edits |= {numbered.number(use): values[0] for use in uses}
-    edits[numbered.number(function.args)] = without(function.args, parameter)
-    return edits
-
-
-def _calls(call: ast.Call, names: Sequence[str]) -> bool:
-    """Whether the call is one of these functions, or of what another made of it: ``torch.compile(f)(x)``."""
-    match call.func:
-        case ast.Call(args=[ast.Name(id=name), *_]):
-            return name in names
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name in names
-    return False
-
-
-def _default(arguments: ast.arguments, parameter: ast.arg) -> ast.expr | None:
-    if parameter in arguments.kwonlyargs:
-        return arguments.kw_defaults[arguments.kwonlyargs.index(parameter)]
-    at = arguments.args.index(parameter) - len(arguments.args) + len(arguments.defaults)
-    return arguments.defaults[at] if at >= 0 else None
-
-
-def without(arguments: ast.arguments, parameter: ast.arg) -> ast.arguments:
-    """The parameters of a function without one of them."""
-    fewer = copy.copy(arguments)
-    if parameter in arguments.kwonlyargs:
-        at = arguments.kwonlyargs.index(parameter)
-        fewer.kwonlyargs = [*arguments.kwonlyargs[:at], *arguments.kwonlyargs[at + 1 :]]
-        fewer.kw_defaults = [*arguments.kw_defaults[:at], *arguments.kw_defaults[at + 1 :]]
-        return fewer
-    at = arguments.args.index(parameter)
-    fewer.args = [*arguments.args[:at], *arguments.args[at + 1 :]]
-    default = at - len(arguments.args) + len(arguments.defaults)
-    if default >= 0:
-        fewer.defaults = [*arguments.defaults[:default], *arguments.defaults[default + 1 :]]
-    return fewer

@@ -7,7 +7,8 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from repro_kit.source.proposals.calls import arguments_of, readings, scope_of, statement_of, without
+from repro_kit.source.proposals.calls import arguments_of, readings, scope_of, statement_of
+from repro_kit.source.proposals.parameters import without
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 _ITEM = "__getitem__"

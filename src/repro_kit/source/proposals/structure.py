@@ -55,6 +55,7 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 ]
                 yield [
                     *known,
+                    *({number: plain} for plain in _not_counting(node)),
                     {number: [first, *node.body]},
                     *wrapped,
                     {number: node.body},
@@ -81,6 +82,13 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [{number: [*node.body, *node.orelse, *node.finalbody]}]
             case ast.Match():
                 yield [{number: case.body} for case in node.cases]
+
+
+def _not_counting(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
+    """The loop without ``enumerate``."""
+    match loop.target, loop.iter:
+        case ast.Tuple(elts=[_, target]), ast.Call(func=ast.Name(id="enumerate"), args=[items, *_]):
+            yield type(loop)(target, items, loop.body, loop.orelse)
 
 
 def first_of(items: ast.expr) -> ast.expr:
