@@ -131,6 +131,21 @@ def test_the_first_items_of_collections_that_a_loop_goes_through_together() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("for f in self.layers:\n    x = f(x)", "x = self.layers[0](x)"),
+        ("for f in self.layers:\n    x = f(x)", "x = next(iter(self.layers))(x)"),
+        ("for f in [g, h]:\n    if x:\n        f(x)", "if x:\n    g(x)"),
+    ],
+)
+def test_the_first_item_takes_the_place_of_a_loop_that_reads_it_once(text: str, expected: str) -> None:
+    numbered = NumberedTree(SourceProgram(text))
+    alternatives = next(iter(unwrapped(numbered, {})))
+    programs = [numbered.edited(edits) for edits in alternatives]
+    assert expected in [program.text.strip() for program in programs if program is not None]
+
+
 MODEL = """
 class Neck:
     def forward(self, x):

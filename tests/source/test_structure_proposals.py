@@ -25,7 +25,7 @@ def test_an_assignment_whose_parts_are_unknown_stays() -> None:
 
 
 def test_a_loop_takes_the_first_item_of_what_it_goes_over() -> None:
-    assert {"x = f\nx()", "x()", "[f, g]"} == texts("for x in [f, g]:\n    x()")
+    assert {"x = f\nx()", "f()", "x()", "[f, g]"} == texts("for x in [f, g]:\n    x()")
     assert "x = data[0]\nx()" in texts("for x in DataLoader(data, 2):\n    x()")
 
 

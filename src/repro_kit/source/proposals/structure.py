@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
+from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, blocks
 
 #: The lists of a node from which single entries may go.
@@ -56,6 +57,7 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [
                     *known,
                     *({number: plain} for plain in _not_counting(node)),
+                    *({number: body} for body in _for_the_first(node)),
                     {number: [first, *node.body]},
                     *wrapped,
                     {number: node.body},
@@ -89,6 +91,17 @@ def _not_counting(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
     match loop.target, loop.iter:
         case ast.Tuple(elts=[_, target]), ast.Call(func=ast.Name(id="enumerate"), args=[items, *_]):
             yield type(loop)(target, items, loop.body, loop.orelse)
+
+
+def _for_the_first(loop: ast.For | ast.AsyncFor) -> Iterator[list[ast.stmt]]:
+    """The body with the first item in the place of a name that is read once."""
+    name = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    uses = [node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Name) and node.id == name]
+    if len(uses) == 1 and isinstance(uses[0].ctx, ast.Load):
+        first = first_of(loop.iter)
+        by_place = [ast.Subscript(loop.iter, ast.Constant(0), ast.Load())] if isinstance(first, ast.Call) else []
+        for item in (first, *by_place):
+            yield [substituted(part, {name: item}) for part in loop.body]
 
 
 def first_of(items: ast.expr) -> ast.expr:
