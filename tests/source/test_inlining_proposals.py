@@ -10,7 +10,7 @@ import pytest
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.attributes import attributes
 from repro_kit.source.proposals.calls import variables
-from repro_kit.source.proposals.generators import generators
+from repro_kit.source.proposals.generators import first_yields, generators
 from repro_kit.source.proposals.registries import registered
 from repro_kit.source.proposals.results import results, with_released
 from repro_kit.source.proposals.structure import unwrapped
@@ -83,6 +83,20 @@ def test_a_block_runs_where_a_generator_yields(text: str, expected: str) -> None
 )
 def test_a_generator_that_its_text_does_not_show_in_full_stays(text: str) -> None:
     assert texts(generators, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def g(n):\n    a = n\n    yield a, 1\n    b()\nx = f(next(g(2)))", ["a = 2\nx = f((a, 1))"]),
+        ("def g(n):\n    yield n\nnext(iter(g(2)))", ["2"]),
+        ("def g(n):\n    for i in n:\n        yield i\nnext(g(2))", []),  # the loop may not run
+        ("def g():\n    yield 1\nnext(g())\nnext(g())", []),
+        ("next(g())", []),
+    ],
+)
+def test_what_a_generator_yields_first_takes_the_place_of_next(text: str, expected: list[str]) -> None:
+    assert texts(first_yields, text) == expected
 
 
 def _class(init: str, forward: str) -> str:

@@ -10,6 +10,7 @@ from repro_kit.source.proposals import calls
 from repro_kit.source.proposals.attributes import attributes as read_once
 from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.coroutines import coroutines
+from repro_kit.source.proposals.generators import first_yields
 from repro_kit.source.proposals.generators import generators as run_in_place
 from repro_kit.source.proposals.names import plain_names, renamed
 from repro_kit.source.proposals.parameters import parameters as without_parameter
@@ -58,6 +59,7 @@ def registries(search: SourceSearch) -> None:
 def generators(search: SourceSearch) -> None:
     """Run the body of a loop or a context where a generator function yields."""
     _one_by_one(search, run_in_place)
+    _one_by_one(search, first_yields)
 
 
 def attributes(search: SourceSearch) -> None:

@@ -169,7 +169,7 @@ def _inlined(
     is_whole = isinstance(statement, ast.Expr) and statement.value is call
     if is_whole and (value is None or isinstance(value, ast.Name | ast.Constant)):
         return body
-    return [*body, _with_value(statement, call, value or ast.Constant(None))]
+    return [*body, with_value(statement, call, value or ast.Constant(None))]
 
 
 def bound_arguments(function: ast.FunctionDef, call: ast.Call) -> tuple[list[ast.stmt], list[ast.stmt]] | None:
@@ -192,16 +192,16 @@ def bound_arguments(function: ast.FunctionDef, call: ast.Call) -> tuple[list[ast
     return statements, [substituted(part, simple) for part in function.body]
 
 
-def _with_value(node: ast.AST, call: ast.Call, value: ast.expr) -> Any:
+def with_value(node: ast.AST, call: ast.Call, value: ast.expr) -> Any:
     """A copy of `node` with `value` in the place of `call`."""
     if node is call:
         return value
     changed = copy.copy(node)
     for name, part in ast.iter_fields(node):
         if isinstance(part, ast.AST):
-            setattr(changed, name, _with_value(part, call, value))
+            setattr(changed, name, with_value(part, call, value))
         elif isinstance(part, list):
-            parts = [_with_value(item, call, value) if isinstance(item, ast.AST) else item for item in part]
+            parts = [with_value(item, call, value) if isinstance(item, ast.AST) else item for item in part]
             setattr(changed, name, parts)
     return changed
 

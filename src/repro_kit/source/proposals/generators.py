@@ -1,4 +1,4 @@
-"""Edits that run the body of a loop, or of a ``with`` block, where a generator function yields."""
+"""Edits that run the body of a loop, a ``with`` block or a statement where a generator function yields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro_kit.source.proposals.any_arguments import spelled_out
-from repro_kit.source.proposals.calls import bound_arguments
+from repro_kit.source.proposals.calls import bound_arguments, statement_of, with_value
 from repro_kit.source.scopes import FUNCTIONS
 from repro_kit.source.tree import Edits, NumberedTree
 
@@ -33,6 +33,30 @@ def generators(numbered: NumberedTree) -> Iterator[Edits]:
         body = None if bound is None else _around(bound[1], target, node.body)
         if function is not None and bound is not None and body is not None:
             yield {numbered.number(node): [*bound[0], *body], numbered.number(function): None}
+
+
+def first_yields(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each ``next(…)`` of a generator function that nothing else calls: its statements up to what it yields."""
+    for node in numbered.nodes:
+        match node:
+            case ast.Call(
+                func=ast.Name(id="next"), args=[ast.Call(func=ast.Name(id="iter"), args=[ast.Call() as call])]
+            ):
+                pass
+            case ast.Call(func=ast.Name(id="next"), args=[ast.Call() as call]):
+                pass
+            case _:
+                continue
+        function, statement = _generator(numbered, call), statement_of(numbered, node)
+        plain = None if function is None else spelled_out(function, call)
+        bound = None if plain is None else bound_arguments(plain, call)
+        if function is None or statement is None or bound is None:
+            continue
+        for at, part in enumerate(bound[1]):
+            match part:
+                case ast.Expr(value=ast.Yield(value=ast.expr() as value)):
+                    body = [*bound[0], *bound[1][:at], with_value(statement, node, value)]
+                    yield {numbered.number(statement): body, numbered.number(function): None}
 
 
 def _generator(numbered: NumberedTree, call: ast.Call) -> ast.FunctionDef | None:
