@@ -190,3 +190,9 @@ def test_a_parameter_of_a_module_goes_with_the_arguments_of_calls_that_may_be_it
     (x, k) = (text for text in texts(parameters, model + use) if "each(1, 2)" not in text)
     assert "def forward(self, k)" in x and "each(2)" in x and "compile(M())(4)" in x
     assert "def forward(self, x)" in k and "nn.Linear(x, 2)" in k and "compile(M())(3)" in k
+
+
+def test_the_next_item_of_a_list_is_its_first() -> None:
+    numbered = NumberedTree(SourceProgram("next(iter([f, g]))(x)"))
+    edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
+    assert "f(x)\n" in [program.text for program in edited if program is not None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from repro_kit.source.order import weight
-from repro_kit.source.proposals.structure import is_kept
+from repro_kit.source.proposals.structure import first_of, is_kept
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 #: The value of a literal that a candidate may have.
@@ -76,6 +76,8 @@ def _may_change(numbered: NumberedTree, node: ast.expr) -> bool:
 def _operands(node: ast.expr) -> list[ast.expr]:
     """The expressions within `node` that may take its place."""
     match node:
+        case ast.Call(func=ast.Name(id="next"), args=[ast.Call(func=ast.Name(id="iter"), args=[items])]):
+            values = [first_of(items), items]
         case ast.Call():
             called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
             values = [*node.args, *(keyword.value for keyword in node.keywords), called]
