@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
-from repro_kit.source import SourceProgram
+from proposed import simpler_texts, texts, unwrapped_texts
 from repro_kit.source.proposals.calls import first_items, functions
 from repro_kit.source.proposals.classes import classes
 from repro_kit.source.proposals.coroutines import coroutines
-from repro_kit.source.proposals.expressions import simpler
 from repro_kit.source.proposals.parameters import parameters
 from repro_kit.source.proposals.pools import pools
-from repro_kit.source.proposals.structure import unwrapped
-from repro_kit.source.tree import Edits, NumberedTree
-
-
-def texts(propose: Callable[[NumberedTree], Iterator[Edits]], source: str) -> list[str]:
-    numbered = NumberedTree(SourceProgram(source))
-    programs = [numbered.edited(edits) for edits in propose(numbered)]
-    return [program.text.strip() for program in programs if program is not None]
-
 
 TRAINER = """
 class Trainer:
@@ -151,10 +139,7 @@ def test_the_first_element_takes_the_place_of_a_comprehension(text: str, expecte
 
 
 def test_a_loop_may_leave_only_what_it_goes_through() -> None:
-    numbered = NumberedTree(SourceProgram("for x in f():\n    pass"))
-    (alternatives,) = unwrapped(numbered, {})
-    programs = [numbered.edited(edits) for edits in alternatives]
-    assert [program.text for program in programs if program is not None][-1] == "f()\n"
+    assert unwrapped_texts("for x in f():\n    pass")[-1] == "f()"
 
 
 def test_a_parameter_goes_where_what_was_made_of_the_function_is_called() -> None:
@@ -163,9 +148,7 @@ def test_a_parameter_goes_where_what_was_made_of_the_function_is_called() -> Non
 
 
 def test_an_unpacked_list_may_take_the_place_of_the_list_around_it() -> None:
-    numbered = NumberedTree(SourceProgram("f([*[g(x)]])"))
-    edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
-    assert "f([g(x)])\n" in [program.text for program in edited if program is not None]
+    assert "f([g(x)])" in simpler_texts("f([*[g(x)]])")
 
 
 @pytest.mark.parametrize(
@@ -193,6 +176,4 @@ def test_a_parameter_of_a_module_goes_with_the_arguments_of_calls_that_may_be_it
 
 
 def test_the_next_item_of_a_list_is_its_first() -> None:
-    numbered = NumberedTree(SourceProgram("next(iter([f, g]))(x)"))
-    edited = [numbered.edited(edits) for alternatives in simpler(numbered, {}) for edits in alternatives]
-    assert "f(x)\n" in [program.text for program in edited if program is not None]
+    assert "f(x)" in simpler_texts("next(iter([f, g]))(x)")

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
+from proposed import texts, unwrapped_texts
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.attributes import attributes
 from repro_kit.source.proposals.calls import variables
 from repro_kit.source.proposals.generators import first_yields, generators
 from repro_kit.source.proposals.registries import registered
 from repro_kit.source.proposals.results import results, with_released
-from repro_kit.source.proposals.structure import unwrapped
-from repro_kit.source.tree import Edits, NumberedTree
-
-
-def texts(propose: Callable[[NumberedTree], Iterator[Edits]], source: str) -> list[str]:
-    numbered = NumberedTree(SourceProgram(source))
-    programs = [numbered.edited(edits) for edits in propose(numbered)]
-    return [program.text.strip() for program in programs if program is not None]
+from repro_kit.source.tree import NumberedTree
 
 
 @pytest.mark.parametrize(
@@ -137,12 +131,9 @@ def test_the_only_part_that_is_read_of_a_value_takes_its_place(text: str, expect
 
 
 def test_the_first_items_of_collections_that_a_loop_goes_through_together() -> None:
-    numbered = NumberedTree(SourceProgram("for (i, (a, b)) in enumerate(zip([x, y], z)):\n    f(a)"))
-    (alternatives,) = unwrapped(numbered, {})
-    programs = [numbered.edited(edits) for edits in alternatives]
-    assert "i, (a, b) = (0, (x, next(iter(z))))\nf(a)\n" in [
-        program.text for program in programs if program is not None
-    ]
+    found = unwrapped_texts("for (i, (a, b)) in enumerate(zip([x, y], z)):\n    f(a)")
+    assert "i, (a, b) = (0, (x, next(iter(z))))\nf(a)" in found
+    assert "for a, b in zip([x, y], z):\n    f(a)" in found
 
 
 @pytest.mark.parametrize(
@@ -154,10 +145,7 @@ def test_the_first_items_of_collections_that_a_loop_goes_through_together() -> N
     ],
 )
 def test_the_first_item_takes_the_place_of_a_loop_that_reads_it_once(text: str, expected: str) -> None:
-    numbered = NumberedTree(SourceProgram(text))
-    alternatives = next(iter(unwrapped(numbered, {})))
-    programs = [numbered.edited(edits) for edits in alternatives]
-    assert expected in [program.text.strip() for program in programs if program is not None]
+    assert expected in unwrapped_texts(text)
 
 
 MODEL = """

@@ -25,7 +25,7 @@ _MOST = 60  # removals to judge; a result with more is not called minimal
 
 Pass = Callable[[SourceSearch], None]
 
-#: The passes that come once, before all others. Until the last one, every statement stays on its line.
+#: The passes that come once, before all others. They see every statement on the line that it has in the original.
 FIRST: tuple[Pass, ...] = (structure.recorded, structure.untyped, structure.outside_slices, structure.results)
 
 #: What makes a long script short. The list is repeated until it makes no progress.

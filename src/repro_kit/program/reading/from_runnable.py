@@ -18,7 +18,7 @@ from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
 from repro_kit.program.collectives import group_of, unknown_groups, with_names
-from repro_kit.program.format import STANDARD_IMPORTS
+from repro_kit.program.format import PRIMS, PRIMS_IMPORT, STANDARD_IMPORTS
 from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
@@ -222,9 +222,7 @@ def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
         if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in STANDARD_IMPORTS:
             continue
         bound = {(alias.asname or alias.name) for alias in node.names}
-        registers = "torch._inductor.inductor_prims" in bound and any(
-            "prims." in statement.text for statement in graph.statements
-        )
+        registers = ast.unparse(node) == PRIMS_IMPORT and any(PRIMS in statement.text for statement in graph.statements)
         if registers or (bound & reads) - {"device", "inf", "nan", "torch"}:
             lines.append(ast.unparse(node))
     return tuple(dict.fromkeys(lines))
