@@ -40,7 +40,7 @@ _AGAIN = (False, True, True)  # compiled?
 _WITH_FAKE_TENSORS = "TorchRuntimeError"
 #: A graph break's exception: one that fake tensors raise, or one of the code that Dynamo traces.
 _BREAKS_WITH_FAKE_TENSORS = re.compile(r"with fake tensors: .*?: got (\w+)\(", re.DOTALL)
-_BREAKS_BY_RAISING = re.compile(r"raised exception (?:ExceptionVariable\(<class ')?(?:\w+\.)*(\w+)")
+_BREAKS_BY_RAISING = re.compile(r"\braised exception (?:\w+\.)*(\w+)\((.*)\)")
 _OF_FAKE_TENSORS = "torch/_subclasses/"
 _TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
@@ -272,7 +272,7 @@ def _tells_of_the_error(link: ExceptionLink, in_eager: ObservedFailure) -> bool:
     if with_fake is not None:
         return with_fake[1] == short(raised.type)
     said = raised.message.partition("\n")[0]  # a line of the script's own may raise for several reasons
-    return by_code is not None and by_code[1] == short(raised.type) and said in link.message
+    return by_code is not None and by_code[1] == short(raised.type) and said in by_code[2]
 
 
 def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:
