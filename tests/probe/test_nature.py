@@ -8,6 +8,7 @@ import pytest
 from repro_kit.runner.launch import PROBE
 
 sys.path.insert(0, str(PROBE))
+from repro_probe.common.raising_frame import raising_frame
 from repro_probe.record import nature
 
 
@@ -44,3 +45,14 @@ def test_tensors_that_decide(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     source = "import torch\na = torch.ones(2)\nsame = torch.equal(a, a + 1)\nif not same:\n    raise ValueError\n"
     assert nature.of(raised(tmp_path, source))["compares"]
+
+
+def test_the_compilers_conditions_are_no_checks_of_results() -> None:
+    code = compile("limit = 1\nif limit > 0:\n    raise ValueError\n", "rules.py", "exec")
+    frames = {}
+    for module in ("torch._dynamo.rules", "torch._dynamometer", "torch.testing"):
+        with pytest.raises(ValueError) as caught:
+            exec(code, {"__name__": module})
+        frame = raising_frame(caught.value.__traceback__)
+        frames[module] = None if frame is None else frame[1]
+    assert frames == {"torch._dynamo.rules": None, "torch._dynamometer": 3, "torch.testing": 3}

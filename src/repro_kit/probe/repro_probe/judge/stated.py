@@ -10,6 +10,8 @@ import linecache
 from types import FrameType
 from typing import Any
 
+from repro_probe.common.raising_frame import raising_frame
+
 #: Comparisons, with their default (rtol, atol). Those in `_RAISING` raise by themselves.
 _RAISING = {"assert_close": (None, None), "assert_allclose": (1e-7, 0)}
 _ASKED = {"allclose": (1e-5, 1e-8), "isclose": (1e-5, 1e-8), "equal": (0.0, 0.0), "array_equal": (0.0, 0.0)}
@@ -31,9 +33,9 @@ def tolerance(error: BaseException) -> list[float] | None:
     frames = []
     trace = error.__traceback__
     while trace is not None:
-        frames.append((trace.tb_frame, trace.tb_lineno))
+        frames.append(trace.tb_frame)
         trace = trace.tb_next
-    for frame, _ in frames[::-1]:
+    for frame in frames[::-1]:
         usual = _RAISING.get(frame.f_code.co_name)
         module = frame.f_globals.get("__name__", "")
         if usual is not None and module.startswith(("torch.testing", "numpy.testing")):
@@ -41,7 +43,8 @@ def tolerance(error: BaseException) -> list[float] | None:
             return (
                 None if given == usual or None in given else [float(number) for number in given if number is not None]
             )
-    return _asked(*frames[-1]) if frames else None
+    raising = raising_frame(error.__traceback__)
+    return _asked(*raising) if raising is not None else None
 
 
 def _asked(frame: FrameType, line: int) -> list[float] | None:

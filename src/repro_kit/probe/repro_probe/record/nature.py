@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from repro_probe.common.raising_frame import raising_frame
 from repro_probe.protocol.findings import ExceptionNature
 
 #: Exceptions of these classes come from the machine, the network or the user's keyboard.
@@ -44,18 +45,16 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 def _condition(error: BaseException) -> tuple[bool, bool]:
     """Return whether the condition that raised `error` depends on tensors, and whether it depends on a clock."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
+    raising = raising_frame(error.__traceback__)
+    if raising is None:
         return False, False
-    frame = trace.tb_frame
+    frame, line = raising
     try:
         tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
     except (SyntaxError, ValueError):  # the user's file has changed, and is not Python any more
         return False, False
     variables = {**frame.f_globals, **frame.f_locals}
-    expressions = _expressions(tree, trace.tb_lineno)
+    expressions = _expressions(tree, line)
     names = {name for expression in expressions for name in _named(expression)}
     clock = any(_called(node) in _CLOCKS for expression in expressions for node in ast.walk(expression))
     return any(_is_array(variables.get(name)) for name in names), clock

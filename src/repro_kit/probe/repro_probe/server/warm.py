@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from typing import Any
 
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
@@ -59,14 +60,25 @@ def import_torch(scratch: str) -> int:
 def _compute_what_never_changes() -> None:
     """Let torch fill caches that every query would fill again, where this torch has them.
 
-    These are the hash of torch's sources (torch/_inductor/codecache.py) and the joint graph's patterns
-    (torch/_inductor/fx_passes/joint_graph.py). Neither depends on a program or on a setting.
+    These are the hash of torch's sources (torch/_inductor/codecache.py), the joint graph's patterns
+    (torch/_inductor/fx_passes/joint_graph.py), the names of backends, the functions that `__torch_function__` can
+    override, and the registry of graph breaks. None depends on a program or on a setting.
     """
     import torch
+    import torch._dynamo
+    from torch._dynamo import exc
     from torch._inductor import codecache
     from torch._inductor.fx_passes import joint_graph
 
-    for module, function, *arguments in ((codecache, "torch_key"), (joint_graph, "lazy_init", torch.device("cpu"))):
+    caches: list[tuple[Any, ...]] = [
+        (codecache, "torch_key"),
+        (joint_graph, "lazy_init", torch.device("cpu")),
+        (torch._dynamo, "list_backends"),
+        (torch.overrides, "get_overridable_functions"),
+    ]
+    if hasattr(exc, "_load_gb_type_to_gb_id_map"):
+        caches.append((exc, "_load_gb_type_to_gb_id_map"))
+    for module, function, *arguments in caches:
         try:
             getattr(module, function)(*arguments)
         except Exception as error:  # queries are only slower then
