@@ -26,7 +26,13 @@ _MOST = 60  # removals to judge; a result with more is not called minimal
 Pass = Callable[[SourceSearch], None]
 
 #: The passes that come once, before all others. They see every statement on the line that it has in the original.
-FIRST: tuple[Pass, ...] = (structure.recorded, structure.untyped, structure.outside_slices, structure.results)
+FIRST: tuple[Pass, ...] = (
+    structure.recorded,
+    structure.untyped,
+    structure.outside_slices,
+    structure.after_failure,
+    structure.results,
+)
 
 #: What makes a long script short. The list is repeated until it makes no progress.
 STRUCTURE: tuple[Pass, ...] = (calls.registries, structure.unreachable, structure.drop, structure.unwrap)
@@ -43,6 +49,7 @@ INLINE: tuple[Pass, ...] = (
     calls.classes,
     calls.variables,
     calls.lambdas,
+    calls.decorators,
     structure.unwrap,
     structure.definitions,
 )

@@ -28,11 +28,11 @@ def outside_slices(numbered: NumberedTree, lines: Iterable[int]) -> list[list[in
     """
     wanted = set(lines)
     statements = [node for node in numbered.nodes if isinstance(node, ast.stmt)]
-    seeds = [statement for statement in statements if wanted & _own_lines(statement)]
+    seeds = [statement for statement in statements if wanted & own_lines(statement)]
     return [_outside(numbered, statements, seeds, whole) for whole in (False, True)] if seeds else []
 
 
-def _own_lines(statement: ast.stmt) -> set[int]:
+def own_lines(statement: ast.stmt) -> set[int]:
     """The lines of a statement without those of its blocks."""
     first = min((item.lineno for block in blocks(statement) for item in block if hasattr(item, "lineno")), default=None)
     end = statement.end_lineno or statement.lineno

@@ -74,6 +74,10 @@ class NumberedTree:
         """The number of a node of this tree."""
         return self._numbers[id(node)]
 
+    def number_if_any(self, node: ast.AST) -> int | None:
+        """The number of a node; None for one that is not of this tree, or that has no number."""
+        return self._numbers.get(id(node))
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that `node` is part of; None for the whole tree."""
         above = self.parents.get(self.number(node))
@@ -94,7 +98,7 @@ class NumberedTree:
 
     def _build(self, node: ast.AST, edits: Edits) -> Any:
         """A copy of `node` with edits made: a node, a list of nodes, or None."""
-        number = self._numbers.get(id(node))
+        number = self.number_if_any(node)
         if number is not None and number in edits:
             replacement = edits[number]
             if replacement is None:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.source import SourceProgram
-from repro_kit.stages.minify.source_oracle import Expected, ScriptRun, SourceOracle
+from repro_kit.stages.minify.source_oracle import Expected, ScriptRun, SourceOracle, raising_lines
 
 FAILURE = Failure(Kind.COMPILE_ERROR, text="no kernel")
 FAILS = ScriptRun(Verdict(Status.FAIL, failure=FAILURE))
@@ -19,8 +19,8 @@ PASSES = ScriptRun(Verdict(Status.PASS))
 class Told(SourceOracle):
     """Answers its runs with the compiler in order, and passes without it."""
 
-    def __init__(self, runs: Sequence[ScriptRun], *, seeded: bool) -> None:
-        super().__init__(ProgramOracle("python"), Expected(signature_of(FAILURE), seeded=seeded), 60)
+    def __init__(self, runs: Sequence[ScriptRun], *, seeded: bool, failure: Failure = FAILURE) -> None:
+        super().__init__(ProgramOracle("python"), Expected(signature_of(failure), seeded=seeded), 60)
         self.left = list(runs)
 
     def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
@@ -46,3 +46,23 @@ def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
     (answer,) = oracle.check([SourceProgram(text)])
     assert answer.outcome is outcome
     assert oracle.left == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs"),
+    [(Kind.COMPILE_ERROR, 4), (Kind.DYNAMO_ERROR, 4), (Kind.CRASH, 6), (Kind.ACCURACY, 6)],
+)
+def test_later_programs_are_repeated_only_where_values_may_decide(kind: Kind, runs: int) -> None:
+    failure = Failure(kind, text="no kernel")
+    oracle = Told([ScriptRun(Verdict(Status.FAIL, failure=failure))] * runs, seeded=True, failure=failure)
+    programs = [SourceProgram("x = torch.randn(2)"), SourceProgram("torch.randn(2)")]
+    assert [answer.outcome for answer in oracle.check(programs[:1])] == [RunOutcome.FAILS_ALIKE]
+    assert [answer.outcome for answer in oracle.check(programs[1:])] == [RunOutcome.FAILS_ALIKE]
+    assert oracle.left == []
+
+
+def test_the_lines_of_traced_code_come_after_those_of_frames() -> None:
+    frames = (Frame("/tmp/query-1/script.py", 9, "<module>"), Frame("/torch/_dynamo/eval_frame.py", 3, "wrapper"))
+    message = 'no\n\nfrom user code:\n   File "/tmp/query-1/script.py", line 4, in g\n    f()\n'
+    link = ExceptionLink("torch._dynamo.exc.Unsupported", message, frames)
+    assert raising_lines(Failure(Kind.DYNAMO_ERROR, exceptions=(link,))) == (9, 4)

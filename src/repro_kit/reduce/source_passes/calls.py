@@ -10,6 +10,7 @@ from repro_kit.source.proposals import calls
 from repro_kit.source.proposals.attributes import attributes as read_once
 from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.coroutines import coroutines
+from repro_kit.source.proposals.decorators import decorators as plain_decorators
 from repro_kit.source.proposals.generators import first_yields
 from repro_kit.source.proposals.generators import generators as run_in_place
 from repro_kit.source.proposals.names import plain_names, renamed
@@ -33,6 +34,11 @@ def functions(search: SourceSearch) -> None:
 def lambdas(search: SourceSearch) -> None:
     """Put a lambda in the place of a function of one expression."""
     _one_by_one(search, calls.lambdas)
+
+
+def decorators(search: SourceSearch) -> None:
+    """Put what makes a decorator in its place, and call a decorator where the function is used."""
+    _one_by_one(search, plain_decorators)
 
 
 def parameters(search: SourceSearch) -> None:

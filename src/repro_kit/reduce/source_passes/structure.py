@@ -10,6 +10,7 @@ from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source import slices
 from repro_kit.source.proposals import expressions, structure
 from repro_kit.source.proposals import results as returned
+from repro_kit.source.proposals.cut_off import cut_off
 from repro_kit.source.tree import Edits
 
 
@@ -50,6 +51,17 @@ def outside_slices(search: SourceSearch) -> None:
     """Drop at once the statements that the failure does not seem to depend on."""
     numbered = search.rebase()
     search.first(dict.fromkeys(numbers) for numbers in slices.outside_slices(numbered, search.failing_lines))
+
+
+def after_failure(search: SourceSearch) -> None:
+    """Drop what comes after the failing statements, in all functions that the failure passed through or in some."""
+    numbered = search.base  # on its lines
+    cuts = cut_off(numbered, search.failing_lines)
+
+    def propose(some: Sequence[Edits]) -> Proposal:
+        return {**search.edits, **{number: edit for edits in some for number, edit in edits.items()}}
+
+    sweep(search, cuts, propose)
 
 
 def unreachable(search: SourceSearch) -> None:

@@ -12,6 +12,7 @@ from repro_kit.source.proposals.parameters import without
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 _ITEM = "__getitem__"
+_SPECIAL = {"property", "cached_property", "setter", "deleter", "staticmethod", "classmethod", "abstractmethod"}
 _CALLED = ("forward", "__call__")  # methods that run when an instance is called
 
 _Names = Mapping[str, str]  # of methods and attributes -> of functions and variables
@@ -26,10 +27,20 @@ def classes(numbered: NumberedTree) -> Iterator[Edits]:
     for node in numbered.tree.body:
         if isinstance(node, ast.ClassDef) and not node.decorator_list:
             methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-            if len(methods) == len(node.body) and all(part.args.args and not part.decorator_list for part in methods):
+            if len(methods) == len(node.body) and all(part.args.args and not _is_special(part) for part in methods):
                 edits = _dissolved(numbered, node, methods)
                 if edits is not None:
                     yield edits
+
+
+def _is_special(method: ast.FunctionDef) -> bool:
+    """Whether a decorator makes something else of the method than a function of the instance."""
+    names = {
+        getattr(part, "attr", getattr(part, "id", ""))
+        for decorator in method.decorator_list
+        for part in ast.walk(decorator)
+    }
+    return not names.isdisjoint(_SPECIAL)
 
 
 def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.FunctionDef]) -> Edits | None:

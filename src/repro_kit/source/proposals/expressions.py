@@ -49,16 +49,30 @@ def recorded(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> dict[int
 
 def simpler(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> Iterator[list[Edits]]:
     """For each expression, the outermost first: what may take its place. `values`: recorded ones, by text."""
+    modules = _modules(numbered)
     for number, node in enumerate(numbered.nodes):
         if isinstance(node, ast.expr) and _may_change(numbered, node):
             value = (
                 values.get(ast.unparse(node)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript) else None
             )
             edits: list[Edits] = [] if value is None else [{number: value}]
-            edits += [{number: operand} for operand in _operands(node)]
+            edits += [{number: operand} for operand in _operands(node) if not _is_one_of(operand, modules)]
             edits += [{number: ast.Constant(value)} for value in _constants(numbered, node)]
             if edits:
                 yield edits
+
+
+def _modules(numbered: NumberedTree) -> set[str]:
+    """The imported names of which the script reads attributes: modules, which no expression has as its value."""
+    read = {
+        node.value.id for node in numbered.nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    imported = {node.asname or node.name.partition(".")[0] for node in numbered.nodes if isinstance(node, ast.alias)}
+    return read & imported
+
+
+def _is_one_of(value: ast.expr, names: set[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in names
 
 
 def _may_change(numbered: NumberedTree, node: ast.expr) -> bool:
@@ -102,7 +116,7 @@ def _shorter_dicts(node: ast.Dict) -> Iterator[ast.expr]:
 
 def _constants(numbered: NumberedTree, node: ast.expr) -> Iterator[Literal]:
     parent = numbered.parent(node)
-    is_called = isinstance(parent, ast.Call) and parent.func is node
+    is_called = (isinstance(parent, ast.Call) and parent.func is node) or _is_decorator(parent, node)
     if isinstance(node, ast.Constant) or is_called or isinstance(parent, ast.Attribute | ast.ClassDef | ast.Expr):
         return
     if isinstance(parent, ast.If | ast.While | ast.IfExp | ast.Assert) and getattr(parent, "test", None) is node:
@@ -110,6 +124,10 @@ def _constants(numbered: NumberedTree, node: ast.expr) -> Iterator[Literal]:
         return
     if not isinstance(node, ast.Name):
         yield from (None, 1, 2)  # torch makes no symbol of a size of 0 or 1
+
+
+def _is_decorator(parent: ast.AST | None, node: ast.expr) -> bool:
+    return node in getattr(parent, "decorator_list", ())
 
 
 def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:

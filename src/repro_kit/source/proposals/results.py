@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from repro_kit.source.tree import LEAVES, Edits, NumberedTree, Replacement
+from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 
 def results(numbered: NumberedTree, values: Mapping[str, ast.expr], lines: Collection[int]) -> dict[int, ast.expr]:
@@ -65,19 +65,17 @@ def _name(target: ast.expr) -> str:
 
 
 def _read(numbered: NumberedTree, node: ast.AST, edits: Edits) -> Iterator[str]:
-    """The names that are read below `node`, once `edits` are made."""
+    """The names that are read in `node`, once `edits` are made."""
+    number = numbered.number_if_any(node)
+    if number is not None and number in edits:
+        replacement, others = edits[number], {key: edit for key, edit in edits.items() if key != number}
+        for part in [replacement] if isinstance(replacement, ast.AST) else replacement or ():
+            yield from _read(numbered, part, others)
+        return
+    match node:
+        case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
+            yield name
+        case ast.Constant(value=str(text)):
+            yield text
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, LEAVES):
-            continue
-        number = numbered.number(child)
-        if number in edits:
-            replacement = edits[number]
-            if isinstance(replacement, ast.AST):
-                yield from (part.id for part in ast.walk(replacement) if isinstance(part, ast.Name))
-            continue
-        match child:
-            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
-                yield name
-            case ast.Constant(value=str(text)):
-                yield text
         yield from _read(numbered, child, edits)

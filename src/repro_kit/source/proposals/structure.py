@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, blocks
@@ -43,28 +43,27 @@ def levels(numbered: NumberedTree) -> Iterator[list[int]]:
 
 def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator[list[Edits]]:
     """For each compound statement: what may take its place, the smallest first. `items`: recorded ones, by text."""
+    read_names = {_last_name(node) for node in numbered.nodes if isinstance(getattr(node, "ctx", None), ast.Load)}
     for number, node in enumerate(numbered.nodes):
         match node:
             case ast.If():
                 yield [{number: node.orelse}, {number: node.body}]
             case ast.For() | ast.AsyncFor():
-                item = items.get(ast.unparse(node.iter))
-                known = [] if item is None else [{number: [ast.Assign([node.target], item), *node.body]}]
+                body, item = _once(node.body), items.get(ast.unparse(node.iter))
+                known = [] if item is None else [{number: [ast.Assign([node.target], item), *body]}]
                 first = ast.Assign([node.target], first_of(node.iter))
-                wrapped = [
-                    {number: [ast.Assign([node.target], item), *node.body]} for item in _first_wrapped(node.iter)
-                ]
+                wrapped = [{number: [ast.Assign([node.target], item), *body]} for item in _first_wrapped(node.iter)]
                 yield [
                     *known,
                     *({number: plain} for plain in _not_counting(node)),
                     *({number: body} for body in _for_the_first(node)),
-                    {number: [first, *node.body]},
+                    {number: [first, *body]},
                     *wrapped,
-                    {number: node.body},
+                    {number: body},
                     {number: [ast.Expr(node.iter)]},
                 ]
             case ast.While():
-                yield [{number: node.body}]
+                yield [{number: _once(node.body)}]
             case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name() as target)]):
                 yield [{number: node.body}, {number: [ast.Assign([target], value), *node.body]}]
             case ast.With() | ast.AsyncWith():
@@ -72,7 +71,9 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
             case ast.AnnAssign(value=ast.expr() as value):
                 yield [{number: [ast.Assign([node.target], value)]}]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
-                yield [{number: shorter} for shorter in _with_fewer_names(names, values)]
+                read = [at for at, name in enumerate(names) if _last_name(name) in read_names]
+                pairs = [_bound_together(names, values, read)] if 0 < len(read) < len(names) else []
+                yield [{number: shorter} for shorter in (*pairs, *_with_fewer_names(names, values))]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(args=[_, *_] as arguments)):
                 yield [
                     {number: [ast.Assign([name], argument)]}
@@ -86,6 +87,20 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [{number: case.body} for case in node.cases]
 
 
+def _once(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The body of a loop without the statements that end a turn or the loop, and without what comes after them."""
+    kept: list[ast.stmt] = []
+    for statement in body:
+        match statement:
+            case ast.Break() | ast.Continue():
+                break
+            case ast.If(body=[*_, ast.Break() | ast.Continue()], orelse=other):
+                kept += _once(other)
+            case _:
+                kept.append(statement)
+    return kept
+
+
 def _not_counting(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
     """The loop without ``enumerate``."""
     match loop.target, loop.iter:
@@ -95,13 +110,13 @@ def _not_counting(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
 
 def _for_the_first(loop: ast.For | ast.AsyncFor) -> Iterator[list[ast.stmt]]:
     """The body with the first item in the place of a name that is read once."""
-    name = loop.target.id if isinstance(loop.target, ast.Name) else ""
-    uses = [node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Name) and node.id == name]
+    name, body = loop.target.id if isinstance(loop.target, ast.Name) else "", _once(loop.body)
+    uses = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Name) and node.id == name]
     if len(uses) == 1 and isinstance(uses[0].ctx, ast.Load):
         first = first_of(loop.iter)
         by_place = [ast.Subscript(loop.iter, ast.Constant(0), ast.Load())] if isinstance(first, ast.Call) else []
         for item in (first, *by_place):
-            yield [substituted(part, {name: item}) for part in loop.body]
+            yield [substituted(part, {name: item}) for part in body]
 
 
 def first_of(items: ast.expr) -> ast.expr:
@@ -128,12 +143,20 @@ def _first_wrapped(collection: ast.expr) -> Iterator[ast.expr]:
 
 def _with_fewer_names(names: list[ast.expr], values: list[ast.expr]) -> Iterator[ast.stmt]:
     """The statement that binds all of `names` but one to their values."""
-    for at in range(len(names)):
-        kept, bound = names[:at] + names[at + 1 :], values[:at] + values[at + 1 :]
-        if len(kept) == 1:
-            yield ast.Assign(kept, bound[0])
-        else:
-            yield ast.Assign([ast.Tuple(kept, ast.Store())], ast.Tuple(bound, ast.Load()))
+    for left_out in range(len(names)):
+        yield _bound_together(names, values, [at for at in range(len(names)) if at != left_out])
+
+
+def _bound_together(names: list[ast.expr], values: list[ast.expr], places: Sequence[int]) -> ast.stmt:
+    """The statement that binds the names at `places` to their values."""
+    kept, bound = [names[at] for at in places], [values[at] for at in places]
+    if len(kept) == 1:
+        return ast.Assign(kept, bound[0])
+    return ast.Assign([ast.Tuple(kept, ast.Store())], ast.Tuple(bound, ast.Load()))
+
+
+def _last_name(node: ast.AST) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def in_class(numbered: NumberedTree, number: int) -> bool:

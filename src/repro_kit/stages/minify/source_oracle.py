@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,10 +30,12 @@ from repro_kit.source.recording import Recorded, instrumented, read_recorded
 from repro_kit.trace.reader import read
 from repro_kit.trace.symptom_causes import causes
 
+_TRACED = re.compile(r'\bscript\.py", line (\d+), in ')
 #: With torch's own random numbers in eager and compiled code, only the bug can make the results differ.
 _SAME_RANDOM = {"inductor.fallback_random": True}
 #: Failures of other kinds are mostly mistakes that the candidate makes itself, such as a name that is not defined.
 _OF_COMPILER = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
+_BEFORE_VALUES = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR)
 SEED = "manual_seed"
 _AGAIN = 2  # runs with other random numbers
 
@@ -69,6 +72,7 @@ class SourceOracle:
         self._oracle = oracle
         self._expected = expected
         self._timeout = timeout
+        self._seed_is_needless = False
 
     @property
     def about(self) -> str:
@@ -117,11 +121,17 @@ class SourceOracle:
         return Answer(outcome, verdict.seconds, signature_of(focused(failure, expected.signature)).summary())
 
     def _needs_no_seed(self, program: SourceProgram, strength: Strength) -> bool:
-        """Whether a program that has lost the script's seed fails alike with other random numbers, too."""
-        if not self._expected.seeded or SEED in program.text:
+        """Whether a program that has lost the script's seed fails alike with other random numbers, too.
+
+        Where the compiler raises, hardly any value has been computed: the first such program is enough to tell.
+        """
+        expected = self._expected
+        if not expected.seeded or SEED in program.text or self._seed_is_needless:
             return True
         verdicts = [run.verdict for run in self.runs([program] * _AGAIN)]
-        return all(outcome_of(it, self._expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)
+        fail_alike = all(outcome_of(it, expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)
+        self._seed_is_needless = fail_alike and expected.signature.kind in _BEFORE_VALUES
+        return fail_alike
 
     def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
         """Run programs as they must fail: with the compiler, unless the failure needs none."""
@@ -225,8 +235,13 @@ def _compile_stacks(trace: Path) -> Iterator[Frame]:
 
 
 def raising_lines(failure: Failure) -> tuple[int, ...]:
-    """The lines of the script in the tracebacks of the failure, the root cause's last."""
-    return _script_lines([*failure.stack, *(frame for link in failure.exceptions for frame in link.frames)])
+    """The lines of the script in the tracebacks of the failure, the root cause's last, then those in its messages.
+
+    Dynamo's messages have the lines of the traced code, which is in no frame (torch/_dynamo/exc.py, "from user code").
+    """
+    of_frames = _script_lines([*failure.stack, *(frame for link in failure.exceptions for frame in link.frames)])
+    traced = (int(line) for link in failure.exceptions for line in _TRACED.findall(link.message))
+    return tuple(dict.fromkeys((*of_frames, *traced)))
 
 
 def _script_lines(frames: Iterable[Frame]) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ from repro_kit.stages.minify.source_oracle import SEED, Expected, SourceOracle, 
 from repro_kit.ui import Ui
 
 _HANG = 1.1 * HANG  # a script that hangs here hangs in repro.py, which also starts an interpreter
-_SHORTEST, _LONGER = 10.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
+_SHORTEST, _LONGER = 4.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
 #: What a run of a script cannot show quickly and reliably enough.
 _LEFT_OUT = {
     Kind.OOM: "a run that takes all memory is not repeated",
