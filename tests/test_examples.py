@@ -12,7 +12,7 @@ import pytest
 from compatibility.examples import EXAMPLES, EXPECTED, fails_on, releases, torch_of_the_tests
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, OBSERVATION
+from repro_kit.case.handles import ABLATION, CAPTURE, OBSERVATION
 from repro_kit.model.failure.failure import Status
 from root import ROOT
 
@@ -52,13 +52,18 @@ def test_collect_finds_the_failure(name, tmp_path):
     if expected["level"] == "program":
         assert 1 <= result["statements"] <= expected["most_statements"]
     if expected["failure"] in ("accuracy", "compile-error"):
-        assert result["runs"] == ["observe: what fails?"]
-        _all_came_from_one_run(Case.open(tmp_path / "case.repro"))
+        _all_came_from_one_run(Case.open(tmp_path / "case.repro"), result["runs"])
 
 
-def _all_came_from_one_run(case):
-    """The graph settles whose failure it is; backends are told apart on the reduced graph, not on the script."""
+def _all_came_from_one_run(case, runs):
+    """The graph settles whose failure it is; backends are told apart on the reduced graph, not on the script.
+
+    One more run shows that the script's own check depends on the graph.
+    """
     observation, ablation = case.load(OBSERVATION), case.load(ABLATION)
+    assert runs[0] == "observe: what fails?"
+    assert len(runs) == (2 if case.load(CAPTURE).own_check else 1)
+    assert bool(case.load(CAPTURE).own_check) is (observation.failures[0].source in ("exception", "output"))
     assert observation.settled and observation.eager is None
     assert ablation.program == "reduced" and not any(cell.subject == "script" for cell in ablation.cells)
     assert any("on the graph, not on the script" in note for note in ablation.notes)

@@ -39,6 +39,34 @@ def branches(x):
     return x + 1 if x.sum() > 0 else x - 1
 branches(torch.ones(3))
 """
+#: Two graphs give wrong values, and the script looks at those of the second alone.
+TWO_WRONG = """
+import torch, torch._inductor.config
+torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+
+@torch.compile
+def stamps():
+    return torch.arange(12) * 1000000000
+
+def plain(x):
+    return torch.relu(x - 0.5).sum()
+
+stamps()
+x = torch.ones(8)
+torch.testing.assert_close(torch.compile(plain)(x), plain(x))
+"""
+#: A wrong graph that nobody looks at, and a check that fails without the compiler too.
+OWN_CHECK = """
+import torch
+
+@torch.compile
+def stamps():
+    return torch.arange(12) * 1000000000
+
+stamps()
+score = torch.compile(torch.sigmoid)(torch.zeros(4)).mean()
+assert torch.allclose(score, torch.tensor(0.9)), "the model is too bad"
+"""
 #: What torch imports for the joint graph's patterns is there once a process has compiled something.
 FIRST_COMPILE = """
 import sys
@@ -88,3 +116,16 @@ def test_observe_alone_settles_whose_failure_it_is(tmp_path: Path) -> None:
     summary, case = collected(tmp_path, CHECKED, "--until", "observe")
     observation = case.load(OBSERVATION)
     assert summary["failure"] == "accuracy" and observation.settled and observation.eager is Status.PASS
+
+
+def test_a_wrong_graph_counts_only_where_the_scripts_check_depends_on_it(tmp_path: Path) -> None:
+    _, case = collected(tmp_path, TWO_WRONG, "--until", "capture")
+    capture = case.load(CAPTURE)
+    assert capture.graph == "1/0"
+    assert capture.own_check == "With that graph in eager, and all others compiled, the script's own check passes."
+
+
+def test_a_check_that_fails_in_eager_too_is_the_users_whatever_graph_is_wrong(tmp_path: Path) -> None:
+    summary, case = collected(tmp_path, OWN_CHECK)
+    assert summary["exit"] == 4
+    assert not case.holds(CAPTURE)

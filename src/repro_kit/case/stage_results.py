@@ -127,6 +127,7 @@ class Capture:
     recipe: Recipe = field(default_factory=Recipe)
     fresh: bool = False  # the program fails only in an interpreter that has compiled nothing before
     wrong: tuple[WrongStatement, ...] = ()  # of a wrong result; a hint, since to look at values changes the fusions
+    own_check: str = ""  # how the script's own check was seen to depend on the graph; "" where nothing was checked
     note: str = ""  # why there is no program, or what was left out
     transplant: Transplant | None = None  # the program was recorded on devices that this machine lacks
 
@@ -199,3 +200,4 @@ class BundleResult:
     files: tuple[str, ...] = ()
     flaky: str = ""  # how often repro.py fails, in words; "" when it always fails
     needs: tuple[str, ...] = ()  # what repro.py needs of this machine to fail, and does not contain
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons

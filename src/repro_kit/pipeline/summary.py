@@ -82,6 +82,8 @@ def case_summary(
     signature = case.file.signature or (chosen.signature if chosen else None)
     if exit_code is Exit.NOTHING_FAILED:  # what the script caught was no failure
         signature = None
+    if bundle is not None and bundle.dropped:  # what the ablation says does not hold for repro.py
+        ablation = None
     layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER

@@ -34,7 +34,14 @@ print(seen)
 
 
 @pytest.mark.parametrize(
-    ("how", "wanted", "compiled"), [("hook", ">=2", "[0, 1]"), ("hook", "1", "[0, 2, 3]"), ("lever", ">=2", "[0, 1]")]
+    ("how", "wanted", "compiled"),
+    [
+        ("hook", ">=2", "[0, 1]"),
+        ("hook", "1", "[0, 2, 3]"),
+        ("hook", "0-1,>2", "[2]"),
+        ("lever", ">=2", "[0, 1]"),
+        ("lever", "0-1,>2", "[2]"),
+    ],
 )
 def test_only_the_others_go_to_the_backend(how: str, wanted: str, compiled: str) -> None:
     done = subprocess.run(

@@ -106,6 +106,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             files=tuple(sorted(files)),
             flaky=chosen.check.rate,
             needs=chosen.check.needs,
+            dropped=chosen.dropped,
         ),
     )
     _conclude(chosen, output, reason, ui)
@@ -169,8 +170,7 @@ class _Checking:
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
         """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
-        contents = Contents(self.redactor, every_word=self.options.include_values)
-        left_out = fill(form, self.case, self.results, contents, include_values=self.options.include_values)
+        contents, left_out = self._filled(form)
         with self._written(contents) as directory:
             check = check_repro(
                 self._python,
@@ -197,7 +197,20 @@ class _Checking:
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
         checked_claims = check_claims(attempt.candidate, self.results, attempt.check, fails_with)
-        return replace(attempt, candidate=checked_claims.form, dropped=checked_claims.dropped)
+        if not checked_claims.dropped:
+            return attempt
+        contents, left_out = self._filled(checked_claims.form)  # without the claims in the docstring of repro.py
+        return replace(
+            attempt,
+            candidate=checked_claims.form,
+            contents=contents,
+            left_out=left_out,
+            dropped=checked_claims.dropped,
+        )
+
+    def _filled(self, form: ReproForm) -> tuple[Contents, list[str]]:
+        contents = Contents(self.redactor, every_word=self.options.include_values)
+        return contents, fill(form, self.case, self.results, contents, include_values=self.options.include_values)
 
     def _fails(
         self, form: ReproForm, directory: Path, repeats: int = 1

@@ -14,6 +14,7 @@ from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.stages.capture.own_check import OwnCheck
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import Ui
 
@@ -42,8 +43,9 @@ class GraphSearch:
         self.signature: Signature | None = None
         self.tried: list[Attempt] = []  # the failed attempts with Dynamo's graphs
         self.rounded: list[Attempt] = []  # the attempts that differ from eager by rounding alone
-        self.slow: set[tuple[int, int]] = set()  # graphs (process, number) with a form that ran into the time limit
+        self.done: set[tuple[int, int]] = set()  # graphs (process, number) of which no other form is tried
         self.fresh = False
+        self.check = OwnCheck(case, options, ui)
 
     def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
         """The first attempt that fails like the subject, and why the attempts before it do not."""
@@ -58,7 +60,7 @@ class GraphSearch:
                     reasons.append(attempt)
                     continue
                 graph = (attempt.graph.pid, attempt.graph.number)
-                if graph in self.slow:
+                if graph in self.done:
                     continue
                 named = f"{attempt.graph.named} alone {attempt.how}".rstrip()
                 self.ui.progress(f"trying {named}")
@@ -67,9 +69,15 @@ class GraphSearch:
                 if verdict.rounding or (verdict.failure is not None and verdict.failure.rounding):
                     self.rounded.append(attempt)
                 if self._accepts(verdict):
-                    return attempt, reasons
+                    doubt = self.check.doubt(attempt)
+                    if not doubt:
+                        return attempt, reasons
+                    self.verdict, self.signature = Verdict(Status.CANNOT_TELL), None
+                    self.done.add(graph)
+                    reasons.append(f"{named}: {doubt}")
+                    continue
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
-                    self.slow.add(graph)  # other forms of the graph take as long
+                    self.done.add(graph)  # other forms of the graph take as long
                 if verdict.status is not Status.INVALID and attempt.graph.code and attempt.recipe.backend not in _ALIKE:
                     self.tried.append(attempt)
                 reasons.append(f"{named}: {_verdict_words(verdict)}")
@@ -85,7 +93,7 @@ class GraphSearch:
             self.ui.progress("trying the graphs again, each in a fresh interpreter")
             verdicts = oracle.check([it.text for it in attempts], self.inputs, timeout=self.timeout)
             for attempt, verdict in zip(attempts, verdicts, strict=True):
-                if self._accepts(verdict):
+                if self._accepts(verdict) and not self.check.doubt(attempt):
                     self.fresh = True
                     return attempt
         reasons.append("no attempt fails alike in a fresh interpreter either")

@@ -62,7 +62,9 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     if searched.search.signature is not None and searched.search.signature.rounding:
         rounding.explain(case, ui, searched.search, alone=True)
         by_rounding.conclude(case, ui, options.treat_rounding_as)
-    if observation.eager is None and not observation.settled:
+    if searched.search.check.sentence:
+        ui.note(searched.search.check.sentence)
+    elif observation.eager is None and not observation.settled:
         ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
 
 
@@ -310,6 +312,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         recipe=program.recipe,
         fresh=search.fresh,
         wrong=wrong,
+        own_check=search.check.sentence,
         note=attempt.how,
     )
     case.store(CAPTURE, capture)

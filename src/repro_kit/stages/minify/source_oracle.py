@@ -15,12 +15,14 @@ import orjson
 from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
+from repro_kit.model.measure.timing import wrong_result
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.reduce import Answer
 from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
+from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.scratch import Scratch
 from repro_kit.session.script.deadlock import is_stuck
 from repro_kit.session.verdicts import eager_run, symptoms
@@ -50,6 +52,7 @@ class Expected:
     same_random: bool = False  # the failure shows with `fallback_random` too
     seeded: bool = False  # the script sets a seed
     in_eager: bool = False  # the failure needs no compiler, so that candidates run without it
+    beyond_rounding: bool = False  # a compiled call differs from the same call in eager by more than rounding
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class ScriptRun:
     verdict: Verdict
     causes: frozenset[str] = frozenset()
     compiled_at: tuple[int, ...] = ()
+    is_wrong: bool = False  # where compiled calls were compared with eager, one of them differs
 
 
 class SourceOracle:
@@ -88,6 +92,7 @@ class SourceOracle:
             self._oracle.python,
             *([self._ranks] if self._ranks > 1 else []),
             *(["eager"] if expected.in_eager else []),
+            *(["beyond rounding"] if expected.beyond_rounding else []),
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
@@ -111,6 +116,8 @@ class SourceOracle:
                 return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the same symptom with another cause")
             if not self.needs_compiler(program):
                 return Answer(RunOutcome.INVALID, verdict.seconds, "it fails without torch.compile too")
+            if expected.beyond_rounding and not self.differs_beyond_rounding(program):
+                return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the script's check fails by rounding alone")
             if not self._needs_no_seed(program, strength):
                 return Answer(RunOutcome.PASSES, verdict.seconds, "it fails with some random numbers only")
             return Answer(outcome, verdict.seconds)
@@ -137,12 +144,23 @@ class SourceOracle:
         """Run programs as they must fail: with the compiler, unless the failure needs none."""
         if self._expected.in_eager:
             return self._run(programs, cast(ProbeOptions, eager_run.PROBE), compiled=False)
+        return self._run(programs, self._options(), compiled=True)
+
+    def _options(self) -> ProbeOptions:
         options: ProbeOptions = {}
         if self._expected.symptom is not None and symptoms.probes(self._expected.symptom):
             options["measure"] = symptoms.probes(self._expected.symptom)
         if self._expected.same_random:
             options["config"] = _SAME_RANDOM
-        return self._run(programs, options, compiled=True)
+        return options
+
+    def differs_beyond_rounding(self, program: SourceProgram) -> bool:
+        """Whether a compiled call returns another result than the same call in eager, and rounding does not explain it.
+
+        The script's own check alone does not tell: one that asks for equality fails by rounding, too.
+        """
+        (run,) = self._run([program], {"measure": ["accuracy"], **self._options()}, compiled=True)
+        return run.is_wrong
 
     def needs_compiler(self, program: SourceProgram) -> bool:
         """Whether a program that fails passes without the compiler, as it must unless the failure needs none."""
@@ -223,7 +241,10 @@ class SourceOracle:
         if not compiled:
             return ScriptRun(verdict)
         trace = directory / "trace"
-        return ScriptRun(verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)))
+        is_wrong = is_check and wrong_result(read_findings(directory / "probe").compiled) is not None
+        return ScriptRun(
+            verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), is_wrong
+        )
 
 
 def _compile_stacks(trace: Path) -> Iterator[Frame]:

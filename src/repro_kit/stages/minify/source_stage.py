@@ -192,8 +192,14 @@ class _Attempt:
                 continue
             if judge.needs_compiler(program):
                 failure = focused(failure, self.signature)
+                is_own_check = failure.kind is Kind.ACCURACY and self.symptom is None
                 return _Start(
-                    replace(expected, signature=signature_of(failure), causes=seen.causes),
+                    replace(
+                        expected,
+                        signature=signature_of(failure),
+                        causes=seen.causes,
+                        beyond_rounding=is_own_check and judge.differs_beyond_rounding(program),
+                    ),
                     raising_lines(failure) or seen.compiled_at,
                     seen.verdict.seconds,
                 )
@@ -251,11 +257,16 @@ def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tupl
     for backend in LADDER[:-1] if not attempt.in_eager else ():
         form = with_backend(program, backend)
         less = attempt.first(form) if form is not None else None
-        if form is not None and isinstance(less, _Start):
+        if form is not None and isinstance(less, _Start) and _is_as_wrong(less, start):
             return form, less, backend
         if form is None:  # the script has this backend itself, or no call that could be changed
             break
     return program, start, ""
+
+
+def _is_as_wrong(less: _Start, start: _Start) -> bool:
+    """Whether the failure with less of the compiler is more than rounding where the script's own failure is."""
+    return less.expected.beyond_rounding or not start.expected.beyond_rounding
 
 
 def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:

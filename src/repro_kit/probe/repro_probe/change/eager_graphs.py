@@ -13,7 +13,9 @@ Fix = Callable[[Any, str, object], None]
 
 
 def install(wanted: str, fix: Fix) -> None:
-    """Run the graphs in `wanted` in eager: ``3`` or ``>=3``, the number of their frame.
+    """Run the graphs in `wanted` in eager, by the number of their frame: ``3``, ``0-2``, ``>3``, ``>=3``, or several.
+
+    The text has the form of torch's own setting (torch/_dynamo/graph_id_filter.py).
 
     `fix(module, name, value)` makes a setting that the script cannot change.
     """
@@ -63,6 +65,13 @@ def _frame(graph: Any) -> int | None:
 
 
 def _is_wanted(frame: int | None, wanted: str) -> bool:
-    if frame is None:
-        return False
-    return frame >= int(wanted[2:]) if wanted.startswith(">=") else frame == int(wanted)
+    return frame is not None and any(_fits(frame, part) for part in wanted.split(","))
+
+
+def _fits(frame: int, part: str) -> bool:
+    if part.startswith(">="):
+        return frame >= int(part[2:])
+    if part.startswith(">"):
+        return frame > int(part[1:])
+    first, _, last = part.partition("-")
+    return int(first) <= frame <= int(last or first)

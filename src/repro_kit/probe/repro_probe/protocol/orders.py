@@ -45,7 +45,7 @@ class Override(TypedDict, total=False):
     defaults: list[str]  # settings that stay at their defaults even when the script sets them
     functions: Mapping[str, Sequence[str]]  # import paths to add to settings that are sets of functions
     switch: Switch
-    eager_graphs: str  # graphs to run in eager, by the number of their frame: ``3`` or ``>=3``
+    eager_graphs: str  # graphs to run in eager, by the number of their frame: ``3``, ``>=3``, ``0-2,>3``
     eager: bool  # compile nothing
     disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]

@@ -1,0 +1,112 @@
+"""Whether the script's own check depends on a graph that differs from eager, as runs of the script show.
+
+A graph may give a wrong value that nobody looks at, while the check fails for another reason, or in eager too.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import OBSERVATION
+from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Strength
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.session.options import CaptureOptions
+from repro_kit.session.script import watched_recording
+from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.verdicts import observed_failures, settle
+from repro_kit.session.verdicts.blame import as_wrong_result
+from repro_kit.session.verdicts.eager_run import run_eager
+from repro_kit.stages.capture.program_forms import Attempt
+from repro_kit.trace import summarise
+from repro_kit.ui import Ui
+
+_PASSES, _ALIKE, _OTHERWISE = "passes", "fails alike", "ends otherwise"
+_FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
+
+
+class OwnCheck:
+    """Tells whether the failed check of the script depends on a graph."""
+
+    def __init__(self, case: Case, options: CaptureOptions, ui: Ui) -> None:
+        self.sentence = ""  # how the check was seen to depend on the graph that was asked about last
+        self._case, self._options, self._ui = case, options, ui
+        self._answers: dict[str, str] = {}  # of runs, by the graphs in eager
+
+    def doubt(self, attempt: Attempt) -> str:
+        """Why the check does not seem to depend on the graph of `attempt`; "" where it does, or nothing was checked.
+
+        Raises Stop where the script fails in eager too.
+        """
+        failure = self._failure()
+        if failure is None:
+            return ""
+        match = _FRAME.match(attempt.graph.compile_id)
+        if match is None or attempt.recipe.backend in ENTRIES:  # no graph of Dynamo's, which alone could run in eager
+            return self._passes_in_eager()
+        frame = int(match.group(1))
+        named = f"graph {attempt.graph.compile_id}"
+        return self._depends_on(failure, frame, named)
+
+    def _failure(self) -> ObservedFailure | None:
+        """The failure, where it is an exception of the script's own, and the script can run again."""
+        observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
+        if at >= len(observation.failures) or watched_recording.is_watched(self._case.path):
+            return None
+        chosen = as_wrong_result(observation.failures[at])
+        is_own = chosen.failure.kind is Kind.ACCURACY and chosen.source in ("exception", "output")
+        return chosen if is_own else None
+
+    def _once(self, key: str, ask: Callable[[], str]) -> str:
+        if key not in self._answers:
+            self._answers[key] = ask()
+        return self._answers[key]
+
+    def _passes_in_eager(self) -> str:
+        self._ui.progress("running the program without torch.compile")
+        timeout, directory = self._options.timeout, self._case.path / "observe" / "eager"
+        passes = self._once(
+            "eager", lambda: _PASSES if run_eager(self._case, directory, timeout).passes else _OTHERWISE
+        )
+        if passes != _PASSES:
+            settle.by_runs(self._case, timeout, self._ui)
+        self.sentence = "The script passes in eager."
+        return ""
+
+    def _depends_on(self, failure: ObservedFailure, frame: int, named: str) -> str:
+        def ends(in_eager: str, question: str) -> str:
+            return self._once(in_eager, lambda: self._run(failure, in_eager, question))
+
+        if ends(str(frame), f"does its check pass with {named} in eager?") == _PASSES:
+            self.sentence = "With that graph in eager, and all others compiled, the script's own check passes."
+            return ""
+        # The graph may be one of several at fault. Dynamo traces the script even where all graphs run in eager.
+        if ends(">=0", "does its check pass with all graphs in eager?") != _PASSES:
+            settle.by_runs(self._case, self._options.timeout, self._ui)
+            return "differs from eager, but the script's own check fails with all graphs in eager, too"
+        others = f"0-{frame - 1},>{frame}" if frame else ">0"
+        if ends(others, f"does its check fail with only {named} compiled?") == _ALIKE:
+            self.sentence = "With all graphs in eager the script's own check passes; with all but that one it fails."
+            return ""
+        return "differs from eager, but the script's own check does not depend on it"
+
+    def _run(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
+        """How the script ends with some graphs in eager."""
+        self._ui.progress(f"running the script: {why}")
+        directory = self._case.path / "observe" / "own-check"
+        shutil.rmtree(directory, ignore_errors=True)
+        override: Override = {"eager_graphs": in_eager}
+        ended = run_overridden(self._case, directory, override, why=why, timeout=self._options.timeout)
+        findings, summary = read_findings(directory / "probe"), summarise(directory / "trace")
+        failures = observed_failures.found_in(directory, ended, findings, summary)
+        if ended.ok and not failures:
+            return _PASSES
+        wrong = map(as_wrong_result, failures)
+        alike = any(failure.signature.matches(it.signature, Strength.REBASED) for it in wrong)
+        return _ALIKE if alike else _OTHERWISE

@@ -1,0 +1,84 @@
+"""Which runs of the script show that its own check depends on a graph."""
+
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.signature import signature_of
+from repro_kit.model.recipe import Recipe
+from repro_kit.program.reading.graph_record import GraphRecord
+from repro_kit.session.options import CaptureOptions
+from repro_kit.session.stop import Stop
+from repro_kit.stages.capture import own_check
+from repro_kit.stages.capture.own_check import OwnCheck
+from repro_kit.stages.capture.program_forms import Attempt
+from repro_kit.ui import SilentUi
+
+WRONG = Failure(Kind.ACCURACY, text="drift")
+
+
+class Told(OwnCheck):
+    """Is told how the script ends, by the graphs that run in eager."""
+
+    def __init__(self, tmp_path: Path, ends: dict[str, str]) -> None:
+        case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+        super().__init__(case, CaptureOptions(), SilentUi())
+        self.ends, self.ran = ends, list[str]()
+
+    def _failure(self) -> ObservedFailure:
+        return ObservedFailure(WRONG, signature_of(WRONG), source="exception")
+
+    def _run(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
+        self.ran.append(in_eager)
+        return self.ends.get(in_eager, "ends otherwise")
+
+
+def attempt(compile_id: str) -> Attempt:
+    return Attempt("", Recipe(), GraphRecord(number=0, pid=0, compile_id=compile_id), "")
+
+
+@pytest.mark.parametrize(
+    ("compile_id", "ends", "depends", "ran"),
+    [
+        ("1/0", {"1": "passes"}, True, ["1"]),
+        ("1/0", {"1": "fails alike", ">=0": "passes", "0-0,>1": "fails alike"}, True, ["1", ">=0", "0-0,>1"]),
+        ("0/2", {"0": "fails alike", ">=0": "passes", ">0": "fails alike"}, True, ["0", ">=0", ">0"]),
+        ("0/0", {"0": "fails alike", ">=0": "passes", ">0": "passes"}, False, ["0", ">=0", ">0"]),
+        ("0/0", {"0": "ends otherwise", ">=0": "passes", ">0": "ends otherwise"}, False, ["0", ">=0", ">0"]),
+        ("0/0", {"0": "fails alike", ">=0": "fails alike"}, False, ["0", ">=0"]),
+    ],
+)
+def test_a_graph_counts_where_it_is_necessary_or_enough(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    compile_id: str,
+    ends: dict[str, str],
+    depends: bool,
+    ran: list[str],
+) -> None:
+    monkeypatch.setattr(own_check.settle, "by_runs", lambda *_: None)
+    check = Told(tmp_path, ends)
+    assert (check.doubt(attempt(compile_id)) == "") is depends
+    assert bool(check.sentence) is depends
+    assert check.ran == ran
+
+
+def test_each_run_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_check.settle, "by_runs", lambda *_: None)
+    check = Told(tmp_path, {">=0": "passes"})
+    for compile_id in ("0/0", "0/1", "2/0"):
+        check.doubt(attempt(compile_id))
+    assert check.ran == ["0", ">=0", ">0", "2", "0-1,>2"]
+
+
+def test_a_script_that_fails_in_eager_too_ends_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_eager_too(*_: object) -> None:
+        raise Stop(Exit.USER_BUG, "The program fails without torch.compile too.")
+
+    monkeypatch.setattr(own_check.settle, "by_runs", in_eager_too)
+    with pytest.raises(Stop):
+        Told(tmp_path, {"0": "fails alike", ">=0": "fails alike"}).doubt(attempt("0/0"))
