@@ -124,6 +124,22 @@ def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("at_false", "at_true", "layer", "words"),
+    [
+        (True, True, Layer.USER, "held at True everywhere too, so the compiler is not to blame."),
+        (True, False, Layer.DYNAMO, "passes with torch.compiler.is_compiling() held at False: the code"),
+        (False, True, Layer.DYNAMO, "'eager' fails."),
+    ],
+)
+def test_a_script_that_does_another_thing_when_compiled(
+    at_false: bool, at_true: bool, layer: Layer, words: str
+) -> None:
+    held = [contrast(causes.HELD_AT_FALSE, passes=at_false), contrast(causes.HELD_AT_TRUE, passes=at_true)]
+    found = diagnose([*ladder("eager"), *held], Recipe())
+    assert found.layer is layer and words in found.sentence
+
+
+@pytest.mark.parametrize(
     ("parting", "cause"), [("state", "side-effects"), ("result", "tracing"), ("none", ""), (None, "")]
 )
 def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None, cause: str) -> None:

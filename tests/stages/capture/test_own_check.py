@@ -29,10 +29,10 @@ class Told(OwnCheck):
         super().__init__(case, CaptureOptions(), SilentUi())
         self.ends, self.ran = ends, list[str]()
 
-    def _failure(self) -> ObservedFailure:
+    def failed_check(self) -> ObservedFailure:
         return ObservedFailure(WRONG, signature_of(WRONG), source="exception")
 
-    def _run(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
+    def ending(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
         self.ran.append(in_eager)
         return self.ends.get(in_eager, "ends otherwise")
 

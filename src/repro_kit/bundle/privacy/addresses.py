@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 
 from repro_kit.bundle.privacy.hosts import (
@@ -17,6 +15,8 @@ from repro_kit.bundle.privacy.hosts import (
     is_public,
     is_well_known,
 )
+from repro_kit.bundle.privacy.python_parts import prose_of
+from repro_kit.bundle.privacy.spellings import with_line_ends
 
 _STORES = (
     "s3[an]?|gs|gcs|abfss?|wasbs?|adls?|az|hdfs|webhdfs|viewfs|dbfs|r2|oss|cos|swift|hf|minio|alluxio|jfs|lakefs|dvc"
@@ -67,10 +67,15 @@ _LOOK_BACK = 40
 
 
 def addresses_in(text: str, name: str = "text.txt") -> Iterator[Address]:
-    """Every private address in `text`; in a Python file (by its `name`), those in strings and comments."""
-    yield from shares_in(text, name)
-    prose = _prose_of(text) if name.endswith(".py") else text
-    rest = _LINE_END.sub("\n", _SHARE.sub(" ", prose))
+    r"""Every private address in `text`; in a Python file (by its `name`), those in strings and comments.
+
+    Strings are cut out of the source as it is: with real line ends for ``\n`` it would be no Python any more.
+    """
+    prose = prose_of(text) if name.endswith(".py") else text
+    flat = with_line_ends(prose)
+    yield from _shares_in(prose)  # before unescaping, because ``\\temp`` is not a tab here
+    yield from _shares_in(flat)
+    rest = _LINE_END.sub("\n", _SHARE.sub(" ", flat))
     for pattern, search in ((_URL, _in_url), (_SCP, _in_login)):
         for match in pattern.finditer(rest):
             yield from search(match)
@@ -80,11 +85,9 @@ def addresses_in(text: str, name: str = "text.txt") -> Iterator[Address]:
     yield from ips_in(rest)
 
 
-def shares_in(text: str, name: str = "text.txt") -> Iterator[Address]:
-    r"""The network shares in `text`, searched before unescaping, because ``\\temp`` is not a tab here."""
+def _shares_in(text: str) -> Iterator[Address]:
     if "\\\\" in text or "//" in text:
-        prose = _prose_of(text) if name.endswith(".py") else text
-        yield from (address for match in _SHARE.finditer(prose) for address in _in_share(match))
+        yield from (address for match in _SHARE.finditer(text) for address in _in_share(match))
 
 
 def private_leaves(text: str) -> Iterator[str]:
@@ -95,16 +98,6 @@ def private_leaves(text: str) -> Iterator[str]:
                 yield re.split(r"[?#]", url.partition("://")[2].partition("/")[2])[0].rstrip("/").rpartition("/")[2]
     for match in _SHARE.finditer(text):
         yield re.split(r"[\\/]", match[0].rstrip("\\/.,;:)"))[-1]
-
-
-def _prose_of(source: str) -> str:
-    """The strings and comments of Python `source`, one on each line; the whole text if it is not valid Python."""
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    except (tokenize.TokenError, SyntaxError):
-        return source
-    kinds = (tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1))
-    return "\n".join(token.string for token in tokens if token.type in kinds)
 
 
 def _in_url(match: re.Match[str]) -> Iterator[Address]:

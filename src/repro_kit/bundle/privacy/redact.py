@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from repro_kit.bundle.privacy.addresses import shares_in
 from repro_kit.bundle.privacy.paths import Paths
 from repro_kit.bundle.privacy.redact_python import in_python
 from repro_kit.bundle.privacy.secret_scan import Secret, secrets_in
-from repro_kit.bundle.privacy.spellings import alternatives, places, spellings, with_line_ends, word_around
+from repro_kit.bundle.privacy.spellings import alternatives, places, spellings, word_around
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
 
 _SHORTEST_NAME = 4
@@ -50,8 +49,9 @@ class Redactor:
 
     `paths` and `names` are (value, token) pairs. `allowed` values look like secrets but are not (commits). Words of
     `vocabulary` are never replaced. Call `learn` with every text first, so that a secret known from one file is
-    replaced in all of them. The token of a secret is a valid identifier and file name. The tokens of paths and names
-    are not, so in Python files these are replaced in strings and comments only.
+    replaced in all of them. The token of a secret is a valid identifier and file name, so that a secret can be replaced
+    in code, too, if its own look says what it is. In Python files all others, paths and names are replaced only in what
+    is no code.
     """
 
     def __init__(
@@ -91,8 +91,7 @@ class Redactor:
 
     def learn(self, text: str, name: str = "text.txt") -> None:
         """Remember the secrets in `text`, whose language follows from file `name`."""
-        self.add(secrets_in(with_line_ends(text), name))
-        self.add(Secret(value, kind) for kind, value in shares_in(text, name))
+        self.add(secrets_in(text, name))
         self.paths.learn(text)
 
     def add(self, secrets: Iterable[Secret], *, as_names: bool = False) -> None:
@@ -116,7 +115,8 @@ class Redactor:
         """Rename a file whose name holds a secret or a private name, also where it is imported."""
         self.learn(name)
         for part in re.split(r"[/.]", name):
-            renamed = self._words.sub(lambda match: self._token(match[0]).strip("<>"), part)
+            plain = self._replaced(self._pattern, part, Counter())
+            renamed = self._words.sub(lambda match: self._token(match[0]).strip("<>"), plain)
             if renamed != part and part not in self._renamed:
                 self._renamed[part] = renamed
                 self._compile()
@@ -126,26 +126,26 @@ class Redactor:
         return self._replaced(self._pattern, name, Counter()).translate({ord(mark): "_" for mark in '<>:"|?*\\'})
 
     def redact(self, text: str, name: str = "text.txt") -> Redacted:
-        """`text` without private values. In Python files, names are replaced in strings and comments only.
+        """`text` without private values. Of Python code, only secrets by their look are replaced.
 
-        So are values in the user's own files. In a graph, whose names come from torch, values are replaced everywhere.
+        In a graph, whose names come from torch, so are values.
         """
         tokens: Counter[str] = Counter()
+        in_prose = partial(self._in_prose, tokens=tokens)
         if name.endswith(".py"):
-            everywhere, in_prose = partial(self._in_code, tokens=tokens), partial(self._in_prose, tokens=tokens)
-            if not name.startswith(_OWN_FILES):
-                everywhere = partial(self._in_graph, tokens=tokens)
-            return Redacted(in_python(text, everywhere, in_prose), tokens)
-        return Redacted(self._in_prose(self._in_code(text, tokens), tokens), tokens)
+            in_code = self._in_code if name.startswith(_OWN_FILES) else self._in_graph
+            return Redacted(in_python(text, partial(in_code, tokens=tokens), in_prose), tokens)
+        return Redacted(in_prose(text), tokens)
 
     def _in_code(self, text: str, tokens: Counter[str]) -> str:
-        return self.paths.replace(self._replaced(self._pattern, text, tokens), tokens)
+        return self._replaced(self._code, text, tokens)
 
     def _in_graph(self, text: str, tokens: Counter[str]) -> str:
         return self._replaced(self._identifiers, self._in_code(text, tokens), tokens)
 
     def _in_prose(self, text: str, tokens: Counter[str]) -> str:
-        return self._replaced(self._words, text, tokens)
+        without_paths = self.paths.replace(self._replaced(self._pattern, text, tokens), tokens)
+        return self._replaced(self._words, without_paths, tokens)
 
     def __call__(self, text: str) -> str:
         """Learn from `text`, and return it redacted."""
@@ -175,6 +175,8 @@ class Redactor:
 
     def _compile(self) -> None:
         self._pattern = alternatives({**self._secrets, **self._renamed})
+        in_code = (spelt for spelt, secret in self._secrets.items() if secret.in_code)
+        self._code = alternatives({*in_code, *self._renamed})
         self._identifiers = alternatives(self._values, whole=True)
         self._words = alternatives({**self._names, **self._values}, whole=True)
 

@@ -77,8 +77,8 @@ def texts_in(value: Any) -> Iterator[str]:
         case dict():
             for key, item in value.items():
                 yield str(key)
-                if isinstance(item, str) and is_secret(str(key)):
-                    yield f'{key}: "{item}"' if '"' not in item else f"{key}: {item}"
+                if isinstance(item, str | int) and is_secret(str(key)):
+                    yield f'{key}: "{item}"' if '"' not in str(item) else f"{key}: {item}"
                 yield from texts_in(item)
         case list() | tuple():
             for item in value:

@@ -1,31 +1,68 @@
-"""Redact Python source so that it still compiles: names in strings and comments, secrets everywhere."""
+"""Redact Python source so that it still compiles and means the same: code keeps its names, unless they are secrets."""
 
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 import warnings
 from collections.abc import Callable
 
-_PROSE = {tokenize.STRING, tokenize.COMMENT} | (
-    {tokenize.FSTRING_MIDDLE} if hasattr(tokenize, "FSTRING_MIDDLE") else set()
-)
+from repro_kit.bundle.privacy.python_parts import NUMBER, STRING, literal_spans, parts_of
+
+Redact = Callable[[str], str]
 
 
-def in_python(text: str, everywhere: Callable[[str], str], in_prose: Callable[[str], str]) -> str:
-    """`text` redacted by `everywhere`; its strings and comments also by `in_prose`."""
-    plain = everywhere(text)
-    redacted = _each_token(plain, in_prose, in_prose)
-    if redacted == text or _compiles(redacted) or not _compiles(text):
-        return redacted
+def in_python(text: str, in_code: Redact, in_prose: Redact) -> str:
+    """`text` with its strings, comments and numbers redacted by `in_prose`, then all of it by `in_code`.
 
-    def whole(literal: str) -> str:
-        return in_prose(everywhere(literal))
+    All of it, because a secret may begin in one string and end in the next.
+    """
+    parts = parts_of(text)
+    if parts is None:
+        return in_code(in_prose(text))
+    pieces: list[str] = []
+    at = 0
+    for part in parts:
+        redact = _REDACT_BY_KIND.get(part.kind, _plain)
+        pieces += [text[at : part.start], redact(text[part.start : part.end], in_prose)]
+        at = part.end
+    return in_code("".join([*pieces, text[at:]]))
 
-    # A replaced passage splits an escape, or crosses the end of a string: redact literal by literal.
-    by_token = _each_token(text, lambda literal: _literal(literal, whole), whole)
-    return by_token if everywhere(by_token) == by_token and _compiles(by_token) else redacted
+
+def _plain(comment: str, redact: Redact) -> str:
+    return redact(comment)
+
+
+def _string(literal: str, redact: Redact) -> str:
+    """A redacted string; written again if a replaced passage split an escape, or took a quote with it."""
+    redacted, at = "", 0
+    for start, end in literal_spans(literal):
+        redacted += literal[at:start] + redact(literal[start:end])
+        at = end
+    redacted += literal[at:]
+    return redacted if redacted == literal or _compiles(redacted) else _written_again(literal, redacted, redact)
+
+
+def _written_again(literal: str, redacted: str, redact: Redact) -> str:
+    """The literal of the redacted value; of the text `redacted`, if there is no value or nothing is replaced in it."""
+    try:
+        value = ast.literal_eval(literal)
+    except (SyntaxError, ValueError):  # an f-string
+        return repr(redacted)
+    if isinstance(value, bytes):
+        plain = value.decode("latin-1")
+        return repr(_replaced(plain, redacted, redact).encode("latin-1", "replace"))
+    return repr(_replaced(value, redacted, redact))
+
+
+def _replaced(value: str, otherwise: str, redact: Redact) -> str:
+    replaced = redact(value)
+    return otherwise if replaced == value else replaced
+
+
+def _number(literal: str, redact: Redact) -> str:
+    """A number, or another number that shows the token, which alone would be a name."""
+    redacted = redact(literal)
+    return literal if redacted == literal else f'len("{redacted}")'
 
 
 def _compiles(text: str) -> bool:
@@ -38,35 +75,4 @@ def _compiles(text: str) -> bool:
     return True
 
 
-def _literal(literal: str, redact: Callable[[str], str]) -> str:
-    """A redacted string literal; written again with `repr` if redaction broke it."""
-    redacted = redact(literal)
-    if redacted == literal or _compiles(redacted):
-        return redacted
-    try:
-        value = ast.literal_eval(literal)
-    except (SyntaxError, ValueError):
-        return redacted
-    return repr(redact(value)) if isinstance(value, str) else redacted
-
-
-def _each_token(text: str, of_string: Callable[[str], str], of_comment: Callable[[str], str]) -> str:
-    """`text` with its strings and comments replaced; as one comment if it is not valid Python."""
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (tokenize.TokenError, SyntaxError):
-        return of_comment(text)
-    lines = text.splitlines(keepends=True)
-    for token in reversed(tokens):
-        if token.type in _PROSE:
-            replaced = (of_comment if token.type == tokenize.COMMENT else of_string)(token.string)
-            if replaced != token.string:
-                _splice(lines, token, replaced)
-    return "".join(lines)
-
-
-def _splice(lines: list[str], token: tokenize.TokenInfo, replaced: str) -> None:
-    """Put `replaced` in the place of `token` in `lines`."""
-    (first, start), (last, end) = token.start, token.end
-    head, tail = lines[first - 1][:start], lines[last - 1][end:]
-    lines[first - 1 : last] = [head + replaced + tail, *[""] * (last - first)]
+_REDACT_BY_KIND = {NUMBER: _number, STRING: _string}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -13,21 +13,29 @@ from detect_secrets.filters.heuristic import is_potential_uuid, is_sequential_st
 
 from repro_kit.bundle.privacy.addresses import addresses_in
 from repro_kit.bundle.privacy.entropy import hex_keys, is_cache_key, is_compilers, is_random, random_segments
+from repro_kit.bundle.privacy.python_parts import data_of
+from repro_kit.bundle.privacy.spellings import with_line_ends
 from repro_kit.bundle.privacy.token_forms import tokens_in
+from repro_kit.bundle.privacy.vocabulary import Vocabulary
 from repro_kit.model.variables import is_allowed
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A value that must not be shown, and its kind."""
+    """A value that must not be shown, its kind, and whether it goes from code, too, or from what is no code only.
+
+    It goes from code if its own look says that it is a secret. A word beside it says that of any name or number.
+    """
 
     value: str
     kind: str
+    in_code: bool = True
 
 
 #: Version numbers of four parts look like public addresses; credentials in URLs have their own patterns below.
 #: For hex strings, only the text before them says whether they are checksums: `hex_keys` decides.
 _LEFT_OUT = {"IPPublicDetector", "BasicAuthDetector", "HexHighEntropyString"}
+_BY_WORD = "Secret Keyword"  # the one detector that goes by the word before a value
 #: Shorter strings of hex digits are colours, sizes and hashes of kernels.
 _SHORTEST_ENTROPIC = 16
 #: A shorter result of a detector is only the prefix that it searches for.
@@ -40,6 +48,18 @@ _STRONG = (
     r"account|license|encryption|signing|session|master|ssh)[_ -]?(?:key|token|secret|id)|"
     r"(?:bearer|refresh|id)[_ -]token|cookie)"
 )
+#: A quote, perhaps escaped; before it, the letters of a Python literal.
+_QUOTE, _LETTERS = r"\\*['\"]", r"[bBrRfFuU]{0,2}"
+#: From the end of a name to its value, perhaps with an annotation in between.
+_GIVEN = rf"(?:{_QUOTE})?\]?(?:\s*:\s*[\w.\[\]| ]{{1,40}}(?==))?\s*(?:==?(?!=)>?|:|\bis\b)\s*"
+_NAMED = rf"(?i)(?<![a-z]){_STRONG}{_GIVEN}"
+_NAMED_OR_PIN = rf"(?i)(?<![a-z])(?:{_STRONG}|pin){_GIVEN}"  # before digits only: `pin` is a word of torch, too
+_AFTER_WORD = "after a word for secrets"
+#: Words that a sentence about a secret goes on with.
+_ABOUT = (
+    r"(?:an?|the|your|this|is|are|was|must|should|may|can|will|has|not|no|none|if|whether|or|and|for|of|in|on|to|see|from|"
+    r"optional|required|invalid|incorrect|wrong|missing|expired|denied|unknown|str|string|bytes|await|lambda)"
+)
 #: (kind, pattern); the secret is the group of that name, else the whole match.
 _FURTHER = (
     ("password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<]*:(?P<secret>[^\s/@\"'<]+)@"),
@@ -48,22 +68,23 @@ _FURTHER = (
     (
         "environment variable",
         r"\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?|COOKIE|_DSN|_AUTH)"
-        r"(?:_[A-Z0-9_]+)?['\"]?\]?\s*[=:]\s*['\"]?(?P<secret>[^\s'\",;]{6,})",
+        rf"(?:_[A-Z0-9_]+)?['\"]?\]?\s*[=:]\s*(?:{_LETTERS}['\"])?(?P<secret>[^\s'\",;]{{6,}})",
     ),
     (
         "keyword",
         r"(?i)\b\w*(?:token|secret|passwd|password|api_?key|credential)\w*['\"]?\s*[=:]\s*"
-        r"['\"](?P<secret>(?=[^'\"]*\d)[^'\"\s]{16,})['\"]",
+        rf"{_LETTERS}['\"](?P<secret>(?=[^'\"]*\d)[^'\"\s]{{16,}})['\"]",
     ),
     (
-        "keyword",
-        rf"(?i)(?<![a-z]){_STRONG}['\"]?\s*(?:==?(?!=)>?|:|\bis\b)\s*(?P<quote>['\"])(?P<secret>[^'\"\n]{{6,120}})(?P=quote)",
+        _AFTER_WORD,
+        rf"{_NAMED}{_LETTERS}(?P<quote>{_QUOTE})(?P<secret>[^'\"\n]{{6,120}}?)(?P=quote)",
     ),
     (
-        "keyword",
-        rf"(?i)(?<![a-z]){_STRONG}['\"]?\s*(?:==?(?!=)>?|:|\bis\b)\s*['\"]?"
-        r"(?P<secret>(?=[^\s'\",;()\[\]{}]*\d)(?![\d.]+\b)[^\s'\",;()\[\]{}<>]{6,})",
+        _AFTER_WORD,
+        rf"{_NAMED_OR_PIN}(?:{_LETTERS}{_QUOTE})?"
+        r"(?P<secret>(?=[^\s'\",;()\[\]{}]*\d)(?![\d.]+\b)[^\s'\",;()\[\]{}<>]{6,})(?<!\\)",
     ),
+    (_AFTER_WORD, rf"{_NAMED_OR_PIN}(?:{_LETTERS}{_QUOTE})?(?P<secret>\d[\d_]{{5,}})(?![\w.])"),
     (
         "argument",
         rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user)(?:==?(?!=)| )(?P<secret>(?=\S*\d)[^\s'\"]{{6,}})",
@@ -81,42 +102,73 @@ _NEAR = re.compile(
     rf"(?i)(?<![a-z])(?:{_STRONG}|token|key|auth\w*|login|licen[cs]e|salt|webhook|nonce)\b\W{{0,3}}(?:\w+\W{{1,3}}){{0,2}}?"
     r"(?P<secret>[A-Za-z0-9][A-Za-z0-9_+/=.-]{7,}[A-Za-z0-9=])"
 )
+#: A value without quotes, perhaps of several words, to the end of the line, the literal or the item.
+_PLAIN = r"[^\W_](?:[\w-]|'(?=\w))*"
+_PHRASE = re.compile(rf"(?m){_NAMED}(?!{_ABOUT}\b)(?P<secret>{_PLAIN}(?: {_PLAIN}){{0,7}})(?=\s*(?:$|[\\'\",;)\]}}]))")
+_NAMES_ONE = re.compile(rf"(?i){_STRONG}|token|key")  # ``session_token``: the name of a secret, in its place
+_SHORTEST_PIECE = 6  # of a phrase, and between the fields of an f-string
+_CALLED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")  # ``base64.b64encode(`` in a quoted line of code
+_FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d|^<[\w-]+>$")
 _CODE = re.compile(r"[\w.]*[(\[].*|(?:self|torch|os|args|cfg|config)\..*|None|True|False|\$\{?\w+\}?|%\(?\w+.*")
 
 
 def secrets_in(text: str, name: str = "text.txt") -> Iterator[Secret]:
-    """Every secret in `text`; `name` tells the detectors its language."""
-    for kind, value in (*tokens_in(text), *hex_keys(text), *addresses_in(text, name)):
-        if not _TOKEN.search(value):
-            yield Secret(value, kind)
-    for hit in _found_in(text, name):
-        value = hit.value
-        if value and not _TOKEN.search(value) and not (_CODE.fullmatch(value) or _is_harmless(hit)):
-            yield hit
+    """Every secret in `text`; its language follows from `name`.
+
+    In Python source, code is no secret because of the words beside it, and no address.
+    """
+    flat = with_line_ends(text)
+    data = data_of(text) if name.endswith(".py") else text
+    data = f"{data}\n{with_line_ends(data)}"
+    for hit in _certain(text, flat, name):
+        yield from (piece for piece in _without_code(hit, data) if not _TOKEN.search(piece.value))
+    for hit in (*_random(flat), *_detected(flat, name), *_beside_words(flat)):
+        for piece in _without_code(hit, data):
+            if piece.value and not (_TOKEN.search(piece.value) or _CODE.fullmatch(piece.value) or _is_harmless(piece)):
+                yield piece
 
 
-def _found_in(text: str, name: str) -> Iterator[Secret]:
+def _without_code(hit: Secret, data: str) -> Iterator[Secret]:
+    """`hit`, or what stands of it in `data` around the fields of an f-string; nothing if all of it is code."""
+    if hit.in_code or hit.value in data:
+        yield hit
+        return
+    pieces = _FIELD.split(hit.value)
+    yield from (replace(hit, value=piece) for piece in pieces if len(piece) >= _SHORTEST_PIECE and piece in data)
+
+
+def _certain(text: str, flat: str, name: str) -> Iterator[Secret]:
+    yield from (Secret(value, kind) for kind, value in (*tokens_in(flat), *hex_keys(flat)))
+    yield from (Secret(value, kind, in_code=False) for kind, value in addresses_in(text, name))
+
+
+def _random(text: str) -> Iterator[Secret]:
+    yield from (Secret(value, "random") for value in random_segments(_PUBLIC.sub("", text)))
+
+
+def _beside_words(text: str) -> Iterator[Secret]:
     for kind, pattern in _PATTERNS:
         for match in pattern.finditer(text):
-            yield Secret(match["secret"] if "secret" in pattern.groupindex else match[0], kind)
+            yield Secret(match["secret"] if "secret" in pattern.groupindex else match[0], kind, in_code=False)
+    for match in _PHRASE.finditer(text):
+        phrase = match["secret"]
+        if len(phrase) >= _SHORTEST_PIECE and not (_NAMES_ONE.search(phrase) or _vocabulary().is_common(phrase)):
+            yield Secret(phrase, _AFTER_WORD, in_code=False)
     for match in _ASSIGNED.finditer(text):
         if not is_allowed(match["name"]) and len(match["secret"]) >= 6:
-            yield Secret(match["secret"], "environment variable")
+            yield Secret(match["secret"], "environment variable", in_code=False)
     for match in _NEAR.finditer(text):
-        if is_random(match["secret"]) and not is_cache_key(match["secret"]):
-            yield Secret(match["secret"], "random, next to a word for secrets")
-    for value in random_segments(_PUBLIC.sub("", text)):
-        yield Secret(value, "random")
+        called = _CALLED.match(text, match.start("secret"))
+        if is_random(match["secret"]) and not (is_cache_key(match["secret"]) or called):
+            yield Secret(match["secret"], "random, next to a word for secrets", in_code=False)
+
+
+def _detected(text: str, name: str) -> Iterator[Secret]:
     for line in text.splitlines():
-        if len(line) >= 8:
-            yield from _in_line(line, name)
-
-
-def _in_line(line: str, name: str) -> Iterator[Secret]:
-    for detector in _detectors():
-        for hit in detector.analyze_line(filename=name, line=line):
-            yield Secret(_whole(detector, hit.secret_value or "", line), hit.type)
+        for detector in _detectors() if len(line) >= _SHORTEST_PLAIN else ():
+            for hit in detector.analyze_line(filename=name, line=line):
+                yield Secret(_whole(detector, hit.secret_value or "", line), hit.type, hit.type != _BY_WORD)
 
 
 def _whole(detector: Any, value: str, line: str) -> str:
@@ -131,6 +183,8 @@ def _is_harmless(hit: Secret) -> bool:
     """Whether a hit that rests only on randomness, or only on the word before it, is not a secret."""
     value, kind = hit.value, hit.kind
     measured = "Entropy" in kind
+    if kind == _AFTER_WORD:  # a phrase may be a password, a number a code
+        return _WORDY.fullmatch(value) is not None and _vocabulary().is_common(value)
     if (measured or kind == "environment variable" or kind.lower().endswith("keyword")) and _WORDY.fullmatch(value):
         return True
     if value.isdigit() or value.lower().startswith("0x"):
@@ -138,6 +192,11 @@ def _is_harmless(hit: Secret) -> bool:
     if measured and is_compilers(value):
         return True
     return measured and (len(value) < _SHORTEST_ENTROPIC or is_sequential_string(value) or is_potential_uuid(value))
+
+
+@cache
+def _vocabulary() -> Vocabulary:
+    return Vocabulary()
 
 
 @cache

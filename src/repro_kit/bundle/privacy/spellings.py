@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterator
 from urllib.parse import quote, quote_plus
 
 ANYWHERE = 8  # shortest value that is also searched for inside words
+_AROUND = " \t\r\"'"  # a line, which may be a string of its own
 _LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\[nrt]")
 
 
 def spellings(value: str) -> list[str]:
     """`value` as it is, and as JSON, Python, HTML and URLs spell it; also its long lines."""
-    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * ANYWHERE] if "\n" in value else []
-    plain = [value, *lines]
+    lines = [line.strip(_AROUND) for line in value.splitlines()] if "\n" in value else []
+    plain = [value, *(line for line in lines if len(line) >= 2 * ANYWHERE)]
     escaped = [spelt for text in plain for spelt in _escaped(text)]
     nested = [spelt for text in dict.fromkeys(escaped) if text not in plain for spelt in _escaped(text)]
     marked = [spelt for text in plain for spelt in (html.escape(text), html.escape(text, quote=False))]
@@ -43,6 +44,8 @@ def alternatives(values: Collection[str], *, whole: bool = False) -> re.Pattern[
 
     def one(value: str) -> str:
         escaped = re.escape(value)
+        if not whole and value.isdigit():
+            return rf"(?<!\d)(?<!\d\.){escaped}(?!\.?\d)"  # a number is no part of another one
         if not whole and len(value) >= ANYWHERE:
             return escaped
         before = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))" if value[0].isalnum() else ""

@@ -30,6 +30,12 @@ NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the b
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
+#: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
+HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
+HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
+#: The cause in an ablation whose sentence says that the script does another thing when compiled.
+OWN_BRANCH = "own-branch"
+
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
 #: use them, and the frames further out tell which of the three was running.
@@ -59,6 +65,14 @@ _GENERATED = re.compile(r"[/\\]c[a-z2-7]{51}\.py$")
 #: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
 _MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
+_BY_INTENT = (
+    "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
+    "is_compiling() held at False, and with that held at True everywhere too, so the compiler is not to blame."
+)
+_IN_THE_BRANCH = (
+    " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
+    "needed for the failure."
+)
 PART_WORDS = {
     "decomposition": "a decomposition",
     "fake-kernel": "an operator's fake kernel",
@@ -116,6 +130,8 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     if _passes(contrasts, NO_ARTIFACTS):
         who = "A cache artifact that the script loads (torch.compiler.load_cache_artifacts)"
         return _renamed(plain, layer, "graph-cache", who, "and passes where nothing is loaded and all is compiled anew")
+    if _passes(contrasts, HELD_AT_FALSE) and _passes(contrasts, HELD_AT_TRUE):
+        return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT)
     lying = _lying_operator(contrasts)
     if lying and failure is not None and any(lying.rpartition(".")[0] in link.message for link in failure.exceptions):
         reason = (
@@ -128,6 +144,8 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     if _passes(contrasts, NOT_SPLIT_FOR_DDP):
         evidence = ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
         diagnosis = replace(diagnosis, sentence=diagnosis.sentence.rstrip(".") + evidence)
+    if _passes(contrasts, HELD_AT_FALSE):
+        return replace(diagnosis, sentence=diagnosis.sentence + _IN_THE_BRANCH)
     if lying:
         note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
         return replace(diagnosis, sentence=diagnosis.sentence + note)

@@ -13,7 +13,9 @@ from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import Diagnosis, diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.custom_pass import of_users_pass
 from repro_kit.model.ablation.layer import IN_EAGER, is_decided
+from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.failure.failure import SLOW, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
@@ -22,6 +24,7 @@ from repro_kit.session.script import leftovers
 from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.cells.held_answers import held_answers
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.rank_axes import rank_axes
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
@@ -128,6 +131,8 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
     )
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
+    if isinstance(work.cells, OnReducedScript):
+        cells += held_answers(work.cells, cells, work.recipe)
     return Judged(work, cells, tally, diagnose(cells, work.recipe))
 
 
@@ -165,12 +170,18 @@ def _ablation(case: Case, judged: Judged, confirmations: Sequence[Confirmation])
 
 
 def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, judged: Judged) -> Ablation:
-    """`ablation` with its chain of evidence, if there are steps to run and a layer to start from."""
+    """`ablation` with its chain of evidence, if there are steps to run and a layer to start from.
+
+    The chain may end at a pass of the user's own, which is the layer at fault then.
+    """
     steps, target = narrow.steps_of(options), judged.work.cells.target
     if not steps or target is None or ablation.layer in (None, Layer.USER):
         return ablation
     chain = narrow.narrow(judged.work.cells, judged.cells, judged.work.recipe, target, steps, ui)
     ablation = replace(ablation, chain=chain)
+    users = of_users_pass(chain) if ablation.cause != SCRIPT_CODE else None  # that sentence names what it saw running
+    if users is not None:
+        ablation = replace(ablation, layer=users.layer, cause=users.cause, sentence=users.sentence)
     case.store(ABLATION, ablation)
     narrow.show(chain, ui)
     return ablation

@@ -44,7 +44,7 @@ _NAMING_OPS, _LONGEST_NAME = 3, 70
 _FILES = {
     "repro.py": "run this",
     "test_repro.py": "the same as a test for PyTorch's own test suite (needs expecttest and numpy)",
-    "issue.md": "to paste into the bug form",
+    "issue.md": "the text of the report, for whoever maintains the code at fault",
     "report.html": "the whole story as a page: open it in a browser",
     "recipe.toml": "how the program is compiled and run",
     "env.json": "versions, settings and packages where the failure occurred",

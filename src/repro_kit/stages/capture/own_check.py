@@ -44,7 +44,7 @@ class OwnCheck:
 
         Raises Stop where the script fails in eager too.
         """
-        failure = self._failure()
+        failure = self.failed_check()
         if failure is None:
             return ""
         match = _FRAME.match(attempt.graph.compile_id)
@@ -54,7 +54,7 @@ class OwnCheck:
         named = f"graph {attempt.graph.compile_id}"
         return self._depends_on(failure, frame, named)
 
-    def _failure(self) -> ObservedFailure | None:
+    def failed_check(self) -> ObservedFailure | None:
         """The failure, where it is an exception of the script's own, and the script can run again."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
         if at >= len(observation.failures) or watched_recording.is_watched(self._case.path):
@@ -81,7 +81,7 @@ class OwnCheck:
 
     def _depends_on(self, failure: ObservedFailure, frame: int, named: str) -> str:
         def ends(in_eager: str, question: str) -> str:
-            return self._once(in_eager, lambda: self._run(failure, in_eager, question))
+            return self._once(in_eager, lambda: self.ending(failure, in_eager, question))
 
         if ends(str(frame), f"does its check pass with {named} in eager?") == _PASSES:
             self.sentence = "With that graph in eager, and all others compiled, the script's own check passes."
@@ -96,7 +96,7 @@ class OwnCheck:
             return ""
         return "differs from eager, but the script's own check does not depend on it"
 
-    def _run(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
+    def ending(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
         """How the script ends with some graphs in eager."""
         self._ui.progress(f"running the script: {why}")
         directory = self._case.path / "observe" / "own-check"

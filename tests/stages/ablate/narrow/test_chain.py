@@ -10,8 +10,9 @@ import pytest
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import Capture, Environment
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.custom_pass import of_users_pass
 from repro_kit.model.ablation.evidence import STEPS, Chain, Step, in_one_line
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.failure import Layer, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.session.options import AblateOptions
@@ -76,6 +77,28 @@ class Broken(CustomGraphPass):
         return "broken"
 
 config.post_grad_custom_post_pass = Broken()
+"""
+#: The pass puts another operator in the place of one.
+REPLACING_PASS = """
+from torch._inductor import config
+from torch._inductor.custom_graph_pass import CustomGraphPass
+
+class Replacing(CustomGraphPass):
+    def __call__(self, graph):
+        for node in graph.nodes:
+            if node.target is torch.ops.aten.erf.default:
+                node.target = torch.ops.aten.%s.default
+
+    def uuid(self):
+        return "replacing by %s"
+
+config.post_grad_custom_post_pass = Replacing()
+"""
+#: The operator that the pass puts in is the same, but its lowering is wrong.
+LOWERED_WRONGLY = """
+from torch._inductor.lowering import lowerings
+
+lowerings[torch.ops.aten.special_erf.default] = lowerings[torch.ops.aten.sin.default]
 """
 
 Narrowed = Callable[..., Chain]
@@ -143,6 +166,18 @@ def test_a_pass(narrowed: Narrowed) -> None:
     assert "→ post_grad_passes → #" in in_one_line(chain)
     assert "post_grad_custom_post_pass" in in_one_line(chain)
     assert any("a pass that your own code gave to torch" in link.claim for link in chain.links)
+
+
+def test_a_pass_that_makes_the_result_wrong_is_at_fault(narrowed: Narrowed) -> None:
+    chain = narrowed(REPLACING_PASS % ("sin", "sin"), Recipe())
+    assert "post_grad_custom_post_pass → gone with that one off" in in_one_line(chain)
+    found = of_users_pass(chain)
+    assert found is not None and found.layer is Layer.USER
+
+
+def test_a_right_pass_whose_operator_is_lowered_wrongly_is_not(narrowed: Narrowed) -> None:
+    chain = narrowed(LOWERED_WRONGLY + REPLACING_PASS % ("special_erf", "special_erf"), Recipe())
+    assert "→ lowerings → " in in_one_line(chain) and of_users_pass(chain) is None
 
 
 def test_a_backend_without_subsystems_is_told(narrowed: Narrowed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -51,6 +52,12 @@ class OnReducedScript(OnScript):
         hangs = case.file.signature is not None and case.file.signature.kind is Kind.TIMEOUT
         timeout = min(options.timeout, HANG) if hangs else options.timeout
         super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
+
+    def of_text(self, text: str) -> OnReducedScript:
+        """Cells on `text`, which is made from the reduced script; the axes of a plan must tell how."""
+        other = copy(self)
+        other.text = text
+        return other
 
     def recipe(self) -> Recipe:
         """The settings of the first call that compiles, as the reduced script has them."""

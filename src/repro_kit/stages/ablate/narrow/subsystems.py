@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from repro_kit.model.ablation.custom_pass import NOT_LOWERED, is_custom_pass
 from repro_kit.model.ablation.evidence import Link, Untried
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.orders import Switch
@@ -77,6 +78,8 @@ def _links(
         links.append(experiments.costed(link, before) if not beside else link)
         if op and "setting" not in subsystem:
             op_links, missing = _op(experiments, backend, subsystem["name"], applied[subsystem["name"]], ui)
+            if op_links and is_custom_pass(op_links[0].culprit):
+                op_links += _not_lowered(experiments, backend)
             links += [replace(link, beside=link.beside or beside) for link in op_links]
             untried += missing
     return links, untried
@@ -140,15 +143,10 @@ def _named(subsystem: str, applied: Sequence[Applied], border: Boundary) -> tupl
     last = applied[border.bad]
     name = f"#{border.bad} {last.name}".rstrip()
     if border.sharp:
-        whose = ", a pass that your own code gave to torch" if _is_custom(last.name) else ""
+        whose = ", a pass that your own code gave to torch" if is_custom_pass(last.name) else ""
         return name, f"The failure begins with application {name} of {len(applied)} {subsystem}{whose}."
     first = border.good + 1
     return f"#{first}-{name[1:]}", f"The failure begins with one of applications #{first} to {name} of {subsystem}."
-
-
-def _is_custom(name: str) -> bool:
-    """Whether `name` is a setting for the user's own passes in torch/_inductor/config.py."""
-    return name.endswith("_pass") and "_custom_" in name
 
 
 def _up_to(subsystem: str, last: int) -> str:
@@ -175,6 +173,17 @@ def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, 
         beside=not mended,
     )
     return experiments.costed(link, before)
+
+
+def _not_lowered(experiments: Experiments, backend: str) -> list[Link]:
+    """A link that says that the failure stays with all lowerings off; none where it does not."""
+    change = _until(backend, "lowerings", _OFF)
+    (experiment,) = experiments.ask([change])
+    if not experiment.fails:
+        return []
+    claim = "With all lowerings off, eager's kernels run what the passes return, and the subject fails as observed."
+    side = experiments.side("all lowerings off", change, experiment)
+    return [Link("op", NOT_LOWERED, claim, bad=side, beside=True)]
 
 
 def _together(experiments: Experiments, switch: Switch, number: int, applied: Sequence[Applied]) -> str:

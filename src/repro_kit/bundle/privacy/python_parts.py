@@ -1,0 +1,98 @@
+"""Find the strings, comments and numbers of Python source. What lies between is code, which must keep its names."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import tokenize
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+Span = tuple[int, int]  # start and end in the text
+
+NUMBER, STRING, TEXT = "number", "string", "text"  # a text is a comment, or a piece of an f-string
+_KINDS = {
+    tokenize.COMMENT: TEXT,
+    tokenize.NUMBER: NUMBER,
+    tokenize.STRING: STRING,
+    getattr(tokenize, "FSTRING_MIDDLE", -1): TEXT,  # since Python 3.12
+    getattr(tokenize, "TSTRING_MIDDLE", -2): TEXT,  # since Python 3.14
+}
+_WITH_FIELDS = re.compile(r"(?i)(?:f|rf|fr)['\"]")
+_FIELD = re.compile(r"\{\{|\{")
+#: What counts inside a field: braces, and strings, in which braces do not count.
+_IN_FIELD = re.compile(r"[{}]|'[^'\n]*'|\"[^\"\n]*\"")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A string, comment or number of Python source, and its place."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def parts_of(source: str) -> list[Part] | None:
+    """The strings, comments and numbers of `source` in order; None if it is not valid Python.
+
+    An error counts wherever it is, because after it the tokenizer may take a string for code.
+    """
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return None
+    if any(token.type == tokenize.ERRORTOKEN for token in tokens):
+        return None
+    lines = (len(line) + 1 for line in source.split("\n"))  # as the tokenizer splits it, unlike `splitlines`
+    starts = list(itertools.accumulate(lines, initial=0))
+    return [
+        Part(_KINDS[token.type], *(starts[line - 1] + column for line, column in (token.start, token.end)))
+        for token in tokens
+        if token.type in _KINDS
+    ]
+
+
+def prose_of(source: str) -> str:
+    """The strings and comments of `source`, each on a line of its own; the whole text if it is not valid Python."""
+    parts = parts_of(source)
+    if parts is None:
+        return source
+    return "\n".join(source[part.start : part.end] for part in parts if part.kind != NUMBER)
+
+
+def data_of(source: str) -> str:
+    """All of `source` that is no code, in lines: strings, comments and numbers; the whole text if it is not valid."""
+    parts = parts_of(source)
+    if parts is None:
+        return source
+    texts = (source[part.start : part.end] for part in parts)
+    return "\n".join(text[start:end] for text in texts for start, end in literal_spans(text))
+
+
+def literal_spans(literal: str) -> Iterator[Span]:
+    """Where `literal`, a string or comment, is no code: all of it, but for the fields of an f-string.
+
+    Before Python 3.12 an f-string is one token. A string within a field is no code either.
+    """
+    at = 0
+    match = _FIELD.search(literal) if _WITH_FIELDS.match(literal) else None
+    while match:
+        if match[0] == "{":
+            yield at, match.start()
+            at = yield from _strings_in_field(literal, match.end())
+        match = _FIELD.search(literal, max(at, match.end()))
+    yield at, len(literal)
+
+
+def _strings_in_field(literal: str, start: int) -> Generator[Span, None, int]:
+    """The strings in the field of an f-string that begins at `start`; returns where the field ends."""
+    depth = 1
+    for match in _IN_FIELD.finditer(literal, start):
+        if match[0] not in ("{", "}"):
+            yield match.span()
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if not depth:
+            return match.start()
+    return len(literal)

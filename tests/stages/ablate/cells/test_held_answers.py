@@ -1,0 +1,108 @@
+"""A script that does another thing by intent when compiled: the answer to its question is held at one value."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case, StageRecord, Subject
+from repro_kit.case.handles import OBSERVATION, SOURCE_REDUCTION
+from repro_kit.case.stage_results import Environment, Observation, Reduction
+from repro_kit.model.ablation.causes import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis, diagnose
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.failure.failure import Kind, Layer, Status
+from repro_kit.model.failure.signature import Signature
+from repro_kit.session.options import AblateOptions
+from repro_kit.session.oracles import shared_oracles
+from repro_kit.stages.ablate.cells.held_answers import held_answers, held_at
+from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
+from repro_kit.ui import SilentUi
+
+ASKED = frozenset({"is_compiling", "is_dynamo_compiling"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "held"),
+    [
+        ("import torch\ny = 1 if torch.compiler.is_compiling() else 2", "y = 1 if False else 2"),
+        ("import torch._dynamo\ny = torch._dynamo.external_utils.is_compiling()", "y = False"),
+        ("import torch.compiler as c\ny = not c.is_dynamo_compiling()", "y = not False"),
+        ("from torch import compiler\ny = compiler.is_compiling()", "y = False"),
+        ("from torch.compiler import is_compiling as asked\ny = f(asked())", "y = f(False)"),
+    ],
+)
+def test_every_way_to_ask_is_held(lines: str, held: str) -> None:
+    text = held_at(lines, ASKED, answer=False)
+    assert text is not None and text.splitlines()[1:] == [held]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "import torch\ny = torch.compile(f)",
+        "import torch\ny = torch.compiler.is_exporting()",  # of another layer
+        "import torch\ny = self.is_compiling()",  # the user's own
+        "from mine import is_compiling\ny = is_compiling()",
+    ],
+)
+def test_a_script_that_does_not_ask_torch_has_no_such_cell(lines: str) -> None:
+    assert held_at(lines, ASKED, answer=False) is None
+
+
+SCRIPT = """import torch
+
+def original(x):
+    return x + 1
+%s
+def f(x):
+    if torch.compiler.is_compiling():
+        return %s
+    return x + 1
+x = torch.ones(2)
+a, b = (f(x), torch.compile(f, backend='eager')(x))
+assert torch.allclose(a, b), 'the results differ'
+"""
+#: What Dynamo traces in the place of a function is wrong.
+WRONG_IN_DYNAMO = """
+@torch.compiler.substitute_in_graph(original, skip_signature_check=True)
+def wrong(x):
+    return x + 2
+"""
+
+
+def ablated(place: Path, text: str) -> tuple[list[Cell], Diagnosis]:
+    """The cells of a reduced script, and the diagnosis."""
+    case = Case.create(place / "a.repro", Subject("script", ("a.py",), str(place), sys.executable), "2026-01-01")
+    case.update(signature=Signature(Kind.ACCURACY, exceptions=("AssertionError",), message="the results differ"))
+    case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", eager=Status.PASS))
+    case.write("env.json", Environment("3.11", sys.executable, "linux", "2.13.0"))
+    case.store(SOURCE_REDUCTION, Reduction(9, 9, 1, 1.0, verified=True, self_contained=True))
+    case.record(StageRecord("minify", "done"))
+    script = case.path / "minify" / "source" / "best.py"
+    script.write_text(text)
+    with shared_oracles():
+        on = OnReducedScript(case, AblateOptions(jobs=1), SilentUi(), script)
+        recipe = on.recipe()
+        cells = on.run([CellPlan("no torch.compile", recipe, compiled=False), CellPlan("eager", recipe)])
+        cells += held_answers(on, cells, recipe)
+    return cells, diagnose(cells, recipe)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_a_script_does_by_intent_is_nobodys_bug(tmp_path: Path) -> None:
+    cells, found = ablated(tmp_path, SCRIPT % ("", "x"))
+    assert [cell.changed.get("contrast") for cell in cells[2:]] == [HELD_AT_FALSE, HELD_AT_TRUE]
+    assert (found.layer, found.cause) == (Layer.USER, OWN_BRANCH), found
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_branch_that_is_traced_wrongly_is_dynamos(tmp_path: Path) -> None:
+    cells, found = ablated(tmp_path, SCRIPT % (WRONG_IN_DYNAMO, "original(x)"))
+    assert [cell.verdict.status for cell in cells[2:]] == [Status.PASS, Status.FAIL]
+    assert found.layer is Layer.DYNAMO
+    assert "held at False" in found.sentence
