@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.case.handles import OBSERVATION
+from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
@@ -24,13 +25,13 @@ WRONG = Failure(Kind.ACCURACY, text="drift")
 class Told(OwnCheck):
     """Is told how the script ends, by the graphs that run in eager."""
 
-    def __init__(self, tmp_path: Path, ends: dict[str, str]) -> None:
+    def __init__(self, tmp_path: Path, ends: dict[str, str], *, users_cache: bool = False) -> None:
         case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+        failures = (ObservedFailure(WRONG, signature_of(WRONG), source="exception"),)
+        observation = Observation((), 1, None, False, 1.0, 1, None, None, failures, users_cache=users_cache)
+        case.store(OBSERVATION, observation)
         super().__init__(case, CaptureOptions(), SilentUi())
         self.ends, self.ran = ends, list[str]()
-
-    def failed_check(self) -> ObservedFailure:
-        return ObservedFailure(WRONG, signature_of(WRONG), source="exception")
 
     def ending(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
         self.ran.append(in_eager)
@@ -82,3 +83,17 @@ def test_a_script_that_fails_in_eager_too_ends_the_work(tmp_path: Path, monkeypa
     monkeypatch.setattr(own_check.settle, "by_runs", in_eager_too)
     with pytest.raises(Stop):
         Told(tmp_path, {"0": "fails alike", ">=0": "fails alike"}).doubt(attempt("0/0"))
+
+
+def test_a_graph_that_is_wrong_with_an_empty_cache_is_not_why_a_script_fails_with_the_users(tmp_path: Path) -> None:
+    check = Told(tmp_path, {"0": "passes"}, users_cache=True)
+    assert "without the user's compiler cache" in check.doubt(attempt("0/0"))
+    assert check.ran == []
+
+
+def test_of_a_watched_program_the_dependence_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_check.watched_recording, "is_watched", lambda _: True)
+    check = Told(tmp_path, {})
+    assert check.doubt(attempt("0/0")) == ""
+    assert "is unknown" in check.sentence
+    assert check.ran == []

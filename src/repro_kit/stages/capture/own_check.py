@@ -47,6 +47,11 @@ class OwnCheck:
         failure = self.failed_check()
         if failure is None:
             return ""
+        if watched_recording.is_watched(self._case.path):
+            self.sentence = "Whether the program's own check depends on that graph is unknown: it does not run again."
+            return ""
+        if self._case.load(OBSERVATION).users_cache:
+            return "differs from eager, but the script passes without the user's compiler cache"
         match = _FRAME.match(attempt.graph.compile_id)
         if match is None or attempt.recipe.backend in ENTRIES:  # no graph of Dynamo's, which alone could run in eager
             return self._passes_in_eager()
@@ -55,9 +60,9 @@ class OwnCheck:
         return self._depends_on(failure, frame, named)
 
     def failed_check(self) -> ObservedFailure | None:
-        """The failure, where it is an exception of the script's own, and the script can run again."""
+        """The failure of the case, where it is an exception of the script's own."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
-        if at >= len(observation.failures) or watched_recording.is_watched(self._case.path):
+        if at >= len(observation.failures):
             return None
         chosen = as_wrong_result(observation.failures[at])
         is_own = chosen.failure.kind is Kind.ACCURACY and chosen.source in ("exception", "output")

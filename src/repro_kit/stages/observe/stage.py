@@ -80,6 +80,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
     warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings, ranks, described)
+    case.store(OBSERVATION, replace(case.load(OBSERVATION), users_cache=cache is not None))
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
