@@ -13,7 +13,7 @@ from compatibility.examples import EXAMPLES, EXPECTED, fails_on, releases, torch
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE, OBSERVATION
-from repro_kit.model.failure.failure import Status
+from repro_kit.model.failure.failure import Kind, Status
 from root import ROOT
 
 HERE = [name for name in EXPECTED if fails_on(name, torch_of_the_tests())]
@@ -63,7 +63,9 @@ def _all_came_from_one_run(case, runs):
     observation, ablation = case.load(OBSERVATION), case.load(ABLATION)
     assert runs[0] == "observe: what fails?"
     assert len(runs) == (2 if case.load(CAPTURE).own_check else 1)
-    assert bool(case.load(CAPTURE).own_check) is (observation.failures[0].source in ("exception", "output"))
+    observed = observation.failures[0]
+    is_own = observed.failure.kind is Kind.ACCURACY and observed.source in ("exception", "output")
+    assert bool(case.load(CAPTURE).own_check) is is_own
     assert observation.settled and observation.eager is None
     assert ablation.program == "reduced" and not any(cell.subject == "script" for cell in ablation.cells)
     assert any("on the graph, not on the script" in note for note in ablation.notes)
