@@ -90,16 +90,17 @@ def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
 def look_around(search: Search) -> Iterator[Neighbours[Program]]:
     """The neighbours judged so far, after each query, so that a limit loses only the rest."""
     removals_judged: list[Removal] = []
-    nearest: Twin[Program] | None = None
+    passing: list[Twin[Program]] = []
     proposals = list(removals(search))
     for description, edits in proposals[:_MOST]:
         program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
         removal = _judged(search, description, program)
         removals_judged.append(removal)
         if removal.outcome is RunOutcome.PASSES and program is not None and size(program):
-            nearest = _nearer(search, nearest, Twin(description, program))  # a twin computes something
-        yield Neighbours(tuple(removals_judged), twin=nearest)
+            passing.append(Twin(description, program))  # a variant that computes nothing would prove nothing
+        yield Neighbours(tuple(removals_judged), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
+    nearest = _nearest(search.program, passing)
     text = render(search.program, footer=False)
     for description, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
@@ -168,12 +169,10 @@ def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
     return apply(search.base, edits, search.metadata, search.plan)
 
 
-def _nearer(search: Search, nearest: Twin[Program] | None, passing: Twin[Program]) -> Twin[Program] | None:
-    """`passing` if its text differs less from the program's than that of `nearest`."""
-    text = render(search.program, footer=False)
-    if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, passing.program):
-        return nearest
-    return passing
+def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program] | None:
+    """The variant whose text differs least from the program's."""
+    text = render(program, footer=False)
+    return min(passing, key=lambda twin: _distance_to(text, twin.program), default=None)
 
 
 def _passes_with_other_values(search: Search, program: Program) -> bool:

@@ -79,8 +79,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
         ui.warn(parted)
     remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
     warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
-    _write(case, observed, findings, summary, blamed, warnings, ranks, described)
-    case.store(OBSERVATION, replace(case.load(OBSERVATION), users_cache=cache is not None))
+    _write(case, observed, findings, summary, blamed, warnings, ranks, described, users_cache=cache is not None)
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
@@ -203,6 +202,8 @@ def _write(
     warnings: list[str],
     ranks: RankReport,
     described: Callable[[], Environment],
+    *,
+    users_cache: bool,
 ) -> None:
     first = next(iter(findings.processes), None)
     subject = case.file.subject
@@ -228,6 +229,7 @@ def _write(
         settled=blamed.settled,
         recorded=any((case.path / "observe" / "probe").glob("events-*.jsonl")),
         compared=sum(call.compared for call in findings.compiled),
+        users_cache=users_cache,
     )
     case.store(OBSERVATION, observation)
     if blamed.rounding is not None:
