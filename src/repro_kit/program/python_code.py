@@ -43,7 +43,25 @@ def reads_of(code: str) -> set[str]:
 
     Raises SyntaxError when `code` is not Python.
     """
-    return set(_referenced(symtable.symtable(code, "<code>", "exec"), top=True))
+    own_scopes = ast.unparse(_AsGenerators().visit(ast.parse(code)))
+    return set(_referenced(symtable.symtable(own_scopes, "<code>", "exec"), top=True))
+
+
+class _AsGenerators(ast.NodeTransformer):
+    """Makes comprehensions generators, with the same names: since Python 3.12 only these have a scope of their own."""
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        """[x for ...] as (x for ...)."""
+        return self.generic_visit(ast.GeneratorExp(node.elt, node.generators))
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        """{x for ...} as (x for ...)."""
+        return self.generic_visit(ast.GeneratorExp(node.elt, node.generators))
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        """{x: y for ...} as ((x, y) for ...)."""
+        both = ast.Tuple([node.key, node.value], ast.Load())
+        return self.generic_visit(ast.GeneratorExp(both, node.generators))
 
 
 def _referenced(table: symtable.SymbolTable, *, top: bool) -> list[str]:

@@ -81,6 +81,6 @@ def test_a_hostile_story_neither_turns_a_text_round_nor_runs_out_of_stack():
     told = files(story_of("accuracy"))
     turned = {**told, STORY: told[STORY].replace(b"python train.py", "python \u202eyp.niart".encode())}
     assert read_story(turned, "x").command == "python yp.niart"
-    deep = told[STORY].replace(b'"python train.py"', b"[" * 900 + b"]" * 900)
+    deep = told[STORY].replace(b'"python train.py"', b"[" * 1000 + b"]" * 1000)
     with pytest.raises(ReproKitError, match="x is damaged"):
         read_story({**told, STORY: deep}, "x")

@@ -6,20 +6,21 @@ import io
 import itertools
 import re
 import tokenize
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 Span = tuple[int, int]  # start and end in the text
 
-NUMBER, STRING, TEXT = "number", "string", "text"  # a text is a comment, or a piece of an f-string
+NUMBER, STRING, TEXT = "number", "string", "text"  # a text is a comment
 _KINDS = {
     tokenize.COMMENT: TEXT,
     tokenize.NUMBER: NUMBER,
     tokenize.STRING: STRING,
-    getattr(tokenize, "FSTRING_MIDDLE", -1): TEXT,  # since Python 3.12
-    getattr(tokenize, "TSTRING_MIDDLE", -2): TEXT,  # since Python 3.14
 }
-_WITH_FIELDS = re.compile(r"(?i)(?:f|rf|fr)['\"]")
+#: An f-string is many tokens since Python 3.12, a t-string (3.14) always is.
+_BEGIN = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")}
+_END = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
+_WITH_FIELDS = re.compile(r"(?i)(?:[ft]|r[ft]|[ft]r)['\"]")
 _FIELD = re.compile(r"\{\{|\{")
 #: What counts inside a field: braces, and strings, in which braces do not count.
 _IN_FIELD = re.compile(r"[{}]|'[^'\n]*'|\"[^\"\n]*\"")
@@ -43,15 +44,28 @@ def parts_of(source: str) -> list[Part] | None:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError, ValueError):
         return None
-    if any(token.type == tokenize.ERRORTOKEN for token in tokens):
-        return None
+    if any(token.type == tokenize.ERRORTOKEN or token.exact_type == tokenize.OP for token in tokens):
+        return None  # an operator that Python does not know is of the type OP since 3.12
     lines = (len(line) + 1 for line in source.split("\n"))  # as the tokenizer splits it, unlike `splitlines`
     starts = list(itertools.accumulate(lines, initial=0))
     return [
-        Part(_KINDS[token.type], *(starts[line - 1] + column for line, column in (token.start, token.end)))
-        for token in tokens
-        if token.type in _KINDS
+        Part(kind, *(starts[line - 1] + column for line, column in (first.start, last.end)))
+        for kind, first, last in _literals(tokens)
     ]
+
+
+def _literals(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, tokenize.TokenInfo, tokenize.TokenInfo]]:
+    """(kind, first token, last token) of each part. An f-string is one part, with what its fields hold."""
+    open_strings: list[tokenize.TokenInfo] = []
+    for token in tokens:
+        if token.type in _BEGIN:
+            open_strings.append(token)
+        elif token.type in _END:
+            first = open_strings.pop()
+            if not open_strings:
+                yield STRING, first, token
+        elif token.type in _KINDS and not open_strings:
+            yield _KINDS[token.type], token, token
 
 
 def prose_of(source: str) -> str:
@@ -74,7 +88,7 @@ def data_of(source: str) -> str:
 def literal_spans(literal: str) -> Iterator[Span]:
     """Where `literal`, a string or comment, is no code: all of it, but for the fields of an f-string.
 
-    Before Python 3.12 an f-string is one token. A string within a field is no code either.
+    A string within a field is no code either.
     """
     at = 0
     match = _FIELD.search(literal) if _WITH_FIELDS.match(literal) else None
