@@ -57,3 +57,34 @@ def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_the_compiler_the_model_itself_runs(tmp_path: Path) -> None:
     assert run_probed(tmp_path, SCRIPT, "override", {"eager": True}) == "exported\ntorch.Size([3, 2])\n"
+
+
+PACKAGED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((3,), 2.0))
+
+    def forward(self, x, y):
+        return x * self.scale + y
+
+one, other = torch.zeros(2, 3), torch.ones(3, 2).t()
+path = torch._inductor.aoti_compile_and_package(torch.export.export(Model(), (one, one)))
+package = torch._inductor.aoti_load_package(path)
+package(one, other)
+print(type(package).__name__)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_calls_of_a_package_are_calls_of_its_graph(tmp_path: Path) -> None:
+    assert run_probed(tmp_path, PACKAGED, "capture", {}) == "AOTICompiledModel\n"
+    (recorded,) = read_recorded(tmp_path / "probe")
+    (graph,) = recorded.graphs
+    (first, at_compile), (second, called) = recorded.calls_of([graph.number])
+    assert first == second == graph.number and at_compile == graph.inputs
+    assert [tuple(record.stride) for record in called] == [(3, 1), (1, 2)]
+    assert recorded.suspects() == []

@@ -166,14 +166,19 @@ def _graph_of(exported: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def _watch_aot(recorder: GraphRecorder, module: Any) -> None:
+    from repro_probe.record.package_calls import PackageCalls
+
     original: Callable[..., Any] = module.compile_fx_aot
+    packages = PackageCalls(recorder)
 
     @functools.wraps(original)
     def compile_fx_aot(model_: Any, example_inputs_: Any, *rest: Any, **named: Any) -> Any:
         patches = named.get("config_patches") or {}
         options = {name: value for name, value in patches.items() if name not in _OF_FILES}
-        with recorder.compiling(lambda: (model_, example_inputs_), _backend(AOT_INDUCTOR, options)):
-            return original(model_, example_inputs_, *rest, **named)
+        with recorder.compiling(lambda: (model_, example_inputs_), _backend(AOT_INDUCTOR, options)) as graph:
+            result = original(model_, example_inputs_, *rest, **named)
+        packages.add(graph, example_inputs_)
+        return result
 
     module.compile_fx_aot = compile_fx_aot
 

@@ -157,18 +157,27 @@ class GraphRecorder:
             self.backend = None
 
     @contextlib.contextmanager
-    def compiling(self, read: Callable[[], tuple[Any, Sequence[Any]]], backend: BackendData) -> Iterator[None]:
-        """Record the graph and the inputs that `read` returns, which `backend` compiles in this block."""
+    def compiling(self, read: Callable[[], tuple[Any, Sequence[Any]]], backend: BackendData) -> Iterator[int]:
+        """Record the graph and the inputs that `read` returns, which `backend` compiles in this block.
+
+        The block gets the number of the graph.
+        """
         graph = self._record(
             lambda number: f"{backend['name']}/{number}",
             lambda store: _described(*read(), store, backend=backend, fullgraph=False),
         )
         try:
-            yield
+            yield graph
         except BaseException as error:
             self.failed("compile-fail", graph, error)
             raise
         self.event("compile-end", graph)
+
+    def first_call_is_known(self, graph: int) -> None:
+        """Count the inputs that `graph` was compiled with, which are recorded with the graph, as its first call."""
+        self.calls[graph] = 1
+        self.event("call-begin", graph, call=0)
+        self.event("call-end", graph, call=0)
 
     def graph_seen(self, output: Any, gm: Any, example_inputs: Any) -> int | None:
         """Write the graph and its first inputs. Return the number of the graph in this process."""
