@@ -89,7 +89,7 @@ def test_two_fresh_runs_at_once_are_one(work):
     modules = work / "modules"
     modules.mkdir()
     (modules / "slow.py").write_text(
-        "import time\ndef run(case, options, ui):\n    time.sleep(1.5)\n    ui.done('slow')\n"
+        "import time\ndef run(case, options, ui):\n    time.sleep(6)\n    ui.done('slow')\n"
     )
     (modules / "driver.py").write_text(
         "import dataclasses, sys\n"

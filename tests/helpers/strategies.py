@@ -21,7 +21,8 @@ SHAPES = [(2,), (1, 3), (0,), (2,), (), (2,)]
 
 @st.composite
 def data(draw, tensors=()):
-    kinds = ["randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "load", "tensor"]
+    sized = ["randn", "rand", "zeros", "ones", "empty", "_efficientzerotensor"]
+    kinds = [*sized, "full", "randint", "arange", "load", "tensor"]
     kind = draw(st.sampled_from([*kinds, *(["view"] if tensors else [])]))
     sizes = draw(SIZES)
     match kind:
@@ -51,6 +52,7 @@ def tensors(draw, name, earlier=()):
         None if bare else draw(st.sampled_from([None, "cuda", "cuda:1"])),
         draw(st.booleans()),
         draw(st.booleans()),
+        draw(st.sampled_from([(), ("conj",), ("neg",), ("conj", "neg")])),
     )
 
 

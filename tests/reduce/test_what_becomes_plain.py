@@ -40,7 +40,8 @@ def test_settings_and_inputs_become_plain():
         config={"inductor.a": 1, "inductor.b": 2},
     )
     program = planted(10).with_(recipe=recipe, preamble="NEEDED = 1\n\n\ndef unneeded():\n    return 2")
-    inputs = (replace(program.inputs[0], requires_grad=True, parameter=True), program.inputs[1])
+    first, second = program.inputs
+    inputs = (replace(first, requires_grad=True, parameter=True), replace(second, bits=("conj", "neg")))
 
     class Needs(Synthetic):
         def fails(self, program):
@@ -49,7 +50,8 @@ def test_settings_and_inputs_become_plain():
     result = minify(program.with_(inputs=inputs), Needs(["bug0"]))
     assert result.program.recipe == Recipe(config={"inductor.b": 2})
     assert result.program.preamble == "NEEDED = 1"
-    assert not any(isinstance(input_, TensorInput) and input_.requires_grad for input_ in result.program.inputs)
+    tensors = [input_ for input_ in result.program.inputs if isinstance(input_, TensorInput)]
+    assert not any(tensor.requires_grad or tensor.bits for tensor in tensors)
 
 
 @pytest.mark.parametrize("operator", ["torch.ops.prims.bug0", "torch.bug0"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-DataKind = Literal["randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "tensor", "load", "view"]
+_Sized = Literal["randn", "rand", "zeros", "ones", "empty", "_efficientzerotensor"]
+DataKind = _Sized | Literal["full", "randint", "arange", "tensor", "load", "view"]
+Bit = Literal["conj", "neg"]
 _DEVICE = ("device", "torch.device")
-_SIZED = ("randn", "rand", "zeros", "ones", "empty")
+_SIZED = get_args(_Sized)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Strided:
 
 @dataclass(frozen=True)
 class TensorInput:
-    """A tensor: ``name = torch.nn.Parameter(SOURCE.as_strided(…))`` or a part of this form."""
+    """A tensor: ``name = torch.nn.Parameter(torch._neg_view(SOURCE.as_strided(…).conj()))`` or a part of this form."""
 
     name: str
     data: Data
@@ -56,6 +58,7 @@ class TensorInput:
     device: str | None = None  # None: the default device
     requires_grad: bool = False
     parameter: bool = False
+    bits: tuple[Bit, ...] = ()  # torch's bits for values that are conjugated or negated only when they are used
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -94,6 +97,10 @@ class TensorInput:
         if self.strided:
             offset = f", {self.strided.offset}" if self.strided.offset else ""
             text += f".as_strided({self.strided.shape!r}, {self.strided.stride!r}{offset})"
+        if "conj" in self.bits:
+            text += ".conj()"
+        if "neg" in self.bits:
+            text = f"torch._neg_view({text})"
         if self.parameter:
             text = f"torch.nn.Parameter({text}{'' if self.requires_grad else ', requires_grad=False'})"
         elif self.requires_grad:
@@ -226,6 +233,7 @@ def _tensor(name: str, node: ast.expr) -> TensorInput | None:
             node, parameter, requires_grad = inner, True, options.get("requires_grad", True) is True
         case ast.Call(func=ast.Attribute(value=inner, attr="requires_grad_"), args=[], keywords=[]):
             node, requires_grad = inner, True
+    node, bits = _bits(node)
     strided = None
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr="as_strided"), args=args, keywords=[]):
@@ -236,7 +244,21 @@ def _tensor(name: str, node: ast.expr) -> TensorInput | None:
     source = _source(node)
     if source is None:
         return None
-    return TensorInput(name, source[0], strided, *source[1:], requires_grad=requires_grad, parameter=parameter)
+    return TensorInput(
+        name, source[0], strided, *source[1:], requires_grad=requires_grad, parameter=parameter, bits=bits
+    )
+
+
+def _bits(node: ast.expr) -> tuple[ast.expr, tuple[Bit, ...]]:
+    """(the expression within, bits) of ``torch._neg_view(TENSOR.conj())`` or a part of this form."""
+    bits: tuple[Bit, ...] = ()
+    match node:
+        case ast.Call(func=func, args=[inner], keywords=[]) if ast.unparse(func) == "torch._neg_view":
+            node, bits = inner, ("neg",)
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="conj"), args=[], keywords=[]):
+            node, bits = inner, ("conj", *bits)
+    return node, bits
 
 
 def _strided(args: list[ast.expr]) -> Strided | None:

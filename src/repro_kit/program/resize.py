@@ -11,7 +11,7 @@ from repro_kit.program.inputs import Data, Input, ScalarInput, TensorInput
 from repro_kit.program.program import Function, Program
 from repro_kit.program.statement import Statement
 
-_GENERATED = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")
+_GENERATED = ("randn", "rand", "zeros", "ones", "_efficientzerotensor", "full", "randint", "arange")
 
 
 def sizes_of(program: Program) -> list[int]:

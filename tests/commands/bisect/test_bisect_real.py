@@ -168,7 +168,7 @@ def test_killed_it_goes_on_where_it_was(project, bisect) -> None:
     assert 2 <= len(before) < 6
     code, out = bisect("use.py", "--wheels", "dist")
     after = state_in(project / "use.bisect").judgements
-    assert (code, after[: len(before)], "frob 1.8 is the first" in out) == (0, before, True)
+    assert (code, after[: len(before)], "frob 1.8 is the first" in out) == (0, before, True), out
     assert not list((project / "use.bisect" / "envs").iterdir())
 
 

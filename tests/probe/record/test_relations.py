@@ -15,16 +15,17 @@ from repro_kit.program.reading.input_lines import has_relations, related_lines, 
 DESCRIBE = """
 import torch
 def place(tensor):
-    return tensor.untyped_storage().data_ptr()
+    return id(tensor) if tensor._is_zerotensor() else tensor.untyped_storage().data_ptr()
 
 def describe(tensors):
     creation = torch._C._autograd._get_creation_meta
     names = {id(tensor): name for name, tensor in tensors.items()}
     return {
         name: [
-            tensor.tolist(), list(tensor.stride()), tensor.requires_grad, tensor.is_leaf, tensor.is_inference(),
+            str((tensor + 0).tolist()), [tensor.is_conj(), tensor.is_neg(), tensor._is_zerotensor()],
+            list(tensor.stride()), tensor.requires_grad, tensor.is_leaf, tensor.is_inference(),
             type(tensor).__name__,
-            tensor._base is not None and names.get(id(tensor._base), tensor._base.tolist()),
+            tensor._base is not None and names.get(id(tensor._base), str((tensor._base + 0).tolist())),
             str(creation(tensor)) if tensor._base is not None and not tensor.is_inference() else "",
             sorted(other for other in tensors if place(tensors[other]) == place(tensor)),
         ]
@@ -47,6 +48,8 @@ with torch.inference_mode():
     frozen = numbers(2)
 tied = torch.nn.Parameter(numbers(6))
 store = numbers(2, 4, 3)
+waves = torch.complex(numbers(2, 3), numbers(2, 3) + 1)
+phase = (waves.t() + 1).requires_grad_()
 calls = [
     {"row": weight[1], "column": weight.t()[0]},
     {"whole": history, "upper": history[:3], "lower": history[1:], "quiet": quiet},
@@ -55,6 +58,12 @@ calls = [
     {"tied": tied, "alias": tied.data, "part": tied.detach()[2:]},
     {"keys": store[0].t(), "values": store[1]},
     {"channels": numbers(2, 3, 2, 2).contiguous(memory_format=torch.channels_last).requires_grad_()},
+    {"conjugate": waves.conj(), "waves": waves},
+    {"adjoint": waves.mH, "x": numbers(1)},
+    {"twice": waves.mH[1:].conj()},
+    {"negative": torch._neg_view(numbers(3))[1:]},
+    {"again": phase.detach().conj().requires_grad_()},
+    {"zero": torch._efficientzerotensor((2, 3), dtype=torch.float64), "x": numbers(2)},
     {"result": numbers(3, 2).t().contiguous().requires_grad_() + 1},
 ]
 records = [describe_tensors(list(call.items()), ValueStore(sys.argv[1] + f"/{at}", 1 << 20))

@@ -188,7 +188,7 @@ class _Builder:
         lines: list[str],
         written: dict[tuple[Any, ...], str],
     ) -> str:
-        key = (name, record.file, record.shape, record.stride, record.offset, record.requires_grad)
+        key = (name, record.file, record.bits, record.shape, record.stride, record.offset, record.requires_grad)
         if record.file is not None and key in written and base is None:
             return written[key]
         target = self._fresh(name + suffix) if suffix else name

@@ -40,6 +40,7 @@ class InputRecord:
     storage: str = ""
     span: int | None = None
     file: str | None = None
+    bits: tuple[str, ...] = ()  # what is to be done to the stored values: "conj", "neg"; "zero": there are none
     low: int | None = None
     high: int | None = None
     scalar: float | None = None  # the value of a float that became dynamic

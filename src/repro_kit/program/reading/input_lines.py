@@ -19,9 +19,17 @@ def tensor_expression(record: InputRecord, base: str | None = None) -> str:
     text = base if base is not None else source_expression(record, flat=record.span is not None)
     if strided:
         text += _strided(record, record.offset)
+    text = _with_bits(text, record)
     if record.parameter and record.requires_grad:
         return f"torch.nn.Parameter({text})"
     return text + (".requires_grad_()" if record.requires_grad else "")
+
+
+def _with_bits(text: str, record: InputRecord) -> str:
+    """The tensor of `text` conjugated or negated as the record says, without that its values are computed."""
+    if "conj" in record.bits:
+        text = f"{text}.conj()"
+    return f"torch._neg_view({text})" if "neg" in record.bits else text
 
 
 def _strided(record: InputRecord, offset: int) -> str:
@@ -36,6 +44,8 @@ def source_expression(record: InputRecord, *, flat: bool) -> str:
     shape = (record.span or 0,) if flat else record.shape
     extra = "" if record.dtype == "torch.float32" else f", dtype={record.dtype}"
     extra += "" if record.device == "cpu" else f", device={record.device!r}"
+    if "zero" in record.bits:
+        return f"torch._efficientzerotensor({shape!r}{extra})"
     if record.dtype in _FLOATS or "complex" in record.dtype:
         return f"torch.randn({shape!r}{extra})"
     if record.low is not None and record.high is not None and record.dtype != "torch.bool":
@@ -91,7 +101,7 @@ class _Root:
         if record.file is not None and not self.argument:  # the line says the shape of values that no argument has
             record = replace(record, span=record.span or span(record.shape, record.stride))
         leaf = record.leaf or not record.requires_grad
-        if leaf and not record.inference and (record.span is None or record.parameter):
+        if leaf and not record.inference and (record.span is None or record.parameter or record.bits):
             yield f"{self.name} = {tensor_expression(record)}"
             return
         start = fresh(f"{self.name}_start")
@@ -126,4 +136,5 @@ def _view_expression(record: InputRecord, view: ViewRecord, base: str) -> str:
         text = f"{_MODES[view.made]}({base}.as_strided){arguments}"
     else:
         text = base + _strided(record, view.offset)
+    text = _with_bits(text, replace(record, bits=tuple({*record.bits} ^ {*view.base.bits})))
     return text + (".requires_grad_()" if record.requires_grad and record.leaf else "")

@@ -88,6 +88,10 @@ def _contiguous(search: Search, line: TensorInput) -> Edit | None:
     return SetInput(line.name, {"data": data.data, "strided": None, "dtype": data.dtype, "device": data.device})
 
 
+def _without_bits(_: Search, line: TensorInput) -> Edit | None:
+    return SetInput(line.name, {"bits": ()}) if line.bits else None
+
+
 def _without_gradient(_: Search, line: TensorInput) -> Edit | None:
     return SetInput(line.name, {"requires_grad": False, "parameter": False}) if line.requires_grad else None
 
@@ -96,4 +100,4 @@ def _without_parameter(_: Search, line: TensorInput) -> Edit | None:
     return SetInput(line.name, {"parameter": False}) if line.parameter else None
 
 
-_PLAINER: tuple[_Plainer, ...] = (_contiguous, _without_gradient, _without_parameter)
+_PLAINER: tuple[_Plainer, ...] = (_contiguous, _without_bits, _without_gradient, _without_parameter)

@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from repro_probe.common.storages import pointer_of
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
 from repro_probe.run.outputs import RunnableCalls
@@ -190,11 +191,11 @@ class _Follow(TorchDispatchMode):
 
 
 def _has_storage(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
+    return isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and not leaf._is_zerotensor()
 
 
 def _geometry(leaf: torch.Tensor) -> tuple[Any, ...]:
-    return leaf.untyped_storage().data_ptr(), leaf.storage_offset(), tuple(leaf.shape), tuple(leaf.stride())
+    return pointer_of(leaf), leaf.storage_offset(), tuple(leaf.shape), tuple(leaf.stride())
 
 
 def _dim(name: str, args: tuple[Any, ...]) -> Any:

@@ -63,6 +63,7 @@ class TensorData(RelationData):
     storage: str  # the name of the first tensor that has the same storage
     span: int | None  # elements of the stored flat span; None: stored as it is
     file: str | None
+    bits: list[str]  # "conj", "neg", "zero": the stored values are not yet conjugated or negated, or there are none
     low: int | None  # of integers
     high: int | None
 

@@ -13,6 +13,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_probe.common.storages import pointer_of
 from repro_probe.protocol.queries import QueryPhase
 from repro_probe.run.load_program import LoadedProgram, seed
 
@@ -131,7 +132,7 @@ class ValueRecorder:
     def _storage(self, value: Any) -> int:
         """Return a small number for the storage, which is kept alive so that no other storage gets its address."""
         storage = value.untyped_storage()
-        numbered = self.storages.setdefault(storage.data_ptr() or id(value), (len(self.storages), storage))
+        numbered = self.storages.setdefault(pointer_of(value) or id(value), (len(self.storages), storage))
         return numbered[0]
 
     def _write(self, value: Any, file: str) -> str:
@@ -145,6 +146,8 @@ class ValueRecorder:
 def _to_store(value: torch.Tensor) -> torch.Tensor:
     """Return a copy of a contiguous tensor, or of the flat span of another tensor's storage."""
     value = value.detach()
+    if value._is_zerotensor():
+        return value.clone()
     if not value.is_contiguous():
         span = 1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride())) if value.numel() else 0
         value = value.as_strided((span,), (1,), value.storage_offset())

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from repro_probe.common.storages import pointer_of
 from repro_probe.protocol.graph_data import RelationData, TensorData
 
 _LARGEST_BASE = 16 << 20  # bytes
@@ -44,7 +45,7 @@ class ValueStore:
             return kept
         if tensor.numel() * tensor.element_size() > self.left:
             return None
-        plain = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        plain = _without_bits(tensor).clone(memory_format=torch.contiguous_format)
         self.left -= plain.numel() * plain.element_size()
         name = f"{self.prefix}{self.count}.pt"
         self.count += 1
@@ -63,7 +64,7 @@ def describe_tensors(named: Sequence[tuple[str, torch.Tensor]], store: ValueStor
     bases: dict[int, TensorData] = {}
     for name, tensor in named:
         _refuse_unusual(name, tensor)
-        pointer = tensor.untyped_storage().data_ptr()
+        pointer = pointer_of(tensor)
         groups.setdefault(pointer if pointer else "empty " + name, []).append((name, tensor))
     records: dict[str, TensorData] = {}
     for members in groups.values():
@@ -80,7 +81,7 @@ def relations_of(tensor: torch.Tensor, store: ValueStore, bases: dict[int, Tenso
     """
     relations: RelationData = {"own": str(id(tensor)), "inference": tensor.is_inference()}
     base = tensor._base
-    if base is None or base.layout != torch.strided or base.dtype != tensor.dtype:
+    if base is None or tensor._is_zerotensor() or base.layout != torch.strided or base.dtype != tensor.dtype:
         return relations
     if id(base) not in bases:
         values = store if base.numel() * base.element_size() <= _LARGEST_BASE else None
@@ -115,6 +116,8 @@ def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore |
     """Describe the tensors of one storage; without `store` no values are saved."""
     alone = len(members) == 1
     first_name, first = members[0]
+    if first._is_zerotensor():
+        return {first_name: _record(first, first_name, 0, None, None)}
     if alone and first.is_contiguous():
         return {
             first_name: _record(first, first_name, 0, None, None if store is None else store.save(first, flat=False))
@@ -130,6 +133,19 @@ def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore |
         name: _record(tensor, first_name, tensor.storage_offset() - start, end - start, file)
         for name, tensor in members
     }
+
+
+def bits_of(tensor: torch.Tensor) -> list[str]:
+    """Return which of torch's bits for lazy values the tensor has: "zero" has no storage at all."""
+    states = {"conj": tensor.is_conj(), "neg": tensor.is_neg(), "zero": tensor._is_zerotensor()}
+    return [name for name, is_set in states.items() if is_set]
+
+
+def _without_bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor as it is stored: not yet conjugated or negated."""
+    stored = tensor.detach()
+    stored = stored.conj() if stored.is_conj() else stored
+    return torch._neg_view(stored) if stored.is_neg() else stored
 
 
 def span_of(tensor: torch.Tensor) -> int:
@@ -152,6 +168,7 @@ def _record(tensor: torch.Tensor, storage: str, offset: int, span: int | None, f
         "storage": storage,
         "span": span,
         "file": file,
+        "bits": bits_of(tensor),
         "low": None,
         "high": None,
     }

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils._pytree import tree_flatten
 
+from repro_probe.common.storages import pointer_of
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.run.load_program import seed
 
@@ -63,7 +64,7 @@ class Leaf:
 def _pointer(value: Any) -> int | None:
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
-    return value.untyped_storage().data_ptr()
+    return pointer_of(value)
 
 
 class Outcome:
