@@ -41,7 +41,8 @@ def test_settings_and_inputs_become_plain():
     )
     program = planted(10).with_(recipe=recipe, preamble="NEEDED = 1\n\n\ndef unneeded():\n    return 2")
     first, second = program.inputs
-    inputs = (replace(first, requires_grad=True, parameter=True), replace(second, bits=("conj", "neg")))
+    lazy = replace(second, bits=("conj", "neg"), data=Data("_efficientzerotensor", (4, 4)))
+    inputs = (replace(first, requires_grad=True, parameter=True), lazy)
 
     class Needs(Synthetic):
         def fails(self, program):
@@ -52,6 +53,7 @@ def test_settings_and_inputs_become_plain():
     assert result.program.preamble == "NEEDED = 1"
     tensors = [input_ for input_ in result.program.inputs if isinstance(input_, TensorInput)]
     assert not any(tensor.requires_grad or tensor.bits for tensor in tensors)
+    assert all(tensor.data.kind in ("randn", "rand", "zeros", "ones") for tensor in tensors)
 
 
 @pytest.mark.parametrize("operator", ["torch.ops.prims.bug0", "torch.bug0"])

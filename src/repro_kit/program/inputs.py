@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 _Sized = Literal["randn", "rand", "zeros", "ones", "empty", "_efficientzerotensor"]
 DataKind = _Sized | Literal["full", "randint", "arange", "tensor", "load", "view"]
 Bit = Literal["conj", "neg"]
+ZERO_TENSOR: DataKind = "_efficientzerotensor"  # zeros without a storage, as gradients may be
 _DEVICE = ("device", "torch.device")
 _SIZED = get_args(_Sized)
 

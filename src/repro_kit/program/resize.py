@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
-from repro_kit.program.inputs import Data, Input, ScalarInput, TensorInput
+from repro_kit.program.inputs import ZERO_TENSOR, Data, Input, ScalarInput, TensorInput
 from repro_kit.program.program import Function, Program
 from repro_kit.program.statement import Statement
 
-_GENERATED = ("randn", "rand", "zeros", "ones", "_efficientzerotensor", "full", "randint", "arange")
+_GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange")
 
 
 def sizes_of(program: Program) -> list[int]:

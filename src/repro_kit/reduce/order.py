@@ -5,6 +5,7 @@ from __future__ import annotations
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.program import DynamicMark, Input, OpaqueInput, Program, TensorInput, size
+from repro_kit.program.inputs import ZERO_TENSOR
 from repro_kit.program.value_records import Metadata, TensorRecord
 from repro_kit.reduce.candidate_search import Measure
 
@@ -58,4 +59,4 @@ def _special(line: Input) -> int:
     if not isinstance(line, TensorInput):
         return int(isinstance(line, DynamicMark))
     marks = (line.strided is not None, line.base is not None, line.requires_grad, line.parameter)
-    return sum(marks) + len(line.bits)
+    return sum(marks) + len(line.bits) + (line.data.kind == ZERO_TENSOR)

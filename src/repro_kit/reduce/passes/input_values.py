@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from repro_kit.program import Data, TensorInput
-from repro_kit.program.inputs import DataKind
+from repro_kit.program.inputs import ZERO_TENSOR, DataKind
 from repro_kit.program.program_edits import Edit, SetInput
 from repro_kit.program.stored_inputs import generate_values, record_of, set_values, stored_inputs
 from repro_kit.program.value_records import TensorRecord, constants, is_contiguous
@@ -50,7 +51,7 @@ def _further(record: TensorRecord) -> Iterator[Data]:
 
 
 def plain_inputs(search: Search) -> None:
-    """Drop strides, aliasing, gradients and parameter marks wherever the failure allows it."""
+    """Drop strides, aliasing, bits, gradients and parameter marks wherever the failure allows it."""
     for plainer in _PLAINER:
 
         def propose(names: list[str], plainer: _Plainer = plainer) -> Proposal:
@@ -89,6 +90,8 @@ def _contiguous(search: Search, line: TensorInput) -> Edit | None:
 
 
 def _without_bits(_: Search, line: TensorInput) -> Edit | None:
+    if line.data.kind == ZERO_TENSOR:
+        return SetInput(line.name, {"data": replace(line.data, kind="zeros")})
     return SetInput(line.name, {"bits": ()}) if line.bits else None
 
 
