@@ -96,6 +96,7 @@ class InputData(InputBase, total=False):
     storage: str
     span: int | None
     file: str | None
+    bits: list[str]
     low: int | None
     high: int | None
     own: str
