@@ -31,7 +31,7 @@ SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clo
 EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
 FAR, SURE = 3.0, 8.0  # times a compile that ends must be quicker than one that was given up; the latter for a search
 CERTAIN = 2.5  # times the CPU seconds of a limit after which no slowness of the CPU explains them
-TIMES = 3  # measurements: other work of the machine may hide a growth in one, and shows none that is not there
+TIMES = 3  # measurements: other work of the machine may hide a growth in one
 STEPS = range(150)  # of a loop that shows how fast the CPU is
 #: Seconds of that loop on a quick CPU with CPython 3.11. CPU seconds are counted as those of such a CPU, so that a slow
 #: machine measures as many repetitions; the seconds of one that is slower than SLOWEST times count 1/SLOWEST each.
@@ -197,11 +197,11 @@ def measure(
     return seconds, within, min(slow, default=None)
 
 
-def judged(compile_repeated: Callable[[int], None], limit: float, far: float = FAR) -> tuple[bool | None, str]:
+def judged(compile_repeated: Callable[[int], None], limit: float) -> tuple[bool | None, str]:
     """Measure until the growth shows, TIMES at most; return the last judgement that tells something (see `judge`)."""
     told: tuple[bool | None, str] = None, ""
     for _ in range(TIMES):
-        grows, words = judge(*measure(compile_repeated, limit), limit, far)
+        grows, words = judge(*measure(compile_repeated, limit), limit)
         if grows is not None or told[0] is None:
             told = grows, words
         if grows:

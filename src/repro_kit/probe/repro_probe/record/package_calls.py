@@ -27,7 +27,7 @@ class PackageCalls:
         for name in dir(getattr(torch._C, "_aoti", None)):
             kind = getattr(torch._C._aoti, name)
             if isinstance(kind, type):
-                for method in set(_METHODS) & set(dir(kind)):
+                for method in set(_METHODS) & set(vars(kind)):
                     self._watch(kind, method)
 
     def add(self, graph: int, example_inputs: Sequence[Any]) -> None:

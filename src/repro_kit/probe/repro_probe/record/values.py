@@ -135,7 +135,7 @@ def _describe_group(members: list[tuple[str, torch.Tensor]], store: ValueStore |
     }
 
 
-def bits_of(tensor: torch.Tensor) -> list[str]:
+def _bits_of(tensor: torch.Tensor) -> list[str]:
     """Return which of torch's bits for lazy values the tensor has: "zero" has no storage at all."""
     states = {"conj": tensor.is_conj(), "neg": tensor.is_neg(), "zero": tensor._is_zerotensor()}
     return [name for name, is_set in states.items() if is_set]
@@ -168,7 +168,7 @@ def _record(tensor: torch.Tensor, storage: str, offset: int, span: int | None, f
         "storage": storage,
         "span": span,
         "file": file,
-        "bits": bits_of(tensor),
+        "bits": _bits_of(tensor),
         "low": None,
         "high": None,
     }
