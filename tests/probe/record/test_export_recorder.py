@@ -88,3 +88,13 @@ def test_calls_of_a_package_are_calls_of_its_graph(tmp_path: Path) -> None:
     assert first == second == graph.number and at_compile == graph.inputs
     assert [tuple(record.stride) for record in called] == [(3, 1), (1, 2)]
     assert recorded.suspects() == []
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_call_that_fits_two_graphs_is_of_neither(tmp_path: Path) -> None:
+    compile_again = "torch._inductor.aoti_compile_and_package(torch.export.export(Model(), (other, one)))\n"
+    script = PACKAGED.replace("package(one, other)", compile_again + "package(one, other)")
+    assert run_probed(tmp_path, script, "capture", {}) == "AOTICompiledModel\n"
+    (recorded,) = read_recorded(tmp_path / "probe")
+    assert [len(recorded.calls_of([graph.number])) for graph in recorded.graphs] == [1, 1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -23,7 +23,7 @@ class PackageCalls:
 
     def __init__(self, recorder: GraphRecorder) -> None:
         self.recorder = recorder
-        self.compiled: list[tuple[int, list[bool], list[Any]]] = []  # graph, whether each input is a tensor, the others
+        self.compiled: list[tuple[int, list[Any]]] = []  # graph, and for each input the form of a tensor, or the value
         for name in dir(getattr(torch._C, "_aoti", None)):
             kind = getattr(torch._C._aoti, name)
             if isinstance(kind, type):
@@ -32,9 +32,9 @@ class PackageCalls:
 
     def add(self, graph: int, example_inputs: Sequence[Any]) -> None:
         """Note that `graph` was compiled with these inputs, which count as those of its first call."""
-        tensors = [isinstance(value, torch.Tensor) for value in example_inputs]
-        others = [value for value, is_tensor in zip(example_inputs, tensors) if not is_tensor]
-        self.compiled.append((graph, tensors, others))
+        self.compiled.append(
+            (graph, [_form(value) if isinstance(value, torch.Tensor) else value for value in example_inputs])
+        )
         self.recorder.first_call_is_known(graph)
 
     def _watch(self, kind: Any, method: str) -> None:
@@ -51,9 +51,26 @@ class PackageCalls:
         setattr(kind, method, run)
 
     def _graph_of(self, inputs: Sequence[Any]) -> tuple[int, list[Any]] | None:
-        """Return (graph, all its inputs): the last graph that was compiled with as many tensors."""
-        for graph, tensors, others in reversed(self.compiled):
-            if sum(tensors) == len(inputs):
-                given, rest = iter(inputs), iter(others)
-                return graph, [next(given) if is_tensor else next(rest) for is_tensor in tensors]
-        return None
+        """Return (graph, all its inputs); None unless the tensors fit one graph alone: no package names its graph."""
+        fitting = [
+            (graph, expected)
+            for graph, expected in self.compiled
+            if [value for value in expected if isinstance(value, _Form)] == [_form(value) for value in inputs]
+        ]
+        if len(fitting) != 1:
+            return None
+        ((graph, expected),) = fitting
+        given = iter(inputs)
+        return graph, [next(given) if isinstance(value, _Form) else value for value in expected]
+
+
+class _Form(NamedTuple):
+    """What does not change among the inputs of one compiled graph."""
+
+    dims: int
+    dtype: torch.dtype
+    device: torch.device
+
+
+def _form(tensor: torch.Tensor) -> _Form:
+    return _Form(tensor.dim(), tensor.dtype, tensor.device)
