@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Seconds per query and queries per second: forked from the zygote or in a fresh interpreter, one or two at a time.
 
-    python scripts/bench/zygote.py [QUERIES]
+    python scripts/bench/zygote.py [QUERIES] [--device cuda]
 
 Prints a table; runs in the interpreter it is started with.
 """
@@ -25,7 +25,7 @@ def graph(x):
     y = torch.relu(x)
     return (y,)
 def calls():
-    return [(torch.randn(8, 16),)]
+    return [(torch.randn(8, 16, device="DEVICE"),)]
 """
 _RAISING = """from torch._inductor.lowering import lowerings
 def no(*args):
@@ -33,7 +33,7 @@ def no(*args):
 lowerings[torch.ops.aten.relu.default] = no
 """
 JOBS = (1, 2)
-_SUBJECTS = {"a lowering that raises": _PROGRAM % _RAISING, "a small C++ kernel": _PROGRAM % ""}
+_SUBJECTS = {"a lowering that raises": _PROGRAM % _RAISING, "a small kernel": _PROGRAM % ""}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ def cost(oracle: ProgramOracle, text: str, queries: int) -> Cost:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("queries", nargs="?", type=int, default=6, help="of each kind (default: 6)")
-    queries = parser.parse_args().queries
+    parser.add_argument("--device", default="cpu", help="of the program (default: cpu)")
+    options = parser.parse_args()
+    queries = options.queries
     print("| program | jobs | forked: s a query | queries/s | fresh: s a query | queries/s | forked / fresh |")
     print("|---" * 7 + "|")
     with tempfile.TemporaryDirectory() as cache:
@@ -66,7 +68,8 @@ def main() -> None:
                 ProgramOracle(sys.executable, how="spawn", cache=Path(cache), jobs=jobs) as spawning,
             ):
                 for name, text in _SUBJECTS.items():
-                    forked, fresh = cost(forking, text, queries), cost(spawning, text, queries)
+                    on_device = text.replace("DEVICE", options.device)
+                    forked, fresh = cost(forking, on_device, queries), cost(spawning, on_device, queries)
                     cells = [f"{speed.seconds:.2f} | {speed.rate:.2f}" for speed in (forked, fresh)]
                     print(f"| {name} | {jobs} | {' | '.join(cells)} | {forked.rate / fresh.rate:.1f}× |", flush=True)
 

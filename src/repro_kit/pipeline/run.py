@@ -20,13 +20,14 @@ from repro_kit.runner.scratch import remove_abandoned
 from repro_kit.session.case_paths import bundle_path
 from repro_kit.session.interrupts import interruptible, uninterrupted
 from repro_kit.session.options import Options
-from repro_kit.session.oracles import shared_oracles
+from repro_kit.session.oracles import begin_oracle, shared_oracles
 from repro_kit.session.os_errors import disk_full, sentence_of
 from repro_kit.session.script.subject_check import fails_in_eager
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding
 from repro_kit.session.verdicts.moved_program import not_on_cpu
 from repro_kit.session.verdicts.settle import by_runs
+from repro_kit.session.verdicts.symptoms import requested
 from repro_kit.ui import Ui
 
 _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted", "stopped": "ended the work"}
@@ -64,6 +65,8 @@ def collect(
                 ui.past(name, f"skipped: {reason}")
                 _record(case, StageRecord(name, "skipped", reason, settings=settings))
                 continue
+            if name == STAGES[0] and "capture" in names and _may_run_beside(case, options):
+                begin_oracle(case, options.capture.jobs)
             try:
                 record = _run(case, stage, options, ui, settings, settle=name == STAGES[0] and "capture" not in names)
             except Stop as stop:
@@ -71,6 +74,11 @@ def collect(
             if record.status == "failed" and not stage.needs:
                 return StageEnding(Exit.FAILED, record.note)
     return StageEnding(_exit_code(case, names))
+
+
+def _may_run_beside(case: Case, options: Options) -> bool:
+    """Whether other work beside the observed run changes nothing. Only the run of a command shows its interpreter."""
+    return requested(options.observe) is None and case.file.subject.form != "command"
 
 
 def _clear_up(case: Case, options: Options) -> None:

@@ -41,9 +41,9 @@ _PATIENCE = 60.0  # seconds after a query's time-out at which the server counts 
 class ProgramOracle:
     """Sends queries to a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
-    With `how` "fork", queries run in forked children of one process that has imported torch. That is fast, but is not
-    safe once an accelerator is used. With "spawn", each query gets a fresh interpreter. That is slow, and is meant for
-    accelerators and for final checks.
+    With `how` "fork", queries run in forked children of one process that has imported torch, which is fast. The server
+    starts fresh interpreters after all where a forked child cannot use the machine's accelerator. With "spawn", each
+    query gets a fresh interpreter. That is slow, and is meant for final checks.
 
     `cache` is a directory for files that queries may share. `jobs` is the number of queries that run at once. `memory`
     is the number of bytes that one query may allocate (default: the memory of the machine). A server that dies is
@@ -78,6 +78,10 @@ class ProgramOracle:
     def close(self) -> None:
         """End the server and everything it started."""
         self._server.stop()
+
+    def begin(self) -> None:
+        """Start the server beside other work. A query waits until torch is imported."""
+        self._server.begin()
 
     def prepare(self, recipe: Recipe) -> None:
         """Start an interpreter for the next query, which must ask for the same environment variables as `recipe`.
@@ -209,16 +213,23 @@ class ProgramOracle:
     def _replies(
         self, requests: Sequence[Query], is_stuck: Callable[[ScriptOrder], bool] | None = None
     ) -> Iterator[tuple[int, Reply]]:
-        """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end."""
+        """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end.
+
+        A query that ran out of an accelerator's memory beside others is asked again with the device for itself.
+        """
         waiting = deque(enumerate(requests))
         running: dict[int, tuple[int, Query]] = {}
         sent: dict[int, int] = {}
+        beside_others, alone = set[int](), set[int]()
         try:
             while waiting or running:
                 try:
                     while waiting and len(running) < self.jobs and self._ready_for(waiting[0][1], bool(running)):
+                        if running and alone & {waiting[0][0], *(index for index, _ in running.values())}:
+                            break
                         index, request = waiting.popleft()
                         running[request["id"]] = (index, request)
+                        beside_others.update(index for index, _ in running.values() if len(running) > 1)
                         sent[index] = sent.get(index, 0) + 1
                         self._server.send(request)
                     patience = max(request["timeout"] for _, request in running.values()) + _PATIENCE
@@ -238,6 +249,10 @@ class ProgramOracle:
                         waiting.appendleft(
                             (index, request)
                         )  # killed from outside, such as by the system when memory is short
+                        continue
+                    if index in beside_others - alone and _lacked_device_memory(reply):
+                        alone.add(index)
+                        waiting.appendleft((index, request))
                         continue
                     self.queries += 1
                     yield index, reply
@@ -303,6 +318,11 @@ def _variables(request: Query) -> dict[str, str]:
     except (SyntaxError, ValueError):
         return {}  # the query reports what is wrong
     return {}
+
+
+def _lacked_device_memory(reply: Reply) -> bool:
+    """Whether torch's allocator of an accelerator had too little memory (c10::OutOfMemoryError)."""
+    return any(str(link.get("type")).endswith("OutOfMemoryError") for link in reply.get("exceptions") or [])
 
 
 def _verdict(reply: Reply) -> Verdict:

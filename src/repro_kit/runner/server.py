@@ -62,6 +62,7 @@ class ServerProcess:
         self._env = dict(os.environ)
         self._cache = cache
         self._kept: KeptCommand | None = None
+        self._is_ready = False
         self._scratch: Scratch | None = None
         self._unread = b""
 
@@ -73,7 +74,9 @@ class ServerProcess:
         if self._kept is None:
             if "cancel" in message or "expire" in message:
                 return
-            self._start()
+            self.begin()
+        if not self._is_ready:
+            self._wait_until_ready()
         process = self._running()
         assert process.stdin is not None
         try:
@@ -127,12 +130,16 @@ class ServerProcess:
             raise ServerDied("the server is not running")
         return self._kept.process
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Start the server if it is not running, and do not wait until it is ready."""
+        if self._kept is not None:
+            return
+        self._is_ready = False
         self._scratch = Scratch()
         if self._cache is not None:
             self._cache.mkdir(parents=True, exist_ok=True)
         with (self._scratch.path / "server.txt").open("wb") as err:
-            kept = self._kept = KeptCommand(
+            self._kept = KeptCommand(
                 [self._python, "-m", "repro_probe.server.zygote", str(self._scratch.path), self._how],
                 env=self._environment(),
                 cwd=self._scratch.path,
@@ -140,8 +147,13 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=err,
             )
+
+    def _wait_until_ready(self) -> None:
+        kept = self._kept
+        assert kept is not None
         try:
             self.receive(self._start_seconds)
+            self._is_ready = True
         except ServerSilent:
             raise StageError(
                 f"{self._python} did not import torch within {self._start_seconds:.0f} s; "

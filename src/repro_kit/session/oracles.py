@@ -1,4 +1,4 @@
-"""Open the oracle that fits the case: one that forks if that is safe, else one that starts fresh interpreters."""
+"""Open the oracle that fits the case: one that forks, or one that starts fresh interpreters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_kit.bundle.repro.program_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
+from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -24,6 +24,7 @@ _HANG = 1.5 * HANG
 _LEAST, _TIMES = 30.0, 10.0
 _GROWTH = 600.0  # a measurement of growth is bounded by its CPU time, which may be a small share of a busy machine
 _UNMEASURED = 120.0  # before anything was measured
+_START = 60.0  # the most that is added for the start of a fresh interpreter, which imports torch first
 
 #: Forking oracles that the stages share, by interpreter, cache and jobs; None if every stage opens its own.
 _SHARED: ContextVar[dict[tuple[str, Path, int], ProgramOracle] | None] = ContextVar("shared", default=None)
@@ -42,17 +43,25 @@ def shared_oracles() -> Iterator[None]:
             oracle.close()
 
 
+def begin_oracle(case: Case, jobs: int) -> None:
+    """Start the forking oracle that the stages will share, beside the observed run, where that leaves cores to both.
+
+    On two cores the run became slower by as much as the stages after it became quicker.
+    """
+    if _SHARED.get() is not None and jobs > 2:
+        _zygote(case.file.subject.python, _cache(case), jobs).begin()
+
+
 @contextmanager
 def open_oracle(case: Case, jobs: int | None = None) -> Iterator[ProgramOracle]:
     """An oracle that runs programs in the interpreter of the case.
 
     `jobs` is the number of queries that run at once; None: only one is asked at a time, so any open oracle will do.
 
-    Forking is not safe once the runtime of an accelerator has started, so a machine with an accelerator gets fresh
-    interpreters. So does a failure that only shows in a process that has compiled nothing before: the zygote compiles
+    A failure that only shows in a process that has compiled nothing before gets fresh interpreters: the zygote compiles
     before it forks.
     """
-    if needs_fresh(case) or _fails_only_afresh(case):
+    if _fails_only_afresh(case):
         with fresh_oracle(case, jobs or 1) as spawn:
             yield spawn
         return
@@ -64,11 +73,6 @@ def open_oracle(case: Case, jobs: int | None = None) -> Iterator[ProgramOracle]:
         raise
     if _SHARED.get() is None:
         zygote.close()
-
-
-def needs_fresh(case: Case) -> bool:
-    """Whether forking is unsafe on this machine."""
-    return bool(case.load(ENVIRONMENT).accelerator)
 
 
 def _fails_only_afresh(case: Case) -> bool:
@@ -108,3 +112,11 @@ def query_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -
     if kind is Kind.COMPILE_GROWTH:
         return options.query_timeout or max(limit, _GROWTH)
     return min(limit, _HANG) if kind is Kind.TIMEOUT else limit
+
+
+def fresh_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -> float:
+    """The same in a fresh interpreter: longer by what the observed run took, which imported torch as well."""
+    limit, observation = query_timeout(case, options, kind), case.current(OBSERVATION)
+    if options.query_timeout or kind is Kind.TIMEOUT:
+        return limit
+    return limit + min(_START, observation.seconds if observation else _START)

@@ -13,7 +13,7 @@ from repro_kit.model.failure.signature import Signature, Strength, focused, sign
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.session.options import CaptureOptions
-from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
 from repro_kit.stages.capture.own_check import OwnCheck
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import Ui
@@ -91,7 +91,8 @@ class GraphSearch:
         attempts = ([it for it in self.tried if it.recipe.fullgraph] or self.tried)[:_MOST_AFRESH]
         with fresh_oracle(self.case, self.options.jobs) as oracle:
             self.ui.progress("trying the graphs again, each in a fresh interpreter")
-            verdicts = oracle.check([it.text for it in attempts], self.inputs, timeout=self.timeout)
+            limit = fresh_timeout(self.case, self.options, self.kind)
+            verdicts = oracle.check([it.text for it in attempts], self.inputs, timeout=limit)
             for attempt, verdict in zip(attempts, verdicts, strict=True):
                 if self._accepts(verdict) and not self.check.doubt(attempt):
                     self.fresh = True

@@ -25,7 +25,7 @@ from repro_kit.reduce.order import measure
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
 from repro_kit.session.options import MinifyOptions
-from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
+from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
 from repro_kit.stages.minify import source_stage
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.deadlines import deadline_of_program
@@ -64,7 +64,8 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
         limit = query_timeout(case, options, capture.signature.kind)
-        work = _Work(oracle, afresh, directory, options, ui, on_event, limit, deadline)
+        limit_afresh = fresh_timeout(case, options, capture.signature.kind)
+        work = _Work(oracle, afresh, directory, options, ui, on_event, limit, limit_afresh, deadline)
         result, failure = work.by_inductor(program, capture.signature) or work.reduced(
             program, capture.signature, capture.verdict, hints=[wrong.name for wrong in capture.wrong]
         )
@@ -83,7 +84,10 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a reduction needs. `timeout`: seconds for one query. `deadline`: seconds for one reduction."""
+    """What a reduction needs. `timeout`: seconds for one query. `deadline`: seconds for one reduction.
+
+    `timeout_afresh`: seconds for one query in a fresh interpreter.
+    """
 
     oracle: ProgramOracle
     afresh: ProgramOracle
@@ -92,6 +96,7 @@ class _Work:
     ui: Ui
     on_event: Callable[[Event], None]
     timeout: float
+    timeout_afresh: float
     deadline: float
 
     def reduced(
@@ -128,7 +133,7 @@ class _Work:
         )
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
-        smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout, runs)
+        smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout_afresh, runs)
         return replace(result, program=smallest), failure
 
     def with_peer(
@@ -175,7 +180,7 @@ class _Work:
             return None
         alike = signature_of(focused(verdict.failure, signature))
         result, _ = self.reduced(cheaper, alike, verdict, "journal-inductor.jsonl")
-        smallest, failure = verified(self.afresh, _by(own, result.program), signature, inputs, self.timeout, 1)
+        smallest, failure = verified(self.afresh, _by(own, result.program), signature, inputs, self.timeout_afresh, 1)
         if failure is None:
             return None
         neighbours = replace(result.neighbours, twin=self._twin_by(own, result.neighbours.twin, signature))
@@ -187,7 +192,7 @@ class _Work:
             return None
         self.ui.progress(f"trying the nearest variant that passes by {entry}")
         program = _by(entry, twin.program)
-        (verdict,) = self.afresh.check([render(program)], self.directory / "inputs", timeout=self.timeout)
+        (verdict,) = self.afresh.check([render(program)], self.directory / "inputs", timeout=self.timeout_afresh)
         passes = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.PASSES
         return replace(twin, program=program) if passes else None
 

@@ -32,10 +32,15 @@ def answer(request: Query, tell: Callable[[QueryReport], None], threads: int | N
 
 
 class Fork:
-    """Starts children by forking. `threads` is torch's default number of threads."""
+    """Starts children by forking. `threads` is torch's default number of threads.
 
-    def __init__(self, threads: int) -> None:
+    `limits_memory`: a child may only map as much memory as its request says. The runtime of an accelerator maps more
+    address space than the machine has memory, so a child that may use one has no such limit.
+    """
+
+    def __init__(self, threads: int, limits_memory: bool = True) -> None:
         self.threads = threads
+        self.limits_memory = limits_memory
 
     def prepare(self, env: Mapping[str, str]) -> None:
         """Do nothing: children are forks of this process."""
@@ -64,7 +69,7 @@ class Fork:
             for descriptor in private:
                 os.close(descriptor)
             query_process.settle(request)
-            query_process.limit(request.get("memory"))
+            query_process.limit(request.get("memory") if self.limits_memory else None)
 
             def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")

@@ -19,7 +19,7 @@ from repro_probe.server.whole_files import build_whole
 
 _LONGEST = 600.0  # time limit of the warm-up query, in seconds
 
-#: A program that uses Dynamo, AOTAutograd and Inductor, forward and backward.
+#: A program that uses Dynamo, AOTAutograd and Inductor, forward and backward, on a device.
 _WARM_UP = """
 import torch
 RECIPE = {"backward": "randn"}
@@ -27,7 +27,7 @@ def graph(x):
     y = torch.relu(x) @ x
     return (y,)
 def calls():
-    x = torch.randn(8, 8).requires_grad_()
+    x = torch.randn(8, 8, device="DEVICE").requires_grad_()
     return [(x,)]
 """
 
@@ -45,16 +45,31 @@ def import_torch(scratch: str) -> int:
     build_whole(os.path.join(scratch, "libraries"))
     precompiled_headers.share(scratch)
     vec_isa.pick()
-    for name in _known_modules(scratch, threads):
-        # A module that a query generates, such as that of a kernel, cannot be imported here.
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    _import_modules("cpu", scratch, threads)
     _compute_what_never_changes()
+    _settle_garbage()
+    return threads
+
+
+def import_for(device: str, scratch: str, threads: int) -> None:
+    """Import what queries on the accelerator `device` need besides."""
+    gc.disable()
+    _import_modules(device, scratch, threads)
+    _settle_garbage()
+
+
+def _settle_garbage() -> None:
     # The present objects are no garbage, and a collection in a child would copy all their pages.
     gc.collect()
     gc.freeze()
     gc.enable()
-    return threads
+
+
+def _import_modules(device: str, scratch: str, threads: int) -> None:
+    for name in _known_modules(device, scratch, threads):
+        # A module that a query generates, such as that of a kernel, cannot be imported here.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 def _compute_what_never_changes() -> None:
@@ -95,17 +110,17 @@ def _forget_decompositions() -> None:
         clear()
 
 
-def _known_modules(scratch: str, threads: int) -> list[str]:
-    """Return the names of the modules that a query imports. The shared cache directory keeps the names."""
+def _known_modules(device: str, scratch: str, threads: int) -> list[str]:
+    """Return the names of the modules that a query on `device` imports. The shared cache directory keeps the names."""
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if not cache:
-        return _modules_of_a_query(scratch, threads)
+        return _modules_of_a_query(device, scratch, threads)
     import torch
 
-    path = os.path.join(cache, f"modules-{torch.__version__}.txt")
+    path = os.path.join(cache, f"modules-{torch.__version__}-{device}.txt")
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         return file.read().split()
-    names = _modules_of_a_query(scratch, threads)
+    names = _modules_of_a_query(device, scratch, threads)
     aside = f"{path}.{os.getpid()}"
     with contextlib.suppress(OSError):
         with open(aside, "w", encoding="utf-8") as file:
@@ -114,18 +129,18 @@ def _known_modules(scratch: str, threads: int) -> list[str]:
     return names
 
 
-def _modules_of_a_query(scratch: str, threads: int) -> list[str]:
-    """Run a query in a child, and return the names of the modules that it imports.
+def _modules_of_a_query(device: str, scratch: str, threads: int) -> list[str]:
+    """Run a query on `device` in a child, and return the names of the modules that it imports.
 
-    A query in this process would leave state behind. The query also precompiles the headers of kernels, without a
-    short time-out.
+    A query in this process would leave state behind, and would start the accelerator. On a CPU the query also
+    precompiles the headers of kernels, without a short time-out.
     """
-    directory = os.path.join(scratch, "warm-up")
+    directory = os.path.join(scratch, f"warm-up-{device}")
     os.makedirs(directory)
     request: Query = {
         "id": 0,
         "mode": "check",
-        "text": _WARM_UP,
+        "text": _WARM_UP.replace("DEVICE", device),
         "inputs": None,
         "timeout": _LONGEST,
         "memory": None,

@@ -1,16 +1,19 @@
 """A process that has imported torch and forks a child for each query. Requests and replies are lines of JSON.
 
-Forking is safe because this process runs no parallel operator, starts no thread and uses no accelerator. Each child
-has its own session, directory and limits, and none of this process's descriptors. Before a reply is sent, all processes
-that the child started are killed and its directory is removed.
+Forking is safe because this process runs no parallel operator, starts no thread and uses no accelerator; whether its
+children can use the accelerator is tried before the first query. Each child has its own session, directory and limits,
+and none of this process's descriptors. Before a reply is sent, all processes that the child started are killed and its
+directory is removed.
 
 ``python -m repro_probe.server.zygote SCRATCH [spawn]``: SCRATCH is the directory for the children's files, and is
-removed at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter.
+removed at the end. With ``spawn`` nothing is imported here, and each query gets a fresh interpreter. So does each query
+where forked children cannot use the accelerator.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import selectors
@@ -18,7 +21,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Union, cast
 
 from repro_probe.change import subsystem_switches
@@ -26,7 +29,8 @@ from repro_probe.common.describe_exception import describe_fault
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, Reply, ServerReady
 from repro_probe.server import strays
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
-from repro_probe.server.warm import import_torch
+from repro_probe.server.forked_accelerator import ask_child, left_alone
+from repro_probe.server.warm import import_for, import_torch
 
 Start = Union[Fork, Spawn]
 
@@ -138,16 +142,22 @@ def _tail(path: str) -> str:
 class Server:
     """The main loop: reads requests, starts children, and replies when they end."""
 
-    def __init__(self, scratch: str, channel: int, start: Start) -> None:
+    def __init__(self, scratch: str, channel: int, choose: Callable[[], Start]) -> None:
+        """Take `choose` to choose how children start, with the first request."""
         self.scratch = scratch
         self.channel = channel
-        self.start = start
+        self.choose = choose
         self.children: dict[int, Child] = {}  # by id of the request
         self.selector = selectors.DefaultSelector()
         self.selector.register(0, selectors.EVENT_READ)
         self._unread = b""
         self._wake = os.pipe()  # readable when a child has exited
         self._listen_for_exits()
+
+    @functools.cached_property
+    def start(self) -> Start:
+        """How children start."""
+        return self.choose()
 
     def _listen_for_exits(self) -> None:
         for descriptor in self._wake:
@@ -229,6 +239,26 @@ class Server:
         write_all(self.channel, json.dumps(reply).encode() + b"\n")
 
 
+def _forking(scratch: str) -> Callable[[], Start]:
+    """Import torch. What is returned tries the accelerator; until then its memory is the user's program's alone."""
+    with left_alone():
+        threads = import_torch(scratch)
+
+    def choose() -> Start:
+        with left_alone():
+            found = ask_child()
+            if found.name and not found.problem:
+                import_for(found.name, scratch, threads)
+                found = ask_child()
+        if not found.problem:
+            return Fork(threads, limits_memory=not found.name)
+        said = f"{found.name or 'the accelerator'} fails after a fork ({found.problem})"
+        print(f"repro-kit: each query gets a fresh interpreter: {said}", file=sys.stderr)
+        return Spawn()
+
+    return choose
+
+
 def main(scratch: str, how: str = "fork") -> None:
     """Prepare the server, and serve."""
     channel = os.dup(1)
@@ -236,8 +266,7 @@ def main(scratch: str, how: str = "fork") -> None:
     strays.adopt()
     try:
         end_with_parent()  # the end of stdin would go unnoticed while torch is imported
-        start = Spawn() if how == "spawn" else Fork(import_torch(scratch))
-        Server(scratch, channel, start).run()
+        Server(scratch, channel, Spawn if how == "spawn" else _forking(scratch)).run()
     except ParentGone:
         strays.end(())
         shutil.rmtree(scratch, ignore_errors=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import OBSERVATION
+from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
@@ -54,8 +54,9 @@ class OnScript(Cells):
         """`infer`: a backend is not run if an earlier backend of the ladder fails alike."""
         self.observation = case.load(OBSERVATION)
         self.symptom = symptoms.case_symptom(case)
-        if self.symptom is not None and self.symptom.timed:
-            options = replace(options, jobs=1)  # nothing else may run while a cell is timed
+        if (self.symptom is not None and self.symptom.timed) or case.load(ENVIRONMENT).accelerator:
+            # Nothing else may run while a cell is timed, or take the memory of the only device.
+            options = replace(options, jobs=1)
         # Costs cannot be inferred: a backend that does more may cost less.
         self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
         self._abandoned = Event()
