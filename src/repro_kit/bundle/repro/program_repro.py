@@ -44,6 +44,8 @@ _WIDTH = 98
 _GROWTH = Path(__file__).parents[2] / "probe" / "repro_probe" / "query" / "growth.py"
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
 _LOADS = re.compile(r"(?<![\w.])load\(")
+_ASYNCHRONOUS = re.compile(r"['\"](cuda|xpu)(?::\d+)?['\"]")
+_COPIED = "[out.clone() if isinstance(out, torch.Tensor) else out for out in outputs]"
 _TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
 #: The functions of `repro.py` itself.
 _OWN = ("run", "main", "watch", "work", "wait", "differentiable", "aliases", "compile_and_run")
@@ -189,6 +191,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
         "others": list(recipe.group.others) if recipe.group is not None else [],
         "judged": recipe.group.rank if recipe.group is not None else 0,
         "compared": _compared(source, facts),
+        "synchronize": _synchronize(source, facts.signature.kind),
         "validation": recipe.validation,
         "growth": _growth_code(recipe),
         "limit_of_growth": recipe.growth,
@@ -269,7 +272,7 @@ def _imports(source: ProgramSource) -> list[str]:
 
 def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
     """The (name, expression) pairs to compare: outputs, and whatever else was seen to differ."""
-    pairs = [("outputs", "outputs")]
+    pairs = [("outputs", _COPIED if len(source.calls) > 1 and _replays(source) else "outputs")]
     if source.recipe.backward != "none":
         pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
     if any(map(_works_in_place, source.functions)) or _differs_in_inputs(facts):
@@ -282,6 +285,21 @@ def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
         case "alias":
             pairs.append(("aliases", "aliases(*args, *outputs)"))
     return pairs
+
+
+def _synchronize(source: ProgramSource, kind: Kind) -> str:
+    """The call that waits for the accelerator's kernels, where the failure may be one of theirs."""
+    device = _ASYNCHRONOUS.search(source.text) if kind in (Kind.RUNTIME_ERROR, Kind.CRASH, Kind.TIMEOUT) else None
+    return f"torch.{device[1]}.synchronize()" if device else ""
+
+
+def _replays(source: ProgramSource) -> bool:
+    """Whether CUDA graphs may run the program: the next call then writes over the outputs of the one before."""
+    recipe = source.recipe
+    asked = recipe.mode in ("reduce-overhead", "max-autotune") or "cudagraphs" in str(
+        {**recipe.options, **recipe.config}
+    )
+    return asked and "cuda" in source.text
 
 
 def _works_in_place(function: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from repro_kit.model.failure import native, tracebacks
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
 from repro_kit.model.failure.frames import is_compiler, is_compiling, is_generated, torch_path
+from repro_kit.model.failure.late_errors import is_late
 from repro_kit.model.failure.ops import op_in
 from repro_kit.model.failure.tolerance import stated_tolerance
 from repro_kit.model.failure.tracebacks import short
@@ -178,6 +179,8 @@ def _kind(chain: Sequence[ExceptionLink]) -> Kind:
         return Kind.RUNTIME_ERROR
     if any(_is_oom(link) for link in chain):
         return Kind.OOM
+    if is_late(chain):
+        return Kind.RUNTIME_ERROR
     if any(_BACKEND_TYPES.search(link.type) for link in chain):
         return Kind.COMPILE_ERROR
     if any(_DYNAMO_TYPES.search(link.type) for link in chain):

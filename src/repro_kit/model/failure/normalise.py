@@ -13,7 +13,8 @@ from collections import Counter
 _NOTES = re.compile(
     r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing |Original traceback"
     r"|Found from|Exception raised from |User Stack |Developer debug context|You can suppress this exception|frame #\d"
-    r"|Minifier script|CUDA kernel errors might|Compile with `TORCH_USE|The above operation failed|Caused by: )"
+    r"|Minifier script|Search for [`']\w+' in https|CUDA kernel errors might"
+    r"|Compile with `TORCH_USE|The above operation failed|Caused by: )"
     r"|[.!]? For more (?:information|details|debugging)"
 )
 _ERROR_LINE = re.compile(r"^.*?(?:fatal )?error: ?(?P<text>.+)$", re.MULTILINE)

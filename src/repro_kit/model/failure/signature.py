@@ -10,6 +10,7 @@ from enum import StrEnum
 from repro_kit.model.failure import native
 from repro_kit.model.failure.failure import MEASURED, Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch
+from repro_kit.model.failure.late_errors import asserted, is_late
 from repro_kit.model.failure.normalise import fault_line, normalise, same_message
 from repro_kit.model.failure.ops import is_kernel, same_op
 from repro_kit.model.failure.tracebacks import is_final, short, unwrap
@@ -184,6 +185,8 @@ def focused(failure: Failure, target: Signature) -> Failure:
 def signature_of(failure: Failure) -> Signature:
     """The signature of `failure`."""
     chain = unwrap(failure.exceptions)
+    if is_late(chain):
+        chain = chain[-1:]  # which call raised it, and what wrapped it there, is chance
     if failure.kind is Kind.CRASH:
         return _of_crash(failure)
     if failure.kind in MEASURED or failure.kind is Kind.COMPILE_GROWTH:
@@ -199,7 +202,7 @@ def signature_of(failure: Failure) -> Signature:
         failure.kind,
         exceptions=tuple(short(link.type) for link in chain),
         message=message if difference is None else "",
-        frames=_frames(chain),
+        frames=() if is_late(chain) else _frames(chain),
         op=failure.op if failure.op and not is_kernel(failure.op) else None,
         difference=difference.kind if difference else None,
         magnitude=_magnitude(difference),
@@ -214,8 +217,9 @@ def in_words(signature: Signature, *failures: Failure | None) -> str:
     """
     for failure in failures:
         message = chain[-1].message if failure and (chain := unwrap(failure.exceptions)) else ""
-        if message and normalise(message) == signature.message:
-            return replace(signature, message=fault_line(message)).summary()
+        if failure and message and normalise(message) == signature.message:
+            condition = asserted(failure.text) if is_late(chain) else ""
+            return replace(signature, message=fault_line(message) + _after(": ", condition)).summary()
         if failure and failure.exit_status and signature.summary() == failure.kind:
             return f"exit status {failure.exit_status}"
     return signature.summary()

@@ -15,10 +15,11 @@ from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.model.failure.failure import COMPARED, ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
 from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.late_errors import is_late
 from repro_kit.model.failure.missing_device import may_lack_device, missing_device
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Strength, signature_of
-from repro_kit.model.failure.tracebacks import short
+from repro_kit.model.failure.tracebacks import short, unwrap
 from repro_kit.model.measure.timing import CompiledCall, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
@@ -126,7 +127,8 @@ def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
 
 
 def _of_the_user(failure: ObservedFailure) -> bool:
-    return failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
+    raised = failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
+    return raised and not is_late(unwrap(failure.failure.exceptions))
 
 
 def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:

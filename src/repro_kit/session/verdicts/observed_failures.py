@@ -21,9 +21,10 @@ from repro_kit.model.failure.classify import (
 from repro_kit.model.failure.failure import Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
 from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.late_errors import is_late, printed_assertion
 from repro_kit.model.failure.native import faulthandler_stack, signal_in
 from repro_kit.model.failure.signature import Strength, signature_of
-from repro_kit.model.failure.tracebacks import short
+from repro_kit.model.failure.tracebacks import short, unwrap
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
@@ -94,7 +95,7 @@ def _ending(
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [_of_exit(failure)]
-    exceptions = _own([_seen(exception) for exception in findings.exceptions])
+    exceptions = [_with_assertion(seen, output) for seen in _own([_seen(each) for each in findings.exceptions])]
     if _ABORTED in output and aborted_at_exit(findings) and all(_is_report(seen.failure) for seen in exceptions):
         all_ended = all(state.pid in findings.ended for state in latest(findings))
         return [] if all_ended else [replace(seen, nature=Nature.MACHINE) for seen in exceptions]
@@ -113,6 +114,13 @@ def _ending(
     if exceptions:
         return exceptions
     return [_of_exit(Failure(Kind.RUNTIME_ERROR, exit_status=observed.exit_status, text=output[-2000:]))]
+
+
+def _with_assertion(seen: ObservedFailure, output: str) -> ObservedFailure:
+    """`seen` with what a kernel printed before it ended, since the exception does not say it."""
+    if not is_late(unwrap(seen.failure.exceptions)):
+        return seen
+    return replace(seen, failure=replace(seen.failure, text=printed_assertion(output)))
 
 
 def _stack(findings: Findings, summary: TraceSummary) -> tuple[Frame, ...]:

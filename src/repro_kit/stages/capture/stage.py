@@ -15,6 +15,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.program import parse, render, size
@@ -24,7 +25,6 @@ from repro_kit.program.slice import preamble_words
 from repro_kit.runner.recorded import Recorded
 from repro_kit.session.judging import with_random
 from repro_kit.session.options import CaptureOptions
-from repro_kit.session.oracles import needs_fresh
 from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding, settle
@@ -134,6 +134,9 @@ def _searched(
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
+    if target is not None and is_overwritten(target.message):
+        why = "no graph alone shows it, since a program reads the outputs of a call before the next call"
+        return _Searched(search, None, "dynamo", [why])
     together = target is not None and target.message == DEADLOCK
     for tolerance in tolerances:
         attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
@@ -166,7 +169,7 @@ def _is_healthy(case: Case, observation: Observation) -> bool:
 def _afresh(case: Case, searched: _Searched) -> _Searched:
     """`searched`, and Dynamo's first graphs in fresh interpreters where the queries were forks."""
     target = searched.search.target
-    if not searched.search.tried or needs_fresh(case) or (target is not None and target.message == DEADLOCK):
+    if not searched.search.tried or (target is not None and target.message == DEADLOCK):
         return searched
     attempt = searched.search.first_afresh(searched.reasons)
     return replace(searched, attempt=attempt, border="dynamo")

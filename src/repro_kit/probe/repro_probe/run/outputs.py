@@ -119,6 +119,7 @@ def run(
         phases("forward", number)
         with program.forward_region(autocast):
             result = function(*arguments)
+        synchronize()
         named = list(zip(program.parameters, arguments))
         leaves, structure = tree_flatten(result)
         outcome.outputs.append(([Leaf(leaf, named) for leaf in leaves], str(structure)))
@@ -127,11 +128,19 @@ def run(
             phases("backward", number)
             with program.surroundings():
                 differentiate(leaves, recipe)
+            synchronize()
             outcome.random = outcome.random or (
                 recipe["backward"] == "sum" and not torch.equal(before, _random_state())
             )
     _keep_inputs(outcome, program.parameters, calls)
     return outcome
+
+
+def synchronize() -> None:
+    """Wait for the accelerators in use, so that the error of a kernel is raised in the step that started the kernel."""
+    for device in (torch.cuda, getattr(torch, "xpu", None)):
+        if device is not None and device.is_initialized():
+            device.synchronize()
 
 
 def _random_state() -> torch.Tensor:
