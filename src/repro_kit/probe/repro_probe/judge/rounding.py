@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from repro_probe.judge import tensor_float
 from repro_probe.judge.choices import CHOOSERS, is_index
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
@@ -55,17 +56,19 @@ class Nudge(TorchDispatchMode):
         arguments = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
 
         def nudged(tensor: torch.Tensor) -> torch.Tensor:
+            coarse = tensor_float.epsilon(name, tensor.dtype, tensor.device.type)
             if not in_place and any(torch._C._is_alias_of(tensor, argument) for argument in arguments):
                 return tensor  # a custom operator's view of its argument, which its schema does not declare
-            moved = self._nudged(tensor, terms)
+            moved = self._nudged(tensor, terms, coarse)
             return tensor if moved is None else tensor.copy_(moved) if in_place else moved
 
         return tree_map_only(torch.Tensor, nudged, result)
 
-    def _nudged(self, tensor: torch.Tensor, terms: int | None) -> Any:
+    def _nudged(self, tensor: torch.Tensor, terms: int | None, coarse: float | None) -> Any:
         """Return `tensor` with its inexact elements nudged, or None. Small whole numbers count as exact.
 
         `terms` is the number of elements that a sum may have added up; None for an operator on single elements.
+        `coarse` is the rounding error of the terms, where they are rounded to fewer bits than the sum.
         """
         if tensor.layout != torch.strided or tensor.is_quantized or not tensor.numel():
             return None
@@ -81,7 +84,7 @@ class Nudge(TorchDispatchMode):
         if terms is not None and usable.any():  # the terms of a sum may be larger than the sum
             size = size.clamp(min=float(size[usable].square().mean().sqrt()))
         growth = max(1.0, _GROWTH * math.sqrt((terms or 0) / tensor.numel()))
-        noise = self._noise(wide) * size * (_EPSILONS * growth * epsilon)
+        noise = self._noise(wide) * size * (_EPSILONS * max(growth * epsilon, coarse or 0.0))
         moved = torch.where(exact, wide, wide + noise).to(tensor.dtype)
         return torch.empty_like(tensor).copy_(moved)
 

@@ -204,13 +204,24 @@ def switches() -> list[str]:
     statements = []
     for read, default, statement in _SWITCHES:
         try:
-            value = eval(read, {"torch": torch, "sys": sys})
+            value = eval(read, {"torch": torch, "sys": sys, "newer": _newer})
         except (AttributeError, RuntimeError):  # this torch lacks the switch, or has it set through a newer interface
             continue
         if value != default:
             statements.append(statement.format(value))
     return statements
 
+
+def _newer(legacy: str, newer: str) -> object:
+    """Return what `newer` reads; None where `legacy` still reads the setting, which torch has under both names."""
+    try:
+        eval(legacy, {"torch": torch})
+    except RuntimeError:  # both interfaces were used
+        return eval(newer, {"torch": torch})
+    return None
+
+
+_OF_PRODUCTS, _OF_CONVOLUTIONS = "torch.get_float32_matmul_precision()", "torch.backends.cudnn.allow_tf32"
 
 #: While a model in this class runs, Dynamo splits graphs by the model's buckets of gradients (`CatchErrorsWrapper` in
 #: torch/_dynamo/convert_frame.py). It asks for the size of the buckets alone: no process group and no model is needed.
@@ -228,18 +239,36 @@ _SWITCHES = (
         True,
         "torch.utils.deterministic.fill_uninitialized_memory = {}",
     ),
-    ("torch.get_float32_matmul_precision()", "highest", "torch.set_float32_matmul_precision({!r})"),
+    (_OF_PRODUCTS, "highest", "torch.set_float32_matmul_precision({!r})"),
     ("sys.float_info.min / 2 == 0.0", False, "torch.set_flush_denormal({})"),
     ("torch.is_anomaly_enabled()", False, "torch.autograd.set_detect_anomaly({})"),
     ("torch.backends.cuda.flash_sdp_enabled()", True, "torch.backends.cuda.enable_flash_sdp({})"),
     ("torch.backends.cuda.mem_efficient_sdp_enabled()", True, "torch.backends.cuda.enable_mem_efficient_sdp({})"),
     ("torch.backends.cuda.math_sdp_enabled()", True, "torch.backends.cuda.enable_math_sdp({})"),
     ("torch.backends.cuda.cudnn_sdp_enabled()", True, "torch.backends.cuda.enable_cudnn_sdp({})"),
+    *(
+        (f"torch.backends.cuda.matmul.{name}", True, f"torch.backends.cuda.matmul.{name} = {{}}")
+        for name in ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    ),
+    (
+        "torch.cuda.is_initialized() and torch.cuda.get_per_process_memory_fraction() or 1.0",
+        1.0,
+        "torch.cuda.set_per_process_memory_fraction({})",
+    ),
+    *(
+        (f"newer({legacy!r}, {newer!r})", None, newer + " = {!r}")
+        for legacy, newer in (
+            (_OF_PRODUCTS, "torch.backends.cuda.matmul.fp32_precision"),
+            (_OF_PRODUCTS, "torch.backends.mkldnn.matmul.fp32_precision"),
+            (_OF_CONVOLUTIONS, "torch.backends.cudnn.conv.fp32_precision"),
+            (_OF_CONVOLUTIONS, "torch.backends.cudnn.rnn.fp32_precision"),
+        )
+    ),
     ("torch.backends.mkldnn.enabled", True, "torch.backends.mkldnn.enabled = {}"),
     ("torch.backends.cudnn.enabled", True, "torch.backends.cudnn.enabled = {}"),
     ("torch.backends.cudnn.benchmark", False, "torch.backends.cudnn.benchmark = {}"),
     ("torch.backends.cudnn.deterministic", False, "torch.backends.cudnn.deterministic = {}"),
-    ("torch.backends.cudnn.allow_tf32", True, "torch.backends.cudnn.allow_tf32 = {}"),
+    (_OF_CONVOLUTIONS, True, "torch.backends.cudnn.allow_tf32 = {}"),
     (
         f"getattr({_DDP}._get_active_ddp_module(), 'bucket_bytes_cap', None)",
         None,

@@ -1,0 +1,116 @@
+"""Whether torch may compute products in TF32: in interpreters of their own, since a setting holds for a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from repro_kit.runner.launch import PROBE
+
+pytestmark = pytest.mark.torch
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {probe!r})
+import torch
+{setting}
+from repro_probe.judge.tensor_float import epsilon
+from repro_probe.record.surroundings import switches
+asked = [("bmm", "cuda"), ("convolution", "cuda"), ("bmm", "cpu"), ("exp", "cuda")]
+coarse = [name + " on " + device for name, device in asked if epsilon(name, torch.float32, device)]
+assert not any(epsilon(name, torch.float64, device) for name, device in asked)
+print(coarse)
+print(*switches(), sep="\\n")
+"""
+PRODUCTS = "torch.backends.cuda.matmul.fp32_precision"
+
+
+def run(setting: str) -> list[str]:
+    code = SCRIPT.format(probe=str(PROBE), setting=setting)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_by_default_only_convolutions_are_rounded_to_tf32():
+    coarse, *switches = run("")
+    assert coarse == "['convolution on cuda']"
+    assert not [switch for switch in switches if "precision" in switch]
+
+
+@pytest.mark.parametrize("setting", ['torch.set_float32_matmul_precision("high")', f'{PRODUCTS} = "tf32"'])
+def test_products_are_where_the_program_says_so(setting):
+    coarse, *switches = run(setting)
+    assert coarse == "['bmm on cuda', 'convolution on cuda']"
+    assert setting.replace('"', "'") in switches, "a program of the graph says it too"
+
+
+@pytest.mark.parametrize(
+    "setting", ["torch.backends.cudnn.allow_tf32 = False", 'torch.backends.cudnn.conv.fp32_precision = "ieee"']
+)
+def test_nothing_is_where_the_program_forbids_it(setting):
+    coarse, *switches = run(setting)
+    assert coarse == "[]"
+    assert setting.replace('"', "'") in switches
+
+
+#: Attention, as a library and as Triton compute it: the operands of a product are rounded to TF32, or cut off.
+ATTENTION = """
+import contextlib, sys
+sys.path.insert(0, {probe!r})
+import torch
+from repro_probe.judge import compare_outputs, reference, rounding, tensor_float
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.run import outputs
+
+def to_tf32(value, half):
+    return ((value.contiguous().view(torch.int32) + half) & ~0x1FFF).view(torch.float32)
+
+class Products(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self, half):
+        super().__init__()
+        self.half = half
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        if function is torch.ops.aten.bmm.default and arguments[0].dtype is torch.float32:
+            arguments = [to_tf32(argument, self.half) for argument in arguments]
+        return function(*arguments, **(options or {{}}))
+
+class Program:
+    parameters = ["q", "k", "v"]
+    recipe = {{"seed": 0, "backward": "none", "rtol": None, "atol": None}}
+    def __init__(self, half, scale=1.0):
+        self.half, self.scale = half, scale
+    def graph(self, q, k, v):
+        with Products(self.half):
+            return (self.scale * torch.softmax(q @ k.mT / 8, -1) @ v,)
+    def calls(self):
+        torch.manual_seed(0)
+        return [tuple(torch.randn(4, 128, 64) for _ in range(3))]
+    def forward_region(self, autocast=True):
+        return contextlib.nullcontext()
+    def widened(self, widen):
+        return contextlib.nullcontext()
+
+def outcome(program):
+    return outputs.run(program, program.graph, lambda step, number: None)
+
+eager = Program(0x1000)
+known = tensor_float.epsilon
+for coarse in (False, True):
+    tensor_float.epsilon = lambda name, dtype, device: known(name, dtype, "cuda") if coarse else None
+    evidence = compare_outputs.Evidence(reference.in_double(eager), rounding.nudged_runs(eager))
+    for other in (Program(0), Program(0x1000, scale=1.01)):
+        both = outcome(eager), outcome(other)
+        print(bool(compare_outputs.kinds_of_difference(*both, Tolerance(eager.recipe), evidence)))
+"""
+
+
+def test_two_ways_to_round_to_tf32_are_no_wrong_result_and_one_per_cent_is():
+    code = "import torch\ntorch.set_float32_matmul_precision('high')\n" + ATTENTION.format(probe=str(PROBE))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    unaware, aware = done.stdout.split()[:2], done.stdout.split()[2:]
+    assert unaware == ["True", "True"]
+    assert aware == ["False", "True"]
