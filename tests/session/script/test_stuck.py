@@ -34,7 +34,9 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]
         process.kill()
 
 
-def a_run(directory: Path, pid: int, *, silent: float, statements: int, mode: str | None = None) -> Path:
+def a_run(
+    directory: Path, pid: int, *, silent: float, statements: int, mode: str | None = None, device: str = "cpu"
+) -> Path:
     """The files of a run that began a compile and gave its last sign `silent` seconds ago."""
     for name in ("trace", "probe"):
         (directory / name).mkdir(parents=True)
@@ -44,7 +46,9 @@ def a_run(directory: Path, pid: int, *, silent: float, statements: int, mode: st
     log.write_text(f"V1120 17:29:56.314000 {pid} torch/_dynamo/utils.py:1] {STEP}\n{text}\n")
     hello = {"pid": pid, "executable": "python", "python": "3.11", "torch": "2.13", "time": 1.0}
     (directory / "probe" / f"hello-{pid}.json").write_text(json.dumps(hello))
-    graph = {"number": 0, "pid": pid, "compile_id": "0/0", "code": "x\n" * statements, "backend": {"mode": mode}}
+    backend, inputs = {"mode": mode}, [{"kind": "tensor", "name": "x", "device": device}]
+    graph = {"number": 0, "pid": pid, "compile_id": "0/0", "code": "x\n" * statements}
+    graph = {**graph, "backend": backend, "inputs": inputs}
     (directory / "probe" / f"graph-0-{pid}.json").write_text(json.dumps(graph))
     before = time.time() - silent
     for path in (directory / "trace").iterdir():
@@ -77,6 +81,25 @@ def test_below_the_limit_the_run_goes_on(
     tmp_path: Path, process: subprocess.Popen[bytes], silent: float, statements: int, mode: str | None
 ) -> None:
     watched(a_run(tmp_path, process.pid, silent=silent, statements=statements, mode=mode))
+
+
+def test_a_compile_for_an_accelerator_may_take_longer(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ASLEEP]) as process:
+        watched(a_run(tmp_path / "gpu", process.pid, silent=150, statements=1, device="cuda:0"))
+        with pytest.raises(EndedEarly):
+            watched(a_run(tmp_path / "cpu", process.pid, silent=150, statements=1))
+        process.kill()
+
+
+def test_a_kernel_that_triton_has_ready_is_a_sign(tmp_path: Path) -> None:
+    kernels = tmp_path / "triton"
+    (kernels / "KERNEL").mkdir(parents=True)
+    with subprocess.Popen(
+        [sys.executable, "-c", ASLEEP], env={**os.environ, "TRITON_CACHE_DIR": str(kernels)}
+    ) as process:
+        watch = watched(a_run(tmp_path / "run", process.pid, silent=600, statements=1))
+        assert watch.silent < 60
+        process.kill()
 
 
 def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:

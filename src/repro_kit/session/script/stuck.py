@@ -2,10 +2,11 @@
 
 A compile is taken never to end when it has used `limit` CPU seconds, or has slept for as many seconds, while nothing
 was written to torch's trace, to the recorded graphs, or to the program's output. The limit grows with the graph: 45 s
-and half a second for each statement; ten times that under autotuning; 180 s where Dynamo has made no graph yet. A
-compile that gives signs has a limit as a whole: 45 CPU seconds and a second for each statement since Dynamo had made
-the graph. CPU seconds are counted, so that a busy machine is no hang. Where several processes compile, such as the
-ranks of a job, those of one process count.
+and half a second for each statement; four times that on an accelerator, since LLVM may take a minute for one large
+kernel of Triton; ten times that under autotuning; 180 s where Dynamo has made no graph yet. A compile that gives signs
+has a limit as a whole: 45 CPU seconds and a second for each statement since Dynamo had made the graph. A kernel that
+Triton has ready is a sign. CPU seconds are counted, so that a busy machine is no hang. Where several processes compile,
+such as the ranks of a job, those of one process count.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from repro_kit.ui import Ui
 _Seconds: TypeAlias = dict[int, float]  # CPU seconds by process
 _BASE, _EACH, _EACH_IN_ALL = 45.0, 0.5, 1.0  # seconds; seconds for each statement, without a sign and in all
 _TRACING = 180.0  # seconds, without a graph
-_AUTOTUNING = 10  # times the limit
+_AUTOTUNING, _ON_ACCELERATOR = 10, 4  # times the limit
 _COMPUTING = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
 _ASLEEP = 0.05  # of one core: a process that waits for itself
 _SPOKEN = 60.0  # seconds without a sign after which the live line says so
 _LOOK = 2.0  # seconds between looks
 _STACKS = 2.0  # seconds that the processes have to write down where they are
+_ACCELERATOR = re.compile(r'"device": ?"(?:cuda|xpu|mps)\b')
 _GRAPH = re.compile(r"of graph (\S+?)(?=[,\s]|$)")
 
 
@@ -101,6 +103,11 @@ class CompileWatch:
         yield from (self._directory / "trace").glob("*")
         yield from (self._directory / "probe").glob("events-*")
         yield from (path for name in ("stdout.txt", "stderr.txt") if (path := self._directory / name).exists())
+        for process in self._processes():  # Triton makes a directory for each kernel that is ready
+            with suppress(psutil.Error):
+                kernels = process.environ().get("TRITON_CACHE_DIR")
+                if kernels and (directory := Path(kernels)).is_dir():
+                    yield directory
 
     def _is_stuck(self, silent: float) -> bool:
         graphs = self._graphs()
@@ -172,7 +179,8 @@ def _limit(graphs: Mapping[float, str], each: float) -> float:
         return _TRACING
     statements = max(str(json.loads(text).get("code", "")).count("\n") for text in graphs.values())
     tuned = any("max_autotune" in text or "max-autotune" in text for text in graphs.values())
-    return (_BASE + each * statements) * (_AUTOTUNING if tuned else 1)
+    on_accelerator = any(_ACCELERATOR.search(text) for text in graphs.values())
+    return (_BASE + each * statements) * (_AUTOTUNING if tuned else _ON_ACCELERATOR if on_accelerator else 1)
 
 
 def _ended_because(step: str | None, how: str, limit: float) -> str:
