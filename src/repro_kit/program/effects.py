@@ -111,11 +111,17 @@ def effects_of(statement: Statement) -> Effects:
     call = statement.expression
     if not isinstance(call, ast.Call):
         return Effects(view=isinstance(call, ast.Subscript | ast.Attribute | ast.Name))
+    if isinstance(call.func, ast.Subscript):  # kernel[grid](...): a launch of a Triton kernel writes to its arguments
+        return Effects(tuple(dict.fromkeys(part for value in _values(call) for part in _names(value))))
     callee, name = statement.callee, op_name(statement)
     mutated = tuple(dict.fromkeys(filter(None, _mutated(call, callee, name))))
     state = bool(_STATE.search(name)) and not mutated
     view = name in _VIEWS or isinstance(call.func, ast.Name)
     return Effects(mutated, state or (statement.target is None and not mutated), view or bool(mutated))
+
+
+def _values(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _mutated(call: ast.Call, callee: str, name: str) -> Iterable[str]:

@@ -8,7 +8,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import ProcessGroup
 from repro_kit.program import parse
-from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord
+from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, KernelRecord, LaunchRecord
 from repro_kit.runner.recorded import Recorded, RecordedEvent
 from repro_kit.stages.capture.program_forms import Variants, of_two_codes
 
@@ -166,3 +166,56 @@ def test_ranks_with_equal_graphs_or_without_a_graph_are_left_out() -> None:
     assert not list(of_two_codes([of_rank(0, REDUCED), of_rank(1, REDUCED)], Kind.CRASH, ()))
     assert not list(of_two_codes([of_rank(0, REDUCED), Recorded(11, (), ())], Kind.CRASH, ()))
     assert not list(of_two_codes([of_rank(0, CODE), of_rank(1, CODE.replace("sin", "cos"))], Kind.CRASH, ()))
+
+
+KERNEL = """import torch
+import triton
+import triton.language as tl
+
+LANES = 32
+
+
+@triton.jit
+def copied(source, target, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + at, tl.load(source + at, mask=at < n), mask=at < n)
+
+
+model = torch.nn.Linear(2, 2)
+torch.compile(model)(torch.ones(2))
+"""
+LAUNCHES = """def forward(self, L_x_):
+    l_x_ = L_x_
+    out = torch.empty_like(l_x_)
+    wrapper = torch.ops.higher_order.triton_kernel_wrapper_mutation(kernel_idx = 0, constant_args_idx = 0, grid = [(1, 1, 1)], tma_descriptor_metadata = {}, kwargs = {'source': l_x_, 'target': out});  wrapper = None
+    return (out,)
+"""  # noqa: E501 - as torch prints it
+
+
+def test_a_kernel_of_the_users_is_carried_with_its_definition(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(KERNEL)
+    launch = LaunchRecord(KernelRecord("__main__", "copied", str(script)), {"n": "2", "BLOCK": "32"})
+    graph = GraphRecord(0, 1, "0/0", code=LAUNCHES, inputs=(X,), launches={"0/0": launch})
+    (attempt,) = variants(graph, files=(script,)).attempts(graph)
+    program = parse(attempt.text)
+    assert program.graph.statements[1].line == "copied[1, 1, 1](source=x, target=out, n=2, BLOCK=32)"
+    assert "@triton.jit\ndef copied(" in program.preamble and "import triton" in program.preamble
+    assert "LANES" not in program.preamble and "Linear" not in program.preamble
+    assert attempt.how == "with the script's definitions"
+
+
+def test_a_kernel_of_a_library_is_imported() -> None:
+    launch = LaunchRecord(KernelRecord("fast.kernels", "copied", "/venv/fast/kernels.py"), {"n": "2", "BLOCK": "32"})
+    graph = GraphRecord(0, 1, "0/0", code=LAUNCHES, inputs=(X,), launches={"0/0": launch})
+    (attempt,) = variants(graph).attempts(graph)
+    assert "from fast.kernels import copied" in attempt.text
+
+
+def test_a_kernel_that_is_not_at_the_top_of_its_file_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    launch = LaunchRecord(KernelRecord("__main__", "copied", str(script)), {})
+    graph = GraphRecord(0, 1, "0/0", code=LAUNCHES, inputs=(X,), launches={"0/0": launch})
+    with pytest.raises(ReproKitError, match="kernel copied is not defined at the top level"):
+        next(variants(graph, files=(script,)).attempts(graph))

@@ -17,6 +17,7 @@ from repro_kit.program.program import REGION
 from repro_kit.program.reading.desugar import desugar, helpers, regions
 from repro_kit.program.reading.graph_record import GraphRecord, InputRecord, NameRecord
 from repro_kit.program.reading.input_lines import has_relations, related_lines, source_expression, tensor_expression
+from repro_kit.program.reading.kernel_launches import kernel_names, with_launches
 from repro_kit.program.renames import Attributes, Rename, body_lines, is_rename_of_body, without_renames
 
 _FIXED = {"torch", "device", "inf", "nan", "graph", "calls", "load", "RECIPE", "NoneType", "getattr"}
@@ -64,6 +65,9 @@ class _Builder:
         self.variant = variant
         self.call_inputs = variant.calls or (graph.inputs,)
         self.taken = (set(_FIXED) | _names_in(graph)) - {path.rsplit(".", 1)[-1] for path in graph.modules}
+        if clash := self.taken & kernel_names(graph.launches):
+            raise StageError(f"A value of the graph has the name of the Triton kernel {min(clash)}.")
+        self.taken |= kernel_names(graph.launches)
         # Not Dynamo's names: when the program is traced again, Dynamo would confuse them with its own.
         self.body_names = {path: self._fresh(f"body_{number}") for number, path in enumerate(graph.modules)}
         self.renames = {record.name: self._input_name(record) for record in graph.inputs}
@@ -106,7 +110,8 @@ class _Builder:
         parameters = [argument.arg for argument in node.args.args if argument.arg != "self"]
         node = Attributes(path, self.body_names, self.constants).visit(node)
         self.regions |= regions(node.body)
-        statements = desugar([statement for statement in node.body if not is_rename_of_body(statement)])
+        launched = with_launches(node.body, self.graph.launches)
+        statements = desugar([statement for statement in launched if not is_rename_of_body(statement)])
         if path:
             lines, kept = body_lines(statements, parameters), parameters
             head = self.body_names[path]
@@ -207,6 +212,7 @@ class _Builder:
             if name in _PROVIDED or not _mentions(self.graph, name):
                 continue
             lines.append(_import_line(name, record))
+        lines += ["import triton"] if "triton.language." in str(self.graph.launches) else []
         return ["\n".join(lines)] if lines else []
 
 

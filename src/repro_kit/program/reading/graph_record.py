@@ -61,6 +61,24 @@ class NameRecord:
 
 
 @dataclass(frozen=True)
+class KernelRecord:
+    """A user's Triton kernel, and the arguments of each configuration that it tries, as Python code."""
+
+    module: str | None = None
+    name: str | None = None
+    file: str | None = None
+    configs: tuple[dict[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """A launch of a kernel. `constants`: arguments that are not in the graph, as code; None where that is not known."""
+
+    kernel: KernelRecord = field(default_factory=KernelRecord)
+    constants: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class BackendRecord:
     """The backend that the user chose."""
 
@@ -82,6 +100,7 @@ class GraphRecord:
     code: str = ""
     modules: dict[str, str] = field(default_factory=dict)
     names: dict[str, NameRecord] = field(default_factory=dict)
+    launches: dict[str, LaunchRecord] = field(default_factory=dict)  # by "<kernel_idx>/<constant_args_idx>"
     lines: dict[str, str] = field(default_factory=dict)  # of the user's code, by the name that a statement assigns
     inputs: tuple[InputRecord, ...] = ()
     constants: dict[str, InputRecord] = field(default_factory=dict)

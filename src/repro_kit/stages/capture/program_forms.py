@@ -229,7 +229,20 @@ class Variants:
             pieces.append(text)
         if _own_operators(graph):
             pieces.append(self.extras)
+        pieces += self._kernels(graph)
         return "\n\n".join(dict.fromkeys(filter(None, pieces)))
+
+    def _kernels(self, graph: GraphRecord) -> Iterator[str]:
+        """The definitions of the Triton kernels that the graph launches; imports of those of installed packages."""
+        for kernel in {launch.kernel.name: launch.kernel for launch in graph.launches.values()}.values():
+            file, name = Path(kernel.file or ""), kernel.name or ""
+            if file in self.sources:
+                text = definitions(self.sources[file], [name])
+            else:
+                text = f"from {kernel.module} import {name}" if kernel.module not in (None, "__main__") else ""
+            if not text:
+                raise StageError(f"The Triton kernel {name} is not defined at the top level of its file.")
+            yield text
 
     def _customisations(self, wanted_names: Mapping[Path, Collection[str]] = MappingProxyType({})) -> str:
         """The statements of the user's files that change the compiler or define `wanted_names`."""

@@ -180,12 +180,29 @@ class GraphBase(TypedDict):
     compile_id: str
 
 
+class KernelData(TypedDict):
+    """A user's Triton kernel: where its function is, and the arguments of each configuration that it tries, as code."""
+
+    module: str | None
+    name: str | None
+    file: str | None
+    configs: list[dict[str, str]]
+
+
+class KernelLaunchData(TypedDict):
+    """A launch of a kernel. `constants`: arguments that are not in the graph, as code; None where that is not known."""
+
+    kernel: KernelData
+    constants: dict[str, str | None]
+
+
 class GraphContent(TypedDict, total=False):
     """A graph as data."""
 
     code: str
     modules: dict[str, str]  # code of sub-graphs, by path
     names: dict[str, NameData]
+    launches: dict[str, KernelLaunchData]  # by "<kernel_idx>/<constant_args_idx>"
     lines: dict[str, str]  # the user's line that each statement of `code` comes from: "/home/me/model.py:12"
     inputs: list[InputData]
     constants: dict[str, TensorData]

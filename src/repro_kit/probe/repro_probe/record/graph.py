@@ -15,6 +15,7 @@ from repro_probe.common import torch_environment
 from repro_probe.protocol.graph_data import BackendData, GraphContent, GraphSettings, InputData, NameData, TensorData
 from repro_probe.protocol.recipe_data import AutocastData
 from repro_probe.record import surroundings
+from repro_probe.record.triton_kernels import describe_launches
 from repro_probe.record.values import ValueStore, describe_tensors
 
 #: A frame in the stack of a node.
@@ -45,6 +46,7 @@ def describe_graph(
         "code": code,
         "modules": modules,
         "names": names,
+        "launches": describe_launches(gm),
         "lines": _user_lines(gm),
         "inputs": _describe_inputs(placeholders, example_inputs, store),
         "constants": _describe_constants(gm, store),
