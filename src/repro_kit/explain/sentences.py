@@ -25,6 +25,7 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
         *_failed(context),
         *_broken(context),
         *_recompiled(context),
+        *_without_cuda_graphs(context),
         *_divergent(context),
     ]
     all_sentences += [*_specialized(context), *_damaged(context)]
@@ -127,6 +128,17 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
         f"; {listed((f'`{compiled_name(other.name)}` {times(other)} times' for other in others), 3)}" if others else ""
     )
     yield Sentence("✗" if worst.hit else "!", f"{text}.", "recompiles")
+
+
+def _without_cuda_graphs(context: Context) -> Iterator[Sentence]:
+    skips = context.insights.overview.without_cuda_graphs
+    if not skips:
+        return
+    first, others = skips[0], {skip.reason for skip in skips} - {skips[0].reason}
+    at = f" at {context.place(first.where)}" if first.where else ""
+    more = f"; {counted(len(others), 'other reason')}" if others else ""
+    graphs = counted(len(skips), "graph is", "graphs are")
+    yield Sentence("!", f"{graphs} not run by CUDA graphs: {first.reason}{at}{more}.", "overview")
 
 
 def _because(recompiled: Recompiled) -> str:

@@ -26,7 +26,7 @@ def section(context: Context) -> Section:
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
         items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
-    items += _facts(overview)
+    items += _facts(context, overview)
     return Section("overview", "Overview", f"{counted(len(overview.compiles), 'compile')}: {states}", tuple(items))
 
 
@@ -74,10 +74,16 @@ def _branches(context: Context, nodes: tuple[OverviewNode, ...], states: dict[Co
         shown.append(node.depth)
 
 
-def _facts(overview: Overview) -> Iterator[Item]:
+def _facts(context: Context, overview: Overview) -> Iterator[Item]:
     if overview.caches:
         rows = tuple((cach.name, str(cach.hits), str(cach.misses), str(cach.bypasses)) for cach in overview.caches)
         yield Item("Caches", blocks=(Table(("cache", "hits", "misses", "bypassed"), rows),))
+    if overview.without_cuda_graphs:
+        named = tuple(
+            (str(skip.ref), skip.reason, context.place(skip.where) if skip.where else "")
+            for skip in overview.without_cuda_graphs[:_ROWS]
+        )
+        yield Item("Not run by CUDA graphs", blocks=(Table(("id", "reason", "line"), named),))
     if overview.guards:
         latency = f", {overview.guard_latency_us:.0f} µs to check once" if overview.guard_latency_us else ""
         yield Item(f"Guards: {overview.guards}{latency}")

@@ -13,6 +13,7 @@ from repro_kit.model.failure.failure import Frame
 from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_kit.trace.compiles import CompileOutcome, Compiles
 from repro_kit.trace.insights.compile_index import CompileFacts, CompileIndex
+from repro_kit.trace.insights.cuda_graphs import SkippedCudaGraphs, skipped
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 from repro_kit.trace.torch_defaults import Setting, unusual
@@ -107,6 +108,7 @@ class Overview:
     ops: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     settings: tuple[Setting, ...] = ()  # settings that are not at their default
+    without_cuda_graphs: tuple[SkippedCudaGraphs, ...] = ()
     logs: int = 0
     ranks: tuple[int, ...] = ()
 
@@ -140,6 +142,7 @@ class Overviews:
     versions: dict[str, str] = field(default_factory=dict)
     broken: set[CompileRef] = field(default_factory=set)
     settings: dict[Setting, None] = field(default_factory=dict)
+    skipped: dict[CompileRef, SkippedCudaGraphs] = field(default_factory=dict)
     _configs: set[int] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
@@ -157,6 +160,8 @@ class Overviews:
             self._version(record.json())
         elif record.event in ("compilation_metrics", "bwd_compilation_metrics"):
             self._metrics(record)
+            if ref is not None and (reason := record.text("cudagraph_skip_reason")):
+                self.skipped[ref] = skipped(ref, reason)
 
     def _version(self, data: Any) -> None:
         for key, shown in (("pytorch_version", "torch"), ("commit", "commit")):
@@ -218,6 +223,7 @@ class Overviews:
             sum(compile_.ops for compile_ in compiles),
             self.versions,
             tuple(self.settings),
+            tuple(self.skipped.values()),
             len(self.index.logs),
             tuple(sorted({rank for rank in self.index.logs.values() if rank is not None})),
         )
