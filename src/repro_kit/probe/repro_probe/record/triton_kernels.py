@@ -28,15 +28,11 @@ def describe_launches(gm: torch.fx.GraphModule) -> dict[str, KernelLaunchData]:
                 continue
             kernel, constants = node.kwargs["kernel_idx"], node.kwargs["constant_args_idx"]
             table = module.kernel_side_table
+            launched = table.get_kernel(kernel)
+            given = {**table.get_constant_args(constants), **_options(launched)}
             launches[f"{kernel}/{constants}"] = {
-                "kernel": _describe(table.get_kernel(kernel)),
-                "constants": {
-                    name: _text(value)
-                    for name, value in {
-                        **table.get_constant_args(constants),
-                        **_options(table.get_kernel(kernel)),
-                    }.items()
-                },
+                "kernel": _describe(launched),
+                "constants": {name: _text(value) for name, value in given.items()},
             }
     return launches
 
