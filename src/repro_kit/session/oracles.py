@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_kit.bundle.repro.program_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, OBSERVATION
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -26,14 +26,17 @@ _GROWTH = 600.0  # a measurement of growth is bounded by its CPU time, which may
 _UNMEASURED = 120.0  # before anything was measured
 _START = 60.0  # the most that is added for the start of a fresh interpreter, which imports torch first
 
-#: Forking oracles that the stages share, by interpreter, cache and jobs; None if every stage opens its own.
-_SHARED: ContextVar[dict[tuple[str, Path, int], ProgramOracle] | None] = ContextVar("shared", default=None)
+#: The most queries at once on an accelerator: each takes some of its memory, before it does anything.
+_ON_ACCELERATOR = 4
+
+#: Forking oracles that the stages share, by interpreter and cache; None if every stage opens its own.
+_SHARED: ContextVar[dict[tuple[str, Path], ProgramOracle] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
 def shared_oracles() -> Iterator[None]:
     """Within this block, the stages of a case share one forking oracle, so that torch is imported only once."""
-    shared: dict[tuple[str, Path, int], ProgramOracle] = {}
+    shared: dict[tuple[str, Path], ProgramOracle] = {}
     token = _SHARED.set(shared)
     try:
         yield
@@ -65,7 +68,7 @@ def open_oracle(case: Case, jobs: int | None = None) -> Iterator[ProgramOracle]:
         with fresh_oracle(case, jobs or 1) as spawn:
             yield spawn
         return
-    zygote = _zygote(case.file.subject.python, _cache(case), jobs)
+    zygote = _zygote(case.file.subject.python, _cache(case), jobs and _at_once(case, jobs))
     try:
         yield zygote
     except BaseException:
@@ -82,7 +85,12 @@ def _fails_only_afresh(case: Case) -> bool:
 
 def fresh_oracle(case: Case, jobs: int = 1) -> ProgramOracle:
     """An oracle that starts a new interpreter for every query. The caller closes it."""
-    return ProgramOracle(case.file.subject.python, how="spawn", cache=_cache(case), jobs=jobs)
+    return ProgramOracle(case.file.subject.python, how="spawn", cache=_cache(case), jobs=_at_once(case, jobs))
+
+
+def _at_once(case: Case, jobs: int) -> int:
+    """The number of queries at once, for a user who allows `jobs`."""
+    return min(jobs, _ON_ACCELERATOR) if case.load(ENVIRONMENT).accelerator else jobs
 
 
 def _cache(case: Case) -> Path:
@@ -91,12 +99,13 @@ def _cache(case: Case) -> Path:
 
 def _zygote(python: str, cache: Path, jobs: int | None) -> ProgramOracle:
     shared = _SHARED.get()
-    for (of, within, at_once), zygote in (shared or {}).items():
-        if (of, within) == (python, cache) and jobs in (None, at_once):
-            return zygote
-    zygote = ProgramOracle(python, cache=cache, jobs=jobs or 1)
+    zygote = (shared or {}).get((python, cache))
+    if zygote is None:
+        zygote = ProgramOracle(python, cache=cache, jobs=jobs or 1)
+    elif jobs is not None:
+        zygote.jobs = jobs
     if shared is not None:
-        shared[python, cache, jobs or 1] = zygote
+        shared[python, cache] = zygote
     return zygote
 
 

@@ -1,15 +1,15 @@
-"""The time limit of a query: the user's, or one from the time that the failure took before."""
+"""How oracles are opened: the time limit of a query, and how many queries run at once."""
 
 from pathlib import Path
 
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.handles import CAPTURE, OBSERVATION
-from repro_kit.case.stage_results import Capture, Observation
+from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
+from repro_kit.case.stage_results import Capture, Environment, Observation
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.session.options import QueryOptions
-from repro_kit.session.oracles import query_timeout
+from repro_kit.session.oracles import fresh_timeout, open_oracle, query_timeout, shared_oracles
 
 
 @pytest.fixture
@@ -54,3 +54,26 @@ def test_a_hang_never_waits_as_long_as_another_failure(case: Case) -> None:
     hang = query_timeout(case, QueryOptions(), Kind.TIMEOUT)
     assert hang < query_timeout(case, QueryOptions()) / 10
     assert query_timeout(case, QueryOptions(query_timeout=5.0), Kind.TIMEOUT) == 5.0
+
+
+def test_a_fresh_interpreter_has_the_time_to_import_torch(case: Case) -> None:
+    observed(case, 40.0)
+    captured(case, 2.0)
+    assert fresh_timeout(case, QueryOptions()) == query_timeout(case, QueryOptions()) + 40.0
+    observed(case, 4000.0)
+    captured(case, 2.0)
+    assert fresh_timeout(case, QueryOptions()) < query_timeout(case, QueryOptions()) + 100.0
+    assert fresh_timeout(case, QueryOptions(query_timeout=7.0)) == 7.0
+    assert fresh_timeout(case, QueryOptions(), Kind.TIMEOUT) == query_timeout(case, QueryOptions(), Kind.TIMEOUT)
+
+
+@pytest.mark.parametrize(("accelerator", "at_once"), [(None, 16), ("cuda", 4)])
+def test_an_accelerator_gets_few_queries_at_once(case: Case, accelerator: str | None, at_once: int) -> None:
+    case.store(ENVIRONMENT, Environment("3.12", "python", "Linux", "2.13.0", accelerator=accelerator))
+    with shared_oracles():
+        with open_oracle(case, 16) as oracle:
+            assert oracle.jobs == at_once
+        with open_oracle(case) as same:
+            assert same is oracle and same.jobs == at_once
+        with open_oracle(case, 1) as one:
+            assert one is oracle and one.jobs == 1
