@@ -99,6 +99,24 @@ def test_a_key_in_several_strings_is_gone_and_the_source_compiles() -> None:
     ast.parse(redacted(source))
 
 
+@pytest.mark.parametrize(
+    "between", [" ", "\n       ", "  # the weights\n       ", " \\\n"], ids=["space", "line", "comment", "backslash"]
+)
+def test_a_url_in_several_strings_is_gone_whole(between: str) -> None:
+    """Its first piece looks like a URL; the others are words like any others."""
+    pieces = f'"{WIKI}/" {between}"team-falcon/quiet-model" {between}f"/{{name}}.pt"'
+    shown = redacted(f"url = ({pieces})\n")
+    assert "corp" not in shown and "falcon" not in shown and "quiet" not in shown
+    assert "{name}.pt" in shown
+    ast.parse(shown)
+
+
+def test_strings_that_python_does_not_join_stay() -> None:
+    assert "team-falcon" in redacted(f"url, team = '{WIKI}/', 'team-falcon'\n")
+    public = "url = ('https://pytorch.org/docs/'\n       'stable/falcon-notes')\n"
+    assert redacted(public) == public
+
+
 @pytest.mark.parametrize("literal", ["'a\\nx'", "b'a\\nx'", "f'a\\nx{y}'", '"""a\\nx"""'])
 def test_source_compiles_whatever_a_secret_takes_with_it(literal: str) -> None:
     redactor = Redactor()

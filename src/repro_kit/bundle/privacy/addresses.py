@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from repro_kit.bundle.privacy.hosts import (
     is_public,
     is_well_known,
 )
-from repro_kit.bundle.privacy.python_parts import prose_of
+from repro_kit.bundle.privacy.python_parts import joined_strings, prose_of
 from repro_kit.bundle.privacy.spellings import with_line_ends
 
 _STORES = (
@@ -72,6 +73,8 @@ def addresses_in(text: str, name: str = "text.txt") -> Iterator[Address]:
     Strings are cut out of the source as it is: with real line ends for ``\n`` it would be no Python any more.
     """
     prose = prose_of(text) if name.endswith(".py") else text
+    if name.endswith(".py"):
+        yield from _continued_urls(text)
     flat = with_line_ends(prose)
     yield from _shares_in(prose)  # before unescaping, because ``\\temp`` is not a tab here
     yield from _shares_in(flat)
@@ -83,6 +86,18 @@ def addresses_in(text: str, name: str = "text.txt") -> Iterator[Address]:
     yield from _mails(rest)
     yield from hosts_in(rest)
     yield from ips_in(rest)
+
+
+def _continued_urls(source: str) -> Iterator[Address]:
+    """The pieces of private URLs that Python source writes as several adjacent strings."""
+    for strings in joined_strings(source):
+        joined, ends = "".join(strings), list(itertools.accumulate(map(len, strings)))
+        for match in _URL.finditer(joined) if len(strings) > 1 else ():
+            for kind, url in _in_url(match):
+                begin, until = match.start(), match.start() + len(url)
+                cuts = [begin, *(end for end in ends if begin < end < until), until]
+                if kind == "URL" and len(cuts) > 2:
+                    yield from ((kind, joined[start:end]) for start, end in itertools.pairwise(cuts))
 
 
 def _shares_in(text: str) -> Iterator[Address]:

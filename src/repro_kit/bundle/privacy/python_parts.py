@@ -22,6 +22,7 @@ _BEGIN = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_STA
 _END = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
 _WITH_FIELDS = re.compile(r"(?i)(?:[ft]|r[ft]|[ft]r)['\"]")
 _FIELD = re.compile(r"\{\{|\{")
+_QUOTED = re.compile(r"(?is)[a-z]{0,3}(?P<quote>\"{3}|'{3}|[\"'])(?P<text>.*)(?P=quote)")
 #: What counts inside a field: braces, and strings, in which braces do not count.
 _IN_FIELD = re.compile(r"[{}]|'[^'\n]*'|\"[^\"\n]*\"")
 
@@ -83,6 +84,25 @@ def data_of(source: str) -> str:
         return source
     texts = (source[part.start : part.end] for part in parts)
     return "\n".join(text[start:end] for text in texts for start, end in literal_spans(text))
+
+
+def joined_strings(source: str) -> Iterator[list[str]]:
+    """What the quotes of adjacent strings enclose, as written: Python makes one string of them.
+
+    Comments may stand between. Nothing where `source` is not valid Python.
+    """
+    together: list[str] = []
+    end = 0
+    for part in parts_of(source) or ():
+        if source[end : part.start].replace("\\\n", "").strip() and together:
+            yield together
+            together = []
+        end = part.end
+        quoted = _QUOTED.fullmatch(source, part.start, part.end) if part.kind == STRING else None
+        if quoted:
+            together.append(quoted["text"])
+    if together:
+        yield together
 
 
 def literal_spans(literal: str) -> Iterator[Span]:
