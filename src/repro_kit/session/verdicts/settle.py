@@ -9,10 +9,10 @@ from repro_kit.case.handles import FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import in_words, signature_of
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.session.script.script_run import run_subject
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, observed_failures
+from repro_kit.session.verdicts import blame, users_own
 from repro_kit.ui import Ui
 
 _VERBOSE = "+dynamo,trace_source,trace_bytecode"
@@ -52,11 +52,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
         words = f"The script catches an exception that its compiled calls raise in eager, too: {judged.both}"
         raise Stop(Exit.NOTHING_FAILED, f"Nothing failed. {words}.")
     if judged.eager is Status.FAIL:
-        raise Stop(
-            Exit.USER_BUG,
-            "The program fails without torch.compile too, so the compiler is not to blame: "
-            f"{in_words(chosen.signature, chosen.failure)}\n{observed_failures.excerpt(chosen.failure)}",
-        )
+        raise users_own.stop(chosen)
     case.update(signature=signature_of(judged.lost) if judged.lost is not None else chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:
         _log_dynamo(case, timeout, ui)

@@ -28,7 +28,7 @@ from repro_kit.session.script.interpreter_environment import begin_environment, 
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms
+from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms, users_own
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.session.verdicts.lacking_device import lacks_device
 from repro_kit.session.verdicts.ranks import RankReport, rank_report
@@ -291,11 +291,7 @@ def _conclude(
     if blamed.deadlock:
         ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
     elif blamed.eager == Status.FAIL:
-        raise Stop(
-            Exit.USER_BUG,
-            "The program fails without torch.compile too, so the compiler is not to blame: "
-            f"{in_words(chosen.signature, chosen.failure)}\n{observed_failures.excerpt(chosen.failure)}",
-        )
+        raise users_own.stop(chosen)
     if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
     case.update(signature=chosen.signature, failure_index=index)

@@ -1,0 +1,30 @@
+"""The last words on a failure that shows with nothing compiled as well."""
+
+from __future__ import annotations
+
+import re
+
+from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.errors import Exit
+from repro_kit.model.failure.signature import in_words
+from repro_kit.session.stop import Stop
+from repro_kit.session.verdicts import observed_failures
+
+#: How `OptimizedModule` names what it wraps, whether or not it compiles (torch/_dynamo/eval_frame.py).
+_WRAPPER = re.compile(r"\b_orig_mod\b")
+_OF_WRAPPER = (
+    "The program fails with compiling switched off too, so no compiled code is to blame. `_orig_mod` is what "
+    "torch.compile(module) adds to the names of parameters, compiled or not: use the names of the module itself, or "
+    "compile it in place, by module.compile()"
+)
+
+
+def stop(chosen: ObservedFailure) -> Stop:
+    """The end of the work, with the failure in words."""
+    failure = chosen.failure
+    texts = [failure.text, *(link.message for link in failure.exceptions)]
+    words = "The program fails without torch.compile too, so the compiler is not to blame"
+    if any(map(_WRAPPER.search, texts)):
+        words = _OF_WRAPPER
+    said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
+    return Stop(Exit.USER_BUG, said)

@@ -1,0 +1,27 @@
+"""The last words on a failure that shows with nothing compiled as well."""
+
+from repro_kit.case.stage_results import ObservedFailure
+from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import signature_of
+from repro_kit.session.verdicts.users_own import stop
+
+
+def said(message: str) -> str:
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", message),))
+    ended = stop(ObservedFailure(failure, signature_of(failure), source="exception"))
+    assert ended.exit_code is Exit.USER_BUG
+    return ended.sentence
+
+
+def test_the_compiler_is_not_to_blame():
+    assert said("shapes differ").startswith(
+        "The program fails without torch.compile too, so the compiler is not to blame: RuntimeError: shapes differ"
+    )
+
+
+def test_the_names_of_a_compiled_module_are_no_failure_without_torch_compile():
+    """The module is wrapped where nothing is compiled, too: without torch.compile, the script would not fail."""
+    sentence = said('Missing key(s) in state_dict: "weight". Unexpected key(s) in state_dict: "_orig_mod.weight".')
+    assert "without torch.compile" not in sentence
+    assert "`_orig_mod` is what torch.compile(module) adds" in sentence and "module.compile()" in sentence
