@@ -37,7 +37,9 @@ def test_an_operator_that_fake_tensors_refuse_in_other_words_is_the_users(
     Path("train.py").write_text(SCRIPT + compiles + "\n", encoding="utf-8")
     ran = CliRunner().invoke(cli, ["observe", "--python", sys.executable, "train.py"])
     assert ran.exit_code == Exit.USER_BUG, ran.output
-    assert "fails without torch.compile too" in " ".join(ran.output.split())
+    told = " ".join(ran.output.split())
+    assert "fails without torch.compile too" in told
+    assert "RuntimeError: mat1 and mat2 shapes" in told and "Dynamo" not in told, "in eager's words"
 
 
 def test_an_operator_that_is_not_implemented_is_the_users_where_a_graph_break_says_so(

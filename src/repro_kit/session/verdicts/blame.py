@@ -64,6 +64,7 @@ class Blame:
     both: str = ""  # the exception that the script catches, where the same calls raise in eager as well
     lost: Failure | None = None  # the exception of eager that the script misses, where it misses one
     deadlock: bool = False  # ranks wait for each other in eager alike: the script is reduced to show where
+    in_eager: ObservedFailure | None = None  # the failure in eager that is the same one, in eager's own words
 
 
 def begin(
@@ -219,7 +220,8 @@ def _not_passed(
     alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
     if ends_alike and not eager.doubt:
-        return Blame(Status.FAIL, tuple(failures), deadlock=any(failure.failure.deadlock for failure in alike))
+        deadlock = any(failure.failure.deadlock for failure in alike)
+        return Blame(Status.FAIL, tuple(failures), deadlock=deadlock, in_eager=next(iter(alike), None))
     if eager.doubt:
         why = f"Whether the program fails without torch.compile is unknown: {eager.doubt}"
         status = Status.CANNOT_TELL

@@ -52,7 +52,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
         words = f"The script catches an exception that its compiled calls raise in eager, too: {judged.both}"
         raise Stop(Exit.NOTHING_FAILED, f"Nothing failed. {words}.")
     if judged.eager is Status.FAIL:
-        raise users_own.stop(chosen)
+        raise users_own.stop(judged.in_eager or chosen)
     case.update(signature=signature_of(judged.lost) if judged.lost is not None else chosen.signature)
     if chosen.failure.kind == Kind.DYNAMO_ERROR and observation.seconds <= _SHORT:
         _log_dynamo(case, timeout, ui)

@@ -291,7 +291,7 @@ def _conclude(
     if blamed.deadlock:
         ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
     elif blamed.eager == Status.FAIL:
-        raise users_own.stop(chosen)
+        raise users_own.stop(blamed.in_eager or chosen)
     if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
     case.update(signature=chosen.signature, failure_index=index)
