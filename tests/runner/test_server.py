@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from repro_kit.errors import StageError
-from repro_kit.runner.server import ServerProcess
+from repro_kit.runner.server import ServerDied, ServerProcess
 
 
 def interpreter(path: Path, text: str) -> str:
@@ -29,3 +30,17 @@ def test_slow_is_told_from_broken(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(StageError, match=r"again|repair") as raised:
         server.send({"prepare": {}})
     assert said in str(raised.value)
+
+
+@pytest.mark.torch
+def test_a_server_that_is_stopped_before_it_is_ready_starts_again() -> None:
+    server = ServerProcess(sys.executable, how="fork")
+    server.begin()
+    server.stop()
+    with pytest.raises(ServerDied, match="not running"):
+        server.receive(0.0)
+    try:
+        server.send({"prepare": {}})  # waits until the new one is ready
+        assert not server.is_readable(0.0)
+    finally:
+        server.stop()

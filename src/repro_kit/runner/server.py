@@ -109,7 +109,10 @@ class ServerProcess:
         return b"\n" in self._unread or bool(select.select([process.stdout], [], [], max(0.0, seconds))[0])
 
     def stop(self) -> None:
-        """End the server. The server kills its children and removes their directories when its stdin closes."""
+        """End the server. The server kills its children and removes their directories when its stdin closes.
+
+        One that is not ready yet would not notice that before torch is imported, and has no children.
+        """
         if self._kept is None:
             return
         kept, self._kept = self._kept, None
@@ -117,7 +120,7 @@ class ServerProcess:
         with suppress(OSError):
             kept.process.stdin.close()
         try:
-            kept.wait(_STOP)
+            kept.wait(_STOP if self._is_ready else 0.0)
         finally:
             kept.end()
             kept.process.stdout.close()
