@@ -113,6 +113,9 @@ class ServerProcess:
 
         One that is not ready yet would not notice that before torch is imported, and has no children.
         """
+        self._end(_STOP if self._is_ready else 0.0)
+
+    def _end(self, patience: float) -> None:
         if self._kept is None:
             return
         kept, self._kept = self._kept, None
@@ -120,7 +123,7 @@ class ServerProcess:
         with suppress(OSError):
             kept.process.stdin.close()
         try:
-            kept.wait(_STOP if self._is_ready else 0.0)
+            kept.wait(patience)
         finally:
             kept.end()
             kept.process.stdout.close()
@@ -181,7 +184,7 @@ class ServerProcess:
         if self._scratch is not None:
             with suppress(OSError):
                 text = (self._scratch.path / "server.txt").read_text(errors="replace")[-4000:].strip()
-        self.stop()
+        self._end(_STOP)  # how it ended is part of the message
         return ServerDied(text or "the server ended without a message")
 
     def _cannot_start(self, kept: KeptCommand, text: str) -> ReproKitError:
