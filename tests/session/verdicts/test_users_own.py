@@ -25,3 +25,7 @@ def test_the_names_of_a_compiled_module_are_no_failure_without_torch_compile():
     sentence = said('Missing key(s) in state_dict: "weight". Unexpected key(s) in state_dict: "_orig_mod.weight".')
     assert "without torch.compile" not in sentence
     assert "`_orig_mod` is what torch.compile(module) adds" in sentence and "module.compile()" in sentence
+
+
+def test_a_compiled_module_that_is_printed_is_not_its_names():
+    assert "without torch.compile too" in said("expected 3, got OptimizedModule(\n  (_orig_mod): Linear()\n)")

@@ -219,3 +219,10 @@ def test_a_kernel_that_is_not_at_the_top_of_its_file_is_named(tmp_path: Path) ->
     graph = GraphRecord(0, 1, "0/0", code=LAUNCHES, inputs=(X,), launches={"0/0": launch})
     with pytest.raises(ReproKitError, match="kernel copied is not defined at the top level"):
         next(variants(graph, files=(script,)).attempts(graph))
+
+
+def test_two_kernels_of_one_name_are_not_taken_for_each_other() -> None:
+    launches = {f"{at}/0": LaunchRecord(KernelRecord("fast", "copied", f"/venv/{at}.py"), {}) for at in range(2)}
+    graph = GraphRecord(0, 1, "0/0", code=LAUNCHES, inputs=(X,), launches=launches)
+    with pytest.raises(ReproKitError, match="two files that are both called copied"):
+        next(variants(graph).attempts(graph))

@@ -11,7 +11,7 @@ from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import observed_failures
 
 #: How `OptimizedModule` names what it wraps, whether or not it compiles (torch/_dynamo/eval_frame.py).
-_WRAPPER = re.compile(r"\b_orig_mod\b")
+_WRAPPER = re.compile(r"\b_orig_mod\.\w")
 _OF_WRAPPER = (
     "The program fails with compiling switched off too, so no compiled code is to blame. `_orig_mod` is what "
     "torch.compile(module) adds to the names of parameters, compiled or not: use the names of the module itself, or "
@@ -22,9 +22,8 @@ _OF_WRAPPER = (
 def stop(chosen: ObservedFailure) -> Stop:
     """The end of the work, with the failure in words."""
     failure = chosen.failure
-    texts = [failure.text, *(link.message for link in failure.exceptions)]
     words = "The program fails without torch.compile too, so the compiler is not to blame"
-    if any(map(_WRAPPER.search, texts)):
+    if any(_WRAPPER.search(link.message) for link in failure.exceptions):
         words = _OF_WRAPPER
     said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
     return Stop(Exit.USER_BUG, said)

@@ -234,7 +234,10 @@ class Variants:
 
     def _kernels(self, graph: GraphRecord) -> Iterator[str]:
         """The definitions of the Triton kernels that the graph launches; imports of those of installed packages."""
-        for kernel in {launch.kernel.name: launch.kernel for launch in graph.launches.values()}.values():
+        kernels = {(launch.kernel.name, launch.kernel.file): launch.kernel for launch in graph.launches.values()}
+        for kernel in kernels.values():
+            if sum(name == kernel.name for name, _ in kernels) > 1:
+                raise StageError(f"The graph launches Triton kernels of two files that are both called {kernel.name}.")
             file, name = Path(kernel.file or ""), kernel.name or ""
             if file in self.sources:
                 text = definitions(self.sources[file], [name])
