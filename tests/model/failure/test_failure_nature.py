@@ -1,6 +1,6 @@
 import pytest
 
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
 
 
@@ -26,3 +26,17 @@ def test_what_a_rank_raises_because_of_another_one_is_no_evidence(kind: str, mes
 
 def test_an_exception_of_the_script_s_own_is_of_no_peer() -> None:
     assert not is_of_a_peer(raised("ValueError", "the loss is off"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "nature"),
+    [
+        ("AttributeError", "/venv/repro_probe/record/graph_recorder.py", Nature.OBSERVER),
+        ("RecursionError", "/venv/repro_probe/record/graph_recorder.py", Nature.OPEN),  # the user's own recursion
+        ("SystemExit", "/venv/repro_probe/change/export_stand_ins.py", Nature.OPEN),  # it stands in for torch
+        ("AttributeError", "/home/someone/record/graph_recorder.py", Nature.OPEN),
+    ],
+)
+def test_what_the_probe_raises_is_of_the_observer(kind: str, file: str, nature: Nature) -> None:
+    link = ExceptionLink(kind, "planted", (Frame("/home/someone/train.py", 1, "main"), Frame(file, 2, "seen")))
+    assert nature_of(Failure(Kind.RUNTIME_ERROR, exceptions=(link,))) is nature

@@ -321,6 +321,11 @@ def test_a_hang_is_known_by_where_its_loop_is():
             "wrong result: the script's own check fails: AssertionError",
         ),
         (Signature(Kind.ACCURACY, ("AssertionError",), "loss is off by #"), "wrong result: loss is off by …"),
+        (
+            Signature(Kind.ACCURACY, ("AttributeError",), "'NoneType' object has no attribute 'numel'"),
+            "AttributeError with torch.compile, not in eager: 'NoneType' object has no attribute 'numel'",
+        ),
+        (Signature(Kind.ACCURACY, ("KeyError",), "#"), "KeyError with torch.compile, not in eager: …"),
         (crash("SIGSEGV"), "crash by memory corruption or invalid access"),
         (hang("_inductor/scheduler.py:fuse"), "hang in scheduler.py:fuse"),
         (Signature(Kind.OOM, ("MemoryError",)), "MemoryError"),

@@ -37,3 +37,26 @@ def test_a_graph_that_is_compiled_ahead_has_the_scripts_backend(tmp_path: Path) 
     own, inductor = (graph.backend for graph in recorded.graphs)
     assert (own.name, own.file, own.dynamic) == ("backend", str(tmp_path / "script.py"), True)
     assert (inductor.name, inductor.dynamic) == ("inductor", True)
+
+
+BACKWARDS = """
+import torch
+
+def several(x):
+    return x * 2, x.sin()
+
+x = torch.ones(3, requires_grad=True)
+first, second = torch.compile(several, backend="aot_eager")(x)
+first.sum().backward()  # the gradient of the second result is None
+assert x.grad.tolist() == [2.0] * 3
+single = torch.compile(lambda x: x * 2, backend="eager")(x)
+single.backward(torch.ones(3).to_sparse())
+"""
+
+
+@pytest.mark.torch
+def test_a_backward_goes_on_whatever_its_gradients_are(tmp_path: Path) -> None:
+    run_probed(tmp_path, BACKWARDS, "capture", {})
+    (recorded,) = read_recorded(tmp_path / "probe")
+    begun = [(event.graph, event.uniform) for event in recorded.events if event.event == "backward-begin"]
+    assert begun == [(0, True), (1, False)]

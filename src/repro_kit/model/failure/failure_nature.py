@@ -32,6 +32,7 @@ class Nature(StrEnum):
     COMPILER = "compiler"  # raised in the compiler, or in code that the compiler generated
     COMPARISON = "comparison"  # a check of tensors failed
     MACHINE = "machine"  # a full disk, a lost connection, a signal from outside: never evidence against the compiler
+    OBSERVER = "observer"  # raised in repro-kit's own code that watched the program
     TIME = "time"  # the user's own exception about a duration: never evidence against the compiler
     OPEN = "open"  # one run does not show the origin
 
@@ -86,6 +87,9 @@ _TIME = re.compile(
     r"|throughput|(?:samples|tokens|steps|items|it)/s(?:ec)?|\d+\s?(?:ms|µs|us|ns|s|sec|secs|min))\b",
     re.IGNORECASE,
 )
+#: The parts of the probe that only watch. (Others stand in for a function of torch, and raise what the user may meet.)
+_WATCHING = re.compile(r"(?:^|/)repro_probe/(?:calls|common|judge|protocol|record)/")
+_ANYWHERE = ("RecursionError", "MemoryError", "KeyboardInterrupt")  # raised wherever the program happens to be
 _TESTING = re.compile(r"(?:^|/)(?:torch|numpy)/(?:testing|_?core/.*testing)/")
 
 
@@ -94,6 +98,8 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
 
     `machine`, `compares` and `clock` are what the probe saw of the exception (probe/repro_probe/record/nature.py).
     """
+    if any(map(_is_observers, failure.exceptions)):
+        return Nature.OBSERVER
     if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
         return Nature.MACHINE
     if any(_CONDITION.search(link.message) for link in failure.exceptions) or is_of_a_peer(failure):
@@ -120,6 +126,12 @@ def _in_compiler(failure: Failure) -> bool:
     if failure.compile_id or failure.step or rises_in_compiler(failure.stack):
         return True
     return any(is_compilers_type(link.type) or rises_in_compiler(link.frames) for link in failure.exceptions)
+
+
+def _is_observers(link: ExceptionLink) -> bool:
+    if not link.frames or short(link.type) in _ANYWHERE:
+        return False
+    return bool(_WATCHING.search(link.frames[-1].file.replace("\\", "/")))
 
 
 def _is_testing(link: ExceptionLink) -> bool:

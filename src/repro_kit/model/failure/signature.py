@@ -22,6 +22,8 @@ KEPT_MAGNITUDE = 0.1
 LIKENESS = 0.75
 LIKENESS_ACROSS_VERSIONS = 0.6
 DEADLOCK = "the ranks wait for each other"  # the message of such a hang
+#: How scripts end that found a wrong result. What else a script raises only with torch.compile may be of any origin.
+_CHECKS = ("AssertionError", "SystemExit")
 #: Share of the smaller set of frames that two hangs must have in common: a hang is interrupted anywhere in its loop.
 HANG_OVERLAP = 0.5
 
@@ -100,9 +102,12 @@ class Signature:
     def _difference_summary(self) -> str:
         what = str(Kind.ROUNDING) if self.rounding else "wrong result"
         if self.difference is None:
+            raised = "".join(self.exceptions[-1:])
+            if not self.rounding and raised not in ("", *_CHECKS):
+                return _cut(f"{raised} with torch.compile, not in eager{_after(': ', self.message)}")
             if any(map(str.isalpha, self.message)):
                 return _cut(f"{what}: {self.message}")
-            return f"{what}: the script's own check fails{_after(': ', ''.join(self.exceptions[-1:]))}"
+            return f"{what}: the script's own check fails{_after(': ', raised)}"
         if self.difference == "value":
             share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
             return f"{what}: values differ from eager's{share}"

@@ -82,6 +82,10 @@ def begin(
     `copy_of`: the compiler cache without which the subject does not fail. `of_a_graph`: one graph may fail alike.
     """
     chosen = failures[observed_failures.index_of(options.failure, failures)]
+    if chosen.nature is Nature.OBSERVER:
+        where = chosen.failure.exceptions[-1].frames[-1].function
+        why = f"{chosen.signature.summary()} was raised in repro-kit's own code ({where}), which watched the program"
+        return Blame(None, tuple(failures), nobody=f"{why}; the program may be right: please report this to repro-kit")
     if copy_of is None and of_a_graph and _a_graph_may_tell(chosen):
         return Blame(None, tuple(failures), settled=False)
     runs = Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
@@ -121,7 +125,7 @@ def _eager(runs: Reruns) -> EagerRun:
 
 def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
     """`failure` of a program that passes in eager: an exception of the user's own check becomes a wrong result."""
-    if not _of_the_user(failure) or failure.nature in (Nature.MACHINE, Nature.TIME):
+    if not _of_the_user(failure) or failure.nature in (Nature.MACHINE, Nature.OBSERVER, Nature.TIME):
         return failure
     wrong = replace(failure.failure, kind=Kind.ACCURACY)
     return replace(failure, failure=wrong, signature=signature_of(wrong))

@@ -34,7 +34,8 @@ def verdict_of(
         failures = [as_wrong_result(failure) for failure in failures]
     like = [observed for observed in failures if target and target.matches(observed.signature, Strength.REBASED)]
     failure = (like or failures)[0]
-    if failure.nature is Nature.MACHINE:
-        note = f"an error of the machine: {failure.signature.summary()}"
+    if failure.nature in (Nature.MACHINE, Nature.OBSERVER):
+        whose = "of the machine" if failure.nature is Nature.MACHINE else "in repro-kit's own code"
+        note = f"an error {whose}: {failure.signature.summary()}"
         return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=note)
     return Verdict(Status.FAIL, failure.failure, ended.seconds)

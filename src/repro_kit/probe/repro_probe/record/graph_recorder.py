@@ -267,5 +267,13 @@ class GraphRecorder:
                 output.register_hook(functools.partial(self._backward_seen, graph))
 
     def _backward_seen(self, graph: int | None, gradient: Any) -> None:
-        expanded = gradient.numel() > 0 and not any(gradient.stride())
-        self.event("backward-begin", graph, uniform=bool(expanded))
+        if gradient is None:  # a result that the backward does not come through; another one's hook tells of it
+            return
+        import torch
+
+        try:
+            strided = gradient.layout is torch.strided and gradient.numel() > 0
+            expanded = strided and not any(gradient.stride())
+        except Exception:  # a nested tensor and a subclass may have no strides; then nothing is known of the values
+            expanded = False
+        self.event("backward-begin", graph, uniform=expanded)
