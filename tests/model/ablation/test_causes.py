@@ -56,6 +56,14 @@ def told(cells: list[Cell], own: Recipe | None = None) -> tuple[Layer | None, st
     return found.layer, found.cause
 
 
+def test_an_output_that_a_cuda_graph_has_overwritten_is_the_scripts_to_keep() -> None:
+    message = "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run."
+    read = raised("/home/someone/train.py", kind=Kind.RUNTIME_ERROR, message=message)
+    assert told(ladder("inductor", read)) == (Layer.USER, causes.OVERWRITTEN)
+    other = raised("/home/someone/train.py", kind=Kind.RUNTIME_ERROR, message="the loss is overwritten")
+    assert told(ladder("inductor", other))[0] is Layer.INDUCTOR
+
+
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
     cells = ladder("aot_eager")
     assert told([*cells, contrast(causes.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (

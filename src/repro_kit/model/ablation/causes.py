@@ -14,6 +14,7 @@ from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
 from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.tracebacks import is_final, short
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
@@ -35,6 +36,8 @@ HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
 #: The cause in an ablation whose sentence says that the script does another thing when compiled.
 OWN_BRANCH = "own-branch"
+#: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.
+OVERWRITTEN = "overwritten-output"
 
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
@@ -68,6 +71,11 @@ _MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
 _BY_INTENT = (
     "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
     "is_compiling() held at False, and with that held at True everywhere too, so the compiler is not to blame."
+)
+_OVERWRITTEN = (
+    "The script reads an output of compiled code after a later call, in which a CUDA graph writes to the same memory: "
+    "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
+    "call."
 )
 _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
@@ -114,6 +122,8 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     failure = failing.verdict.failure if failing else None
     if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
         return plain
+    if failure is not None and any(is_overwritten(link.message) for link in failure.exceptions):
+        return Diagnosis(Layer.USER, OVERWRITTEN, _OVERWRITTEN)
     if failure is not None and _in_users_fake_kernel(failure):
         reason = (
             f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
