@@ -5,6 +5,7 @@ import pytest
 from proposed import unwrapped_texts
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.calls import called_lambdas, functions, lambdas, variables
+from repro_kit.source.proposals.structure import unused
 from repro_kit.source.tree import NumberedTree
 
 
@@ -32,6 +33,22 @@ def test_variables_that_are_assigned_together_are_put_in_place_together() -> Non
     programs = [numbered.edited(edits) for edits in variables(numbered)]
     assert [program.text.strip() for program in programs if program is not None] == ["g(2, f())"]
     assert not list(variables(NumberedTree(SourceProgram("a, b = (f(), h())\ng(b, b, a)"))))
+
+
+def test_what_nothing_reads_is_found_without_a_query() -> None:
+    text = (
+        "from __future__ import annotations\nimport os, torch.fx\nfrom math import *\nfrom enum import Enum\n"
+        "def f(x):\n    import json\n    1\n    x\n    return torch.sin(x)\n"
+    )
+    numbered = NumberedTree(SourceProgram(text))
+    left = numbered.edited(dict.fromkeys(unused(numbered)))
+    assert left is not None
+    assert left.text.split("\n", 3) == [
+        "from __future__ import annotations",
+        "import torch.fx",
+        "from math import *",
+        "\ndef f(x):\n    return torch.sin(x)\n",
+    ]
 
 
 def test_a_chain_of_attributes_goes_to_two_places() -> None:

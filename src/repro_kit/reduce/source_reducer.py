@@ -55,7 +55,14 @@ INLINE: tuple[Pass, ...] = (
 )
 
 #: Passes of many queries, each after the others have made the script as short as they can.
-DETAILS: tuple[Pass, ...] = (structure.items, structure.simpler, structure.literals, calls.names)
+DETAILS: tuple[Pass, ...] = (
+    structure.items,
+    structure.unused,
+    structure.simpler,
+    structure.unused,
+    structure.literals,
+    calls.names,
+)
 
 
 def minify_source(

@@ -69,6 +69,11 @@ def unreachable(search: SourceSearch) -> None:
     search.first([dict.fromkeys(structure.unreachable(search.rebase()))])
 
 
+def unused(search: SourceSearch) -> None:
+    """Drop the imports that nothing reads and the statements that are only a value, all at once."""
+    search.first([dict.fromkeys(structure.unused(search.rebase()))])
+
+
 def drop(search: SourceSearch) -> None:
     """Drop statements, the outer ones first."""
     depth = 0

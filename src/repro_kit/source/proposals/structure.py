@@ -202,6 +202,27 @@ def unreachable(numbered: NumberedTree) -> list[int]:
     return [numbered.number(node) for name, node in definitions.items() if name not in reached]
 
 
+def unused(numbered: NumberedTree) -> list[int]:
+    """The imports of names that nothing reads, and the statements that are only a constant or a name."""
+    names = mentioned(numbered.tree)
+    found: list[ast.AST] = []
+    for node in numbered.nodes:
+        match node:
+            case ast.ImportFrom(module="__future__"):
+                pass
+            case ast.Import() | ast.ImportFrom():
+                idle = [alias for alias in node.names if _bound(alias) not in {*names, "*"}]
+                found += [node] if len(idle) == len(node.names) else idle
+            case ast.Expr(value=ast.Constant() | ast.Name()):
+                found.append(node)
+    return [numbered.number(node) for node in found]
+
+
+def _bound(alias: ast.alias) -> str:
+    """The name that an import binds; ``*`` for unknown names, of which one may be read."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
 def mentioned(tree: ast.AST) -> set[str]:
     """Every name that is read below `tree`, also as an attribute or in a text."""
     names: set[str] = set()
