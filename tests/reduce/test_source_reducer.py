@@ -165,6 +165,22 @@ def test_what_the_failing_line_needs_is_tried_first():
     assert oracle.seen.index(result.history[0].program) <= 3  # after the runs of the original
 
 
+def test_no_more_is_compiled_than_the_failure_needs_and_the_lines_stay_at_first():
+    text = (
+        "@torch.compile\ndef f(x):\n    return x\n"
+        "a, b = torch.compile(g), torch.compile(bug0)\nfine(a)\nfine(f)\nbug1(b)\n"
+    )
+
+    class NeedsCompiled(SyntheticScripts):
+        def fails(self, program: SourceProgram) -> bool:
+            return "torch.compile(bug0)" in program.text and "bug1" in program.text
+
+    result = minify_source(program_of(text), NeedsCompiled([]), failing_lines=[7])
+    assert result.history[0].program.text.startswith("@torch.compile\n")
+    assert "(g, torch.compile(bug0))" in result.history[0].program.text
+    assert "bug1(torch.compile(bug0))" in result.program.text
+
+
 def test_recorded_values_take_their_places_but_not_that_of_the_failing_call():
     text = "settings = make()\nfor batch in load(settings.path):\n    x = bug0(settings.width, batch)\n"
     values = {"settings.width": ast.Constant(8), "bug0(settings.width, batch)": ast.Constant(3)}

@@ -3,7 +3,8 @@
 import pytest
 
 from repro_kit.source import SourceProgram
-from repro_kit.source.compile_calls import settings, with_backend
+from repro_kit.source.compile_calls import left_to_eager, settings, with_backend
+from repro_kit.source.tree import NumberedTree
 
 DEFAULTS = {"backend": "inductor", "mode": None, "dynamic": None, "fullgraph": False}
 
@@ -44,3 +45,24 @@ def test_the_settings_are_those_of_the_first_call_that_compiles(text: str, expec
 def test_a_backend_is_written_into_every_call_that_compiles(text: str, expected: str | None) -> None:
     form = with_backend(program(text), "eager")
     assert (form.text.strip() if form else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "a, b = torch.compile(f, dynamic=True), torch.compile(g)",
+            ["a, b = f, torch.compile(g)", "a, b = torch.compile(f, dynamic=True), g"],
+        ),
+        ("@no_grad\n@torch.compile(mode='lite')\ndef f(): pass", ["@no_grad\ndef f(): pass"]),
+        ("@torch.compile\ndef f(): pass", ["def f(): pass"]),
+        ("torch.compile(backend=mine)(f)(x)", ["f(x)"]),
+        ("net.compile()\nnet(x)", ["net(x)"]),
+        ("partial(torch.compile, fullgraph=True)(f)", ["f"]),
+        ("c = partial(torch.compile, fullgraph=True)\nmap(torch.compile, models)", []),
+    ],
+)
+def test_each_call_that_compiles_can_leave_its_function_to_eager(text: str, expected: list[str]) -> None:
+    numbered = NumberedTree(program(text))
+    programs = [numbered.edited(edits) for edits in left_to_eager(numbered)]
+    assert programs == [program(one) for one in expected]

@@ -25,13 +25,16 @@ _MOST = 60  # removals to judge; a result with more is not called minimal
 
 Pass = Callable[[SourceSearch], None]
 
-#: The passes that come once, before all others. They see every statement on the line that it has in the original.
+#: The passes that come once, before all others. All but the last see every statement on the line that it has in the
+#: original.
 FIRST: tuple[Pass, ...] = (
+    structure.called_left_to_eager,
     structure.recorded,
     structure.untyped,
     structure.outside_slices,
     structure.after_failure,
     structure.results,
+    structure.left_to_eager,
 )
 
 #: What makes a long script short. The list is repeated until it makes no progress.

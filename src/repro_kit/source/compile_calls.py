@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from repro_kit.source.tree import SourceProgram
+from repro_kit.source.tree import Edits, NumberedTree, SourceProgram
 
 #: Arguments that belong to Inductor; with another backend they mean nothing.
 _OF_INDUCTOR = ("mode", "options")
@@ -33,15 +33,30 @@ def with_backend(program: SourceProgram, backend: str) -> SourceProgram | None:
     return None if form == program else form
 
 
+def left_to_eager(numbered: NumberedTree) -> list[Edits]:
+    """For each call that compiles: the edit that leaves to eager what the call compiles."""
+    edits = (_without(numbered, call) for call in _calls(numbered.tree))
+    return [edit for edit in edits if edit]
+
+
+def _without(numbered: NumberedTree, call: ast.expr) -> Edits:
+    above = numbered.parent(call)
+    match above:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():  # a decorator
+            return {numbered.number(call): None}
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="compile"))):  # module.compile()
+            return {numbered.number(above): None}
+        case ast.Call(func=made, args=[compiled, *_]) if made is call:  # torch.compile(backend=…)(function)
+            return {numbered.number(above): compiled}
+    match call:
+        case ast.Call(args=[compiled, *_]) if ast.unparse(compiled) not in _compilers(numbered.tree):
+            return {numbered.number(call): compiled}
+    return {}
+
+
 def _calls(tree: ast.Module) -> Iterator[ast.expr]:
     """Calls of `torch.compile` and of a module's `compile`, calls that pass `torch.compile` on, and bare decorators."""
-    compilers = {"torch.compile"} | {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "torch"
-        for alias in node.names
-        if alias.name == "compile"
-    }
+    compilers = _compilers(tree)
     others = {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -57,6 +72,17 @@ def _calls(tree: ast.Module) -> Iterator[ast.expr]:
                 yield node
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from (name for name in node.decorator_list if ast.unparse(name) in compilers)
+
+
+def _compilers(tree: ast.Module) -> set[str]:
+    """What `torch.compile` is called in the script."""
+    return {"torch.compile"} | {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "torch"
+        for alias in node.names
+        if alias.name == "compile"
+    }
 
 
 class _WithBackend(ast.NodeTransformer):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
-from repro_kit.source import slices
+from repro_kit.source import compile_calls, slices
 from repro_kit.source.proposals import expressions, structure
 from repro_kit.source.proposals import results as returned
 from repro_kit.source.proposals.cut_off import cut_off
@@ -42,6 +42,26 @@ def results(search: SourceSearch) -> None:
     sweep(search, list(places), propose)
 
 
+def left_to_eager(search: SourceSearch) -> None:
+    """Compile no more than the failure needs: what else is compiled costs its time in every later query."""
+    _leave_to_eager(search, lambda edits: True)
+
+
+def called_left_to_eager(search: SourceSearch) -> None:
+    """The same, but each statement stays on its line: a function whose decorator compiles it is left as it is."""
+    _leave_to_eager(search, lambda edits: None not in edits.values())
+
+
+def _leave_to_eager(search: SourceSearch, may: Callable[[Edits], bool]) -> None:
+    every = compile_calls.left_to_eager(search.rebase())
+    if len(every) > 1:
+        sweep(search, list(filter(may, every)), _together)
+
+
+def _together(some: Sequence[Edits]) -> Edits:
+    return {number: edit for edits in some for number, edit in edits.items()}
+
+
 def untyped(search: SourceSearch) -> None:
     """Drop the annotations of all functions."""
     search.first([dict.fromkeys(structure.type_hints(search.rebase()))])
@@ -59,7 +79,7 @@ def after_failure(search: SourceSearch) -> None:
     cuts = cut_off(numbered, search.failing_lines)
 
     def propose(some: Sequence[Edits]) -> Proposal:
-        return {**search.edits, **{number: edit for edits in some for number, edit in edits.items()}}
+        return {**search.edits, **_together(some)}
 
     sweep(search, cuts, propose)
 
