@@ -265,6 +265,13 @@ def test_a_record_holds_the_values_that_random_ones_lack(oracle: ProgramOracle, 
     assert repr(values["y"]["samples"]) == repr(samples)
 
 
+def test_a_value_of_jagged_sizes_leaves_the_records_of_the_others(oracle: ProgramOracle) -> None:
+    body = "y = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 1, 3]))\nz = x + 1\nreturn (z,)"
+    _, (values,) = oracle.record(program(body), None)
+    assert values["y"] == {"python": "NestedTensor", "value": None}
+    assert values["z"]["shape"] == values["x"]["shape"]
+
+
 @pytest.mark.slow
 def test_verdicts_come_in_order_whatever_ends_first() -> None:
     slow = failing_backend("import time; time.sleep(2); raise ValueError('slow')")

@@ -64,6 +64,13 @@ def test_an_output_that_a_cuda_graph_has_overwritten_is_the_scripts_to_keep() ->
     assert told(ladder("inductor", other))[0] is Layer.INDUCTOR
 
 
+def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
+    violated = raised("torch/export/_trace.py", type="torch._dynamo.exc.UserError", kind=Kind.DYNAMO_ERROR)
+    found = diagnose(ladder("eager", violated), Recipe())
+    assert found.layer is Layer.DYNAMO and found.sentence.endswith("(UserError): the message says what to change.")
+    assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
+
+
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
     cells = ladder("aot_eager")
     assert told([*cells, contrast(causes.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (

@@ -7,8 +7,8 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.session.verdicts.users_own import stop
 
 
-def said(message: str) -> str:
-    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", message),))
+def said(message: str, kind: str = "RuntimeError") -> str:
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink(kind, message),))
     ended = stop(ObservedFailure(failure, signature_of(failure), source="exception"))
     assert ended.exit_code is Exit.USER_BUG
     return ended.sentence
@@ -29,3 +29,9 @@ def test_the_names_of_a_compiled_module_are_no_failure_without_torch_compile():
 
 def test_a_compiled_module_that_is_printed_is_not_its_names():
     assert "without torch.compile too" in said("expected 3, got OptimizedModule(\n  (_orig_mod): Linear()\n)")
+
+
+def test_a_higher_order_operator_that_refuses_its_function_in_eager_is_named():
+    sentence = said("This operator must be captured", "torch._dynamo.exc.UncapturedHigherOrderOpError")
+    assert "A higher-order operator" in sentence and "change it as the message says" in sentence
+    assert "not to blame" not in sentence

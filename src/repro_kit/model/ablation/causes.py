@@ -77,6 +77,8 @@ _OVERWRITTEN = (
     "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
     "call."
 )
+_USER_ERROR = "UserError"  # of torch/_dynamo/exc.py
+_AS_TORCH_SAYS = " torch counts it among the mistakes of a program (UserError): the message says what to change."
 _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
@@ -148,18 +150,29 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
             f"The fake kernel of {lying} does not describe what the operator returns: the compiler is not to blame."
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
-    diagnosis = _in_layer(plain, layer, contrasts, failure)
-    if called is not None:
-        diagnosis = replace(diagnosis, sentence=diagnosis.sentence.rstrip(".") + f", while {called.words} was running.")
-    if _passes(contrasts, NOT_SPLIT_FOR_DDP):
-        evidence = ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
-        diagnosis = replace(diagnosis, sentence=diagnosis.sentence.rstrip(".") + evidence)
-    if _passes(contrasts, HELD_AT_FALSE):
-        return replace(diagnosis, sentence=diagnosis.sentence + _IN_THE_BRANCH)
-    if lying:
+    diagnosis = _with_remarks(_in_layer(plain, layer, contrasts, failure), contrasts, called, failure)
+    if lying and not _passes(contrasts, HELD_AT_FALSE):
         note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
         return replace(diagnosis, sentence=diagnosis.sentence + note)
     return diagnosis
+
+
+def _with_remarks(
+    diagnosis: Diagnosis, contrasts: dict[str, Cell], called: ScriptCode | None, failure: Failure | None
+) -> Diagnosis:
+    """The diagnosis, and what else the cells and the failure show."""
+    sentence = diagnosis.sentence
+    if called is not None:
+        sentence = sentence.rstrip(".") + f", while {called.words} was running."
+    if _passes(contrasts, NOT_SPLIT_FOR_DDP):
+        sentence = (
+            sentence.rstrip(".") + ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
+        )
+    if failure is not None and any(short(link.type) == _USER_ERROR for link in failure.exceptions):
+        sentence += _AS_TORCH_SAYS
+    if _passes(contrasts, HELD_AT_FALSE):
+        sentence += _IN_THE_BRANCH
+    return replace(diagnosis, sentence=sentence)
 
 
 def _in_layer(plain: Diagnosis, layer: Layer | None, contrasts: dict[str, Cell], failure: Failure | None) -> Diagnosis:

@@ -17,6 +17,12 @@ _OF_WRAPPER = (
     "torch.compile(module) adds to the names of parameters, compiled or not: use the names of the module itself, or "
     "compile it in place, by module.compile()"
 )
+#: What Dynamo raises. With compiling switched off, it runs in a higher-order operator: scan, associative_scan, map …
+_DYNAMOS = re.compile(r"^torch\._dynamo\.exc\.")
+_OF_AN_OPERATOR = (
+    "The program fails without torch.compile too. A higher-order operator (scan, map and the like) has Dynamo trace its "
+    "function in eager as well, and Dynamo refuses that function: change it as the message says"
+)
 
 
 def stop(chosen: ObservedFailure) -> Stop:
@@ -25,5 +31,7 @@ def stop(chosen: ObservedFailure) -> Stop:
     words = "The program fails without torch.compile too, so the compiler is not to blame"
     if any(_WRAPPER.search(link.message) for link in failure.exceptions):
         words = _OF_WRAPPER
+    elif any(_DYNAMOS.match(link.type) for link in failure.exceptions):
+        words = _OF_AN_OPERATOR
     said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
     return Stop(Exit.USER_BUG, said)

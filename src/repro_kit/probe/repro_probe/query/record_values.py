@@ -111,6 +111,8 @@ class ValueRecorder:
     def _describe_tensor(self, value: Any, file: str | None) -> dict[str, Any]:
         if torch._C._functorch.is_functorch_wrapped_tensor(value):  # cannot be read outside of its vmap or grad
             return {"python": "functorch wrapper", "value": None}
+        if not all(isinstance(size, int) for size in value.shape):  # a jagged nested tensor has a size for each row
+            return {"python": type(value).__name__, "value": None}
         plain = value.layout == torch.strided
         numbers = _numbers(value)
         low: Any = None if numbers is None else numbers.min().item()
