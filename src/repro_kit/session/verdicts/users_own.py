@@ -20,8 +20,8 @@ _OF_WRAPPER = (
 #: What Dynamo raises. With compiling switched off, it runs in a higher-order operator: scan, associative_scan, map …
 _DYNAMOS = re.compile(r"^torch\._dynamo\.exc\.")
 _OF_AN_OPERATOR = (
-    "The program fails without torch.compile too. A higher-order operator (scan, map and the like) has Dynamo trace its "
-    "function in eager as well, and Dynamo refuses that function: change it as the message says"
+    "The program fails without torch.compile too. A higher-order operator (scan, map and the like) has Dynamo trace "
+    "its function in eager as well, and Dynamo refuses that function: change it as the message says"
 )
 
 

@@ -101,7 +101,10 @@ class ValueRecorder:
 
     def _describe(self, value: Any, file: str | None) -> Any:
         if isinstance(value, torch.Tensor):
-            return self._describe_tensor(value, file)
+            try:
+                return self._describe_tensor(value, file)
+            except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # a subclass may lack any part
+                return {"python": type(value).__name__, "value": None}
         if isinstance(value, (list, tuple)):
             return [self._describe(item, None if file is None else f"{file}_{at}") for at, item in enumerate(value)]
         if value is None or isinstance(value, (bool, int, float, str)):
@@ -111,8 +114,6 @@ class ValueRecorder:
     def _describe_tensor(self, value: Any, file: str | None) -> dict[str, Any]:
         if torch._C._functorch.is_functorch_wrapped_tensor(value):  # cannot be read outside of its vmap or grad
             return {"python": "functorch wrapper", "value": None}
-        if not all(isinstance(size, int) for size in value.shape):  # a jagged nested tensor has a size for each row
-            return {"python": type(value).__name__, "value": None}
         plain = value.layout == torch.strided
         numbers = _numbers(value)
         low: Any = None if numbers is None else numbers.min().item()
