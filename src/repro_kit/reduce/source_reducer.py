@@ -25,8 +25,8 @@ _MOST = 60  # removals to judge; a result with more is not called minimal
 
 Pass = Callable[[SourceSearch], None]
 
-#: The passes that come once, before all others. All but the last see every statement on the line that it has in the
-#: original.
+#: The passes that come once, before all others. All see every statement on its line in the original; the last pass does
+#: not need it.
 FIRST: tuple[Pass, ...] = (
     structure.called_left_to_eager,
     structure.recorded,
