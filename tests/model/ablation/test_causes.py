@@ -68,6 +68,8 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     violated = raised("torch/export/_trace.py", type="torch._dynamo.exc.UserError", kind=Kind.DYNAMO_ERROR)
     found = diagnose(ladder("eager", violated), Recipe())
     assert found.layer is Layer.DYNAMO and found.sentence.endswith("(UserError): the message says what to change.")
+    fixed = raised("torch/fx/g.py", type="torch.fx.experimental.symbolic_shapes.ConstraintViolationError")
+    assert "asks for a size to be dynamic" in diagnose(ladder("eager", fixed), Recipe()).sentence
     assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
 
 

@@ -77,8 +77,12 @@ _OVERWRITTEN = (
     "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
     "call."
 )
-_USER_ERROR = "UserError"  # of torch/_dynamo/exc.py
-_AS_TORCH_SAYS = " torch counts it among the mistakes of a program (UserError): the message says what to change."
+#: Exceptions whose message tells the user what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
+_FOR_THE_USER = {
+    "UserError": " torch counts it among the mistakes of a program (UserError): the message says what to change.",
+    "ConstraintViolationError": " The program asks for a size to be dynamic, and its code is compiled for one value of "
+    "that size: the message says what to change.",
+}
 _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
@@ -168,8 +172,8 @@ def _with_remarks(
         sentence = (
             sentence.rstrip(".") + ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
         )
-    if failure is not None and any(short(link.type) == _USER_ERROR for link in failure.exceptions):
-        sentence += _AS_TORCH_SAYS
+    names = [short(link.type) for link in failure.exceptions] if failure is not None else []
+    sentence += next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
     if _passes(contrasts, HELD_AT_FALSE):
         sentence += _IN_THE_BRANCH
     return replace(diagnosis, sentence=sentence)
