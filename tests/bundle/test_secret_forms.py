@@ -21,6 +21,14 @@ def test_forms_and_contexts_are_as_many_as_promised():
     assert len(FORMS) >= 40 and len(CONTEXTS) >= 12
 
 
+def test_a_key_that_begins_like_a_hex_number_goes_and_an_address_stays():
+    key = "0Xu2iJgoBLYZRZNmYX+NGCMOnEXSNekyy9Gy85AhZeCKU+kW5K1q9dk/iTfNvGcsZg1r47rRTBlHXAvj8cRxZQ=="
+    assert redacted(f"argv: ['train.py', '--azure-key', '{key}']").count("REDACTED") == 1
+    assert "0Xu2" not in redacted(f"argv: ['train.py', '--azure-key', '{key}']")
+    address = "<function main at 0x7f3d44114410>, token 0xFFFFFFFFFFFFFFFFull"
+    assert redacted(address) == address
+
+
 # A key without a prefix is known by its randomness alone: now and then chance makes one that could be written.
 PREFIXED = sorted(set(FORMS) - {"comet", "cohere", "aws secret", "heroku"})
 

@@ -109,6 +109,7 @@ _NAMES_ONE = re.compile(rf"(?i){_STRONG}|token|key")  # ``session_token``: the n
 _SHORTEST_PIECE = 6  # of a phrase, and between the fields of an f-string
 _CALLED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")  # ``base64.b64encode(`` in a quoted line of code
 _FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
+_HEX_NUMBER = re.compile(r"0[xX][0-9A-Fa-f]+[uUlL]*(?![A-Za-z0-9+/])")
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d|^<[\w-]+>$")
 _CODE = re.compile(r"[\w.]*[(\[].*|(?:self|torch|os|args|cfg|config)\..*|None|True|False|\$\{?\w+\}?|%\(?\w+.*")
 
@@ -187,7 +188,7 @@ def _is_harmless(hit: Secret) -> bool:
         return _WORDY.fullmatch(value) is not None and _vocabulary().is_common(value)
     if (measured or kind == "environment variable" or kind.lower().endswith("keyword")) and _WORDY.fullmatch(value):
         return True
-    if value.isdigit() or value.lower().startswith("0x"):
+    if value.isdigit() or _HEX_NUMBER.match(value):
         return True
     if measured and is_compilers(value):
         return True
