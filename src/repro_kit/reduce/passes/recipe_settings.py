@@ -31,7 +31,13 @@ def narrow(search: Search) -> None:
 
 
 def calls(search: Search) -> None:
-    """Make fewer calls, a single one if possible."""
+    """Make fewer calls, a single one if possible. Where another call is the first then, its values are recorded."""
+    _fewer_calls(search)
+    if search.plan.calls and search.plan.calls[0] != 0:
+        search.rebase()
+
+
+def _fewer_calls(search: Search) -> None:
     made = range(len(search.base.program.calls)) if search.plan.calls is None else search.plan.calls
     if len(made) < 2:
         return
