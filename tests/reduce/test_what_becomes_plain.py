@@ -253,3 +253,25 @@ def test_a_failure_that_needs_certain_values_gets_them_as_constants(needed: str,
 
     result = minify(build(5, {2: "bug0"}), Needs(["bug0"]))
     assert [line.line.partition(" = ")[2] for line in result.program.inputs] == [left]
+
+
+class OfTheSecondCall(Synthetic):
+    """Fails while a call gets a negative index, which the stored tensor of the second call has."""
+
+    def fails(self, program: Program) -> bool:
+        text = render(program)
+        return "torch.bug" in text and ('load("second.pt")' in text or "randint(-1, " in text)
+
+    def record(self, program: Program) -> dict[str, TensorRecord]:
+        low = -1 if program.calls[0] == ("b",) else 0
+        return {"x": TensorRecord((3,), (1,), dtype="torch.int64", low=low, high=5)}
+
+
+def test_values_of_a_later_call_are_those_of_its_own_record() -> None:
+    text = BODIES.partition("def body_0")[0] + (
+        "def graph(x):\n    y = torch.bug(x)\n    return (y,)\n\n\n"
+        'def calls():\n    a = load("first.pt")\n    b = load("second.pt")\n    return [(a,), (b,)]\n'
+    )
+    result = minify(parse(text), OfTheSecondCall([]))
+    assert not result.program.stored
+    assert "torch.randint(-1, " in render(result.program)
