@@ -325,6 +325,7 @@ def test_a_hang_is_known_by_where_its_loop_is():
             Signature(Kind.ACCURACY, ("AttributeError",), "'NoneType' object has no attribute 'numel'"),
             "AttributeError with torch.compile, not in eager: 'NoneType' object has no attribute 'numel'",
         ),
+        (Signature(Kind.ACCURACY, ("ValueError",), "off"), "wrong result: off"),
         (Signature(Kind.ACCURACY, ("KeyError",), "#"), "KeyError with torch.compile, not in eager: …"),
         (crash("SIGSEGV"), "crash by memory corruption or invalid access"),
         (hang("_inductor/scheduler.py:fuse"), "hang in scheduler.py:fuse"),

@@ -23,7 +23,7 @@ LIKENESS = 0.75
 LIKENESS_ACROSS_VERSIONS = 0.6
 DEADLOCK = "the ranks wait for each other"  # the message of such a hang
 #: How scripts end that found a wrong result. What else a script raises only with torch.compile may be of any origin.
-_CHECKS = ("AssertionError", "SystemExit")
+_CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
 #: Share of the smaller set of frames that two hangs must have in common: a hang is interrupted anywhere in its loop.
 HANG_OVERLAP = 0.5
 
