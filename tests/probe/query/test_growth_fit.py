@@ -36,6 +36,7 @@ def cubic(): pass
 def linear(): pass
 counts = [1, 2, 4, 8, 16, 32, 48]
 few = [1, 2, 3, 4, 5, 6, 7]
+rough = {1: 0.37, 2: 0.68, 3: 1.08, 4: 1.56}  # of an exponential part, beside other work of the machine
 flat = noisy({n: 0.1 + 0.02 * n for n in counts})
 tiny = {n: 0.01 + 0.00003 * n**2 for n in counts}
 mixed = noisy({n: 0.1 + 0.02 * n + 2e-6 * n**3 for n in (1, 2, 4, 8, 16, 32, 48, 72, 108)})
@@ -50,6 +51,9 @@ print(json.dumps({
     "near": growth.judge({1: 4.0}, {}, 2, 2.0),
     "slower": [growth.judge({1: 1.2}, {}, 2, 1.5, *far)[0] for far in ((), (growth.SURE,))],
     "none": growth.judge({}, {}, 1, 2.0),
+    "given_up": [growth.judge(times, {n: {} for n in times}, 5, 3.0, *far)[0] for times, *far in (
+        (rough,), (rough, growth.SURE), ({n: 0.9 * n for n in (1, 2, 3, 4)},),
+    )],
     "flat": growth.judge(flat, {n: {} for n in flat}, None, 2.0),
     "tiny": growth.judge(tiny, {n: {} for n in tiny}, None, 2.0),
     "within": growth.judge(mixed, pass_of(mixed), None, 2.0),
@@ -85,6 +89,10 @@ def test_the_rate_is_found_in_noise(grown, times, form, rate) -> None:
 
 def test_a_search_asks_for_more_than_a_slower_machine_takes_away(grown) -> None:
     assert grown["slower"] == [True, None]
+
+
+def test_a_compile_that_was_given_up_shows_the_growth_that_rough_times_hide(grown) -> None:
+    assert grown["given_up"] == [True, False, False]
 
 
 def test_a_growth_that_other_work_hid_is_measured_again(grown) -> None:

@@ -30,6 +30,7 @@ LEAST, COARSE = 0.005, 0.02  # CPU seconds: the clock of some machines counts no
 SHORT = 0.5  # CPU seconds of the longest compile; what is shorter shows the clock and not the growth
 EVERY, SEEN = 0.002, 0.01  # seconds between two looks at the stack, and those after which a function was surely seen
 FAR, SURE = 3.0, 8.0  # times a compile that ends must be quicker than one that was given up; the latter for a search
+BEYOND = 0.75  # added to a limit, a power that a compile which was given up shows alone, whatever those that end show
 CERTAIN = 2.5  # times the CPU seconds of a limit after which no slowness of the CPU explains them
 TIMES = 3  # measurements: other work of the machine may hide a growth in one
 STEPS = range(150)  # of a loop that shows how fast the CPU is
@@ -328,4 +329,7 @@ def judge(
     how = f"with the power {rate:.2g} of the repetitions" if form == "power" else f"{rate:.2g} times per repetition"
     if code is not None:
         how += f" in {code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+    bound = math.log(TOO_LONG / seconds[last]) / math.log(slow / last) if slow else 0.0
+    if form != "factor" and rate <= limit < bound - BEYOND and far == FAR:  # the times that end are too rough for a fit
+        return True, f"compile time grows faster than the power {bound:.1f} of the repetitions ({times})"
     return form == "factor" or rate > limit, f"compile time grows {how} ({times})"
