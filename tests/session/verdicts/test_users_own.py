@@ -32,6 +32,8 @@ def test_a_compiled_module_that_is_printed_is_not_its_names():
 
 
 def test_a_higher_order_operator_that_refuses_its_function_in_eager_is_named():
-    sentence = said("This operator must be captured", "torch._dynamo.exc.UncapturedHigherOrderOpError")
+    sentence = said("This higher order operator must be captured", "torch._dynamo.exc.UncapturedHigherOrderOpError")
     assert "A higher-order operator" in sentence and "change it as the message says" in sentence
     assert "not to blame" not in sentence
+    explained = said("Data-dependent branching", "torch._dynamo.exc.Unsupported")  # by torch._dynamo.explain
+    assert "A higher-order operator" not in explained

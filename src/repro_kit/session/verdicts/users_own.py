@@ -17,8 +17,9 @@ _OF_WRAPPER = (
     "torch.compile(module) adds to the names of parameters, compiled or not: use the names of the module itself, or "
     "compile it in place, by module.compile()"
 )
-#: What Dynamo raises. With compiling switched off, it runs in a higher-order operator: scan, associative_scan, map …
+#: What Dynamo raises, and says of a higher-order operator. (Other functions of torch run Dynamo in eager as well.)
 _DYNAMOS = re.compile(r"^torch\._dynamo\.exc\.")
+_HIGHER_ORDER = re.compile(r"\bhigher.order op", re.IGNORECASE)
 _OF_AN_OPERATOR = (
     "The program fails without torch.compile too. A higher-order operator (scan, map and the like) has Dynamo trace "
     "its function in eager as well, and Dynamo refuses that function: change it as the message says"
@@ -31,7 +32,7 @@ def stop(chosen: ObservedFailure) -> Stop:
     words = "The program fails without torch.compile too, so the compiler is not to blame"
     if any(_WRAPPER.search(link.message) for link in failure.exceptions):
         words = _OF_WRAPPER
-    elif any(_DYNAMOS.match(link.type) for link in failure.exceptions):
+    elif any(_DYNAMOS.match(link.type) and _HIGHER_ORDER.search(link.message) for link in failure.exceptions):
         words = _OF_AN_OPERATOR
     said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
     return Stop(Exit.USER_BUG, said)
