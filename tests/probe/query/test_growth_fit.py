@@ -49,10 +49,10 @@ print(json.dumps({
     "exponential": rate(noisy({n: 0.1 + 0.02 * n + 0.002 * 3**n for n in few})),
     "bound": growth.judge({1: 0.4}, {}, 2, 2.0),
     "near": growth.judge({1: 4.0}, {}, 2, 2.0),
-    "slower": [growth.judge({1: 1.2}, {}, 2, 1.5, *far)[0] for far in ((), (growth.SURE,))],
+    "slower": [growth.judge({1: 1.2}, {}, 2, 1.5, *search)[0] for search in ((), (True,))],
     "none": growth.judge({}, {}, 1, 2.0),
-    "given_up": [growth.judge(times, {n: {} for n in times}, 5, 3.0, *far)[0] for times, *far in (
-        (rough,), (rough, growth.SURE), ({n: 0.9 * n for n in (1, 2, 3, 4)},),
+    "given_up": [growth.judge(times, {n: {} for n in times}, 5, 3.0, *search)[0] for times, *search in (
+        (rough,), (rough, True), ({n: 0.9 * n for n in (1, 2, 3, 4)},),
     )],
     "flat": growth.judge(flat, {n: {} for n in flat}, None, 2.0),
     "tiny": growth.judge(tiny, {n: {} for n in tiny}, None, 2.0),

@@ -223,7 +223,7 @@ def _check_growth(program: LoadedProgram, limit: float, request: Query, step: _P
 
     try:
         # On a slower machine `repro.py` must still tell the same.
-        fails, words = growth.judge(*growth.measure(compile_repeated, limit), limit, growth.SURE)
+        fails, words = growth.judge(*growth.measure(compile_repeated, limit), limit, in_search=True)
     except (Exception, SystemExit) as error:
         return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error)}
     if fails is None:

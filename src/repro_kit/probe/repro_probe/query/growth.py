@@ -303,11 +303,12 @@ def judge(
     within: dict[int, dict[CodeType, float]],
     slow: int | None,
     limit: float,
-    far: float = FAR,
+    in_search: bool = False,
 ) -> tuple[bool | None, str]:
     """Return whether compile time grows faster than the power `limit` of the repetitions (None: unknown), and how.
 
-    Where few repetitions end, those that end must be `far` times quicker than the one that was given up.
+    Where few repetitions end, those that end must be much quicker than the one that was given up. `in_search`: more
+    so, and no verdict rests on a compile that was given up alone, since a reduction would go after its noise.
     """
     if not seconds:
         return None, f"one compile takes more than {TOO_LONG:g} CPU seconds"
@@ -316,6 +317,7 @@ def judge(
     times = f"CPU time by repetitions: {times}" + (f", {slow}: more than {TOO_LONG:g} s" if slow else "")
     if len(seconds) < 4:
         bound = math.log(TOO_LONG / seconds[last]) / math.log(slow / last) if slow else 0.0
+        far = SURE if in_search else FAR
         grows = True if bound > limit and far * seconds[last] < TOO_LONG else None
         return grows, f"compile time grows faster than the power {bound:.1f} of the repetitions ({times})"
     if slow is None and seconds[last] < SHORT:
@@ -330,6 +332,7 @@ def judge(
     if code is not None:
         how += f" in {code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
     bound = math.log(TOO_LONG / seconds[last]) / math.log(slow / last) if slow else 0.0
-    if form != "factor" and rate <= limit < bound - BEYOND and far == FAR:  # the times that end are too rough for a fit
+    too_rough = form != "factor" and rate <= limit < bound - BEYOND  # the times that end, for a fit
+    if too_rough and not in_search:
         return True, f"compile time grows faster than the power {bound:.1f} of the repetitions ({times})"
     return form == "factor" or rate > limit, f"compile time grows {how} ({times})"
