@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION
@@ -192,12 +193,13 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
     capture = case.current(CAPTURE) or Capture("script")
     if options.on == "program" and capture.subject != "program":
         raise UsageError(f"There is no program to ablate on ({capture.note or 'none was captured'}); use --on script.")
-    on_program = capture.subject == "program" and options.on != "script"
+    script = reduced_script(case) if options.on == "auto" else None  # what the bundle holds, if there is one
+    on_program = capture.subject == "program" and options.on != "script" and script is None
     cells: Cells
     if on_program:
         cells = OnProgram(case, options, ui, capture.signature, captured=captured)
     else:
-        cells = _script_cells(case, options, ui)
+        cells = _script_cells(case, options, ui, script)
     slow = cells.target is not None and cells.target.kind in SLOW
     several = not (on_program or slow or options.axes) and options.preset != "quick"
     of_ranks = rank_axes(case, cells.texts()) if several else ()
@@ -216,10 +218,9 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
     return Work(matrix, recipe, matrix.cells(recipe), cells)
 
 
-def _script_cells(case: Case, options: AblateOptions, ui: Ui) -> OnScript:
-    """Cells on the reduced script, if there is one; else, and with ``--on script``, on the user's."""
+def _script_cells(case: Case, options: AblateOptions, ui: Ui, script: Path | None) -> OnScript:
+    """Cells on the reduced `script`, if there is one; else on the user's."""
     infer = options.preset != "full"
-    script = reduced_script(case) if options.on == "auto" else None
     if script is None:
         return OnScript(case, options, ui, infer=infer)
     return OnReducedScript(case, options, ui, script, infer=infer)

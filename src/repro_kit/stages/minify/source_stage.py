@@ -67,6 +67,26 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
             raise StageError(f"The script cannot be reduced: {why}.") from reason
         ui.done(f"the script is not reduced: {why}")
         return
+    ui.done(_written(case, reduced, ui))
+
+
+def beside(case: Case, options: MinifyOptions, ui: Ui) -> str:
+    """Write `minify/source/` where the reduced program needs stored values; returns what came of it in words.
+
+    A script that was not seen to fail alike in a fresh interpreter is not kept: the program was.
+    """
+    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)
+    try:
+        reduced = _reduced(case, options, ui)
+    except (_NotReduced, CannotFold, CannotReduce) as reason:
+        return f"the script is not reduced: {str(reason).rstrip('.')}"
+    if reduced.failure is None:
+        return "the reduced script was not seen to fail in a fresh interpreter, and is not used"
+    return _written(case, reduced, ui)
+
+
+def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
+    """Write the reduction to the case; returns it in words."""
     result, failure = reduced.result, reduced.failure
     needs = third_party(result.program)
     note = "; ".join(filter(None, [reduced.view.note_of(result.program), reduced.larger]))
@@ -78,7 +98,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     words = f"{result.statements_before} → {result.statements_after} statements of the script, "
     words += f"{result.queries} queries" + (", 1-minimal" if result.neighbours.minimal else "")
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
+    return words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.judging import with_tolerance
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
+from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.minify import source_stage
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.deadlines import deadline_of_program
@@ -45,7 +46,8 @@ _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not va
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures.
 
-    Without a program, or with the option ``--source``, the script itself is reduced instead.
+    Without a program, or with the option ``--source``, the script itself is reduced instead; where the reduced program
+    needs stored values, the script is reduced as well, since a script makes its values itself.
     """
     captured = case.current(CAPTURE)
     if options.source or captured is None or captured.subject == "script":
@@ -79,7 +81,11 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
     words += ", 1-minimal" if result.neighbours.minimal else ""
     stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    ui.done(words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter"))
+    words += stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter")
+    if result.program.stored and not is_program_alone(case):
+        ui.note(f"{words}, which needs stored values. The script makes its values itself, so it is reduced, too.")
+        words = source_stage.beside(case, options, ui)
+    ui.done(words)
 
 
 @dataclass(frozen=True)
