@@ -175,5 +175,12 @@ def test_a_parameter_of_a_module_goes_with_the_arguments_of_calls_that_may_be_it
     assert "def forward(self, x)" in k and "nn.Linear(x, 2)" in k and "compile(M())(3)" in k
 
 
+@pytest.mark.parametrize("call", ["export(M(), {})", "export(args={}, mod=m)"])
+def test_a_parameter_of_a_module_goes_from_a_tuple_of_its_arguments(call: str) -> None:
+    model = "class M(Module):\n\n    def forward(self, x, k):\n        return x"
+    found = texts(parameters, f"{model}\n{call.format('(a, ())')}")
+    assert f"{model.replace(', k', '')}\n{call.format('(a,)')}" in found
+
+
 def test_the_next_item_of_a_list_is_its_first() -> None:
     assert "f(x)" in simpler_texts("next(iter([f, g]))(x)")

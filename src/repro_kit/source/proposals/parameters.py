@@ -6,10 +6,19 @@ import ast
 import builtins
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """The arguments of one call: those of the call itself, or a tuple of them: ``export(model, (x, y))``."""
+
+    values: list[ast.expr]
+    keywords: list[ast.keyword]
 
 
 def parameters(numbered: NumberedTree) -> Iterator[Edits]:
@@ -18,24 +27,40 @@ def parameters(numbered: NumberedTree) -> Iterator[Edits]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for parameter in (*node.args.args, *node.args.kwonlyargs):
                 if parameter.arg not in ("self", "cls"):
-                    for calls in _calls_of(numbered, node):
-                        edits = _without_parameter(numbered, node, parameter, calls)
+                    for passed in _passed_to(numbered, node):
+                        edits = _without_parameter(numbered, node, parameter, passed)
                         if edits is not None:
                             yield edits
 
 
-def _calls_of(numbered: NumberedTree, function: _Function) -> Iterator[list[ast.Call]]:
-    """The calls of `function` by its name; for what an instance does when it is called, also those that may be such."""
+def _passed_to(numbered: NumberedTree, function: _Function) -> Iterator[list[_Passed]]:
+    """What is passed to `function` by its name; for what an instance does when it is called, also where it may be so.
+
+    An instance may also be passed on with a tuple of its arguments, as to torch.export.export.
+    """
     owner = numbered.parent(function)
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     every = [node for node in numbered.nodes if isinstance(node, ast.Call)]
     named = [call for call in every if _calls(call, name)]
-    yield named
+    yield list(map(_of_call, named))
     if function.name in ("forward", "__call__"):
         count, known = len(function.args.args) - 1, _known_names(numbered)
         like = [call for call in every if len(call.args) == count and _root(call.func) not in known]
         if like:
-            yield [*named, *(call for call in like if call not in named)]
+            yield [*map(_of_call, named), *(_of_call(call) for call in like if call not in named)]
+        tuples = [value for call in every for value in _second(call) if len(value.elts) == count]
+        if tuples:
+            yield [*map(_of_call, named), *(_Passed(value.elts, []) for value in tuples)]
+
+
+def _of_call(call: ast.Call) -> _Passed:
+    return _Passed(call.args, call.keywords)
+
+
+def _second(call: ast.Call) -> Iterator[ast.Tuple]:
+    """The second argument, or the one that is called ``args``, if it is a tuple that is written out."""
+    values = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "args")]
+    yield from (value for value in values if isinstance(value, ast.Tuple))
 
 
 def _known_names(numbered: NumberedTree) -> set[str]:
@@ -58,18 +83,18 @@ def _root(function: ast.expr) -> str:
 
 
 def _without_parameter(
-    numbered: NumberedTree, function: _Function, parameter: ast.arg, calls: Sequence[ast.Call]
+    numbered: NumberedTree, function: _Function, parameter: ast.arg, calls: Sequence[_Passed]
 ) -> Edits | None:
     edits: dict[int, Replacement] = {}
     values: list[ast.expr] = []
     offset = isinstance(numbered.parent(function), ast.ClassDef)
     place = function.args.args.index(parameter) - offset if parameter in function.args.args else -1
     for call in calls:
-        if any(isinstance(value, ast.Starred) for value in call.args):
+        if any(isinstance(value, ast.Starred) for value in call.values):
             return None
-        if 0 <= place < len(call.args):
-            values.append(call.args[place])
-            edits[numbered.number(call.args[place])] = None
+        if 0 <= place < len(call.values):
+            values.append(call.values[place])
+            edits[numbered.number(call.values[place])] = None
         for keyword in call.keywords:
             if keyword.arg == parameter.arg:
                 values.append(keyword.value)
