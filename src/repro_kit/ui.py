@@ -209,7 +209,9 @@ class Ui:
         if self.quiet:
             return
         borders = box.ROUNDED if self._console.is_terminal else box.MARKDOWN
-        table = Table(title=_text(title) if title else None, title_justify="left", box=borders)
+        if title:  # not that of the rich table, which would wrap at the width of a narrow one
+            self._print(_text(title, "table.title"))
+        table = Table(box=borders)
         for column in columns:
             table.add_column(_text(column), overflow="fold")
         for row in rows[:_MOST_ROWS]:

@@ -74,6 +74,12 @@ def test_result_needs_json():
     assert ui.out.getvalue() == ""
 
 
+def test_the_title_of_a_narrow_table_is_one_line():
+    ui = plain()
+    ui.table("a title that is wider than its table", ["a"], [["b"]])
+    assert ui.out.getvalue().splitlines()[0] == "a title that is wider than its table"
+
+
 def test_quiet_leaves_warnings_failures_and_print():
     ui = plain(quiet=True)
     with ui.stage("one"):
