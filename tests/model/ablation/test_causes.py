@@ -167,6 +167,29 @@ def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None,
     assert told(cells) == (Layer.DYNAMO, cause)
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "passes", "cause"),
+    [
+        (True, None, True, "symbolic-shapes"),
+        (None, False, True, "symbolic-shapes"),
+        (None, False, False, "tracing"),
+        (None, True, True, "tracing"),  # it is the numbers that are traced wrongly
+        (False, True, True, "tracing"),
+    ],
+)
+def test_what_is_traced_right_with_numbers_needs_symbolic_sizes(
+    own: bool | None, other: bool | None, passes: bool, cause: str
+) -> None:
+    cells = [replace(cell, recipe=replace(cell.recipe, dynamic=own)) for cell in ladder("eager")]
+    seen = {"contrast": causes.WITNESS, "parting": "result"}
+    cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
+    verdict = Verdict(Status.PASS) if passes else Verdict(Status.FAIL, WRONG)
+    sizes = Recipe(backend="eager", dynamic=other)
+    cells.append(Cell("other sizes", True, sizes, verdict, same=not passes, changed={"dynamic": other}))
+    found = diagnose(cells, Recipe(dynamic=own))
+    assert (found.layer, found.cause) == (Layer.DYNAMO, cause)
+
+
 @pytest.mark.parametrize(("function", "cause"), [("run_node", ""), ("evaluate_expr", "symbolic-shapes")])
 def test_the_interpreter_that_runs_every_operator_is_no_part(function: str, cause: str) -> None:
     operator = "torch/_higher_order_ops/while_loop.py"

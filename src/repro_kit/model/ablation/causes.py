@@ -154,7 +154,10 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
             f"The fake kernel of {lying} does not describe what the operator returns: the compiler is not to blame."
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
-    diagnosis = _with_remarks(_in_layer(plain, layer, contrasts, failure), contrasts, called, failure)
+    in_layer = _in_layer(plain, layer, contrasts, failure)
+    if in_layer.cause == "tracing" and _needs_symbolic_sizes(cells, failing):
+        in_layer = _with_cause(plain, "symbolic-shapes")
+    diagnosis = _with_remarks(in_layer, contrasts, called, failure)
     if lying and not _passes(contrasts, HELD_AT_FALSE):
         note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
         return replace(diagnosis, sentence=diagnosis.sentence + note)
@@ -190,6 +193,17 @@ def _in_layer(plain: Diagnosis, layer: Layer | None, contrasts: dict[str, Cell],
         case _:
             cause = part_of(failure) if failure else ""
     return _with_cause(plain, cause)
+
+
+def _needs_symbolic_sizes(cells: Sequence[Cell], failing: Cell) -> bool:
+    """Whether the failing backend passes with fewer symbolic sizes: the same code is traced right with numbers."""
+    fewer = {True: (None, False), None: (False,)}.get(failing.recipe.dynamic, ())
+    return any(
+        cell.outcome is RunOutcome.PASSES and not (cell.inferred or cell.no_effect)
+        for cell in cells
+        if cell.compiled and set(cell.changed) <= {"backend", "dynamic"}
+        if cell.recipe.dynamic in fewer and cell.recipe == replace(failing.recipe, dynamic=cell.recipe.dynamic)
+    )
 
 
 def part_of(failure: Failure) -> str:
