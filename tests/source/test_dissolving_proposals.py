@@ -8,6 +8,7 @@ from proposed import simpler_texts, texts, unwrapped_texts
 from repro_kit.source.proposals.calls import first_items, functions
 from repro_kit.source.proposals.classes import classes
 from repro_kit.source.proposals.coroutines import coroutines
+from repro_kit.source.proposals.every_call import expression_functions, reassigned
 from repro_kit.source.proposals.parameters import parameters
 from repro_kit.source.proposals.pools import pools
 
@@ -180,6 +181,36 @@ def test_a_parameter_of_a_module_goes_from_a_tuple_of_its_arguments(call: str) -
     model = "class M(Module):\n\n    def forward(self, x, k):\n        return x"
     found = texts(parameters, f"{model}\n{call.format('(a, ())')}")
     assert f"{model.replace(', k', '')}\n{call.format('(a,)')}" in found
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("def f(g, x):\n    return g(x)\na = f(h, 1)\nb = f(compile(h), y)", "a = h(1)\nb = compile(h)(y)"),
+        ("def f(x):\n    return x * x\na = f(g(1))\nb = f(2)", None),  # g would be called twice
+        ("def f(x):\n    return x\na = f(1)\nb = map(f, y)", None),
+        ("class A:\n\n    def f(x):\n        return x\nf(1)\nf(2)", None),
+    ],
+)
+def test_a_function_of_one_expression_gives_way_to_the_expression_at_each_call(
+    script: str, expected: str | None
+) -> None:
+    assert texts(expression_functions, script) == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x = f(x)\n    return g(x)", "return g(f(x))"),
+        ("x = f(x)\n    x = g(x)\n    use(x, x)", "x = g(f(x))\n    use(x, x)"),
+        ("x = f(x)\n    return g(x, x)", None),
+        ("x = f(x)\n    y = g(x)\n    return x", None),
+        ("x = f(x)\n    return y", None),
+    ],
+)
+def test_a_value_that_only_the_next_statement_sees_comes_in_its_place(body: str, expected: str | None) -> None:
+    found = texts(reassigned, f"def m(x):\n    {body}")
+    assert found == ([f"def m(x):\n    {expected}"] if expected else [])
 
 
 def test_the_next_item_of_a_list_is_its_first() -> None:

@@ -11,6 +11,7 @@ from repro_kit.source.proposals.attributes import attributes as read_once
 from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.coroutines import coroutines
 from repro_kit.source.proposals.decorators import decorators as plain_decorators
+from repro_kit.source.proposals.every_call import expression_functions, reassigned
 from repro_kit.source.proposals.generators import first_yields
 from repro_kit.source.proposals.generators import generators as run_in_place
 from repro_kit.source.proposals.names import plain_names, renamed
@@ -23,11 +24,13 @@ from repro_kit.source.tree import Edits, NumberedTree
 def variables(search: SourceSearch) -> None:
     """Put a value in the place of the variable that holds it."""
     _one_by_one(search, calls.variables)
+    _one_by_one(search, reassigned)
 
 
 def functions(search: SourceSearch) -> None:
-    """Put the body of a function in the place of its only call, also that of a lambda."""
+    """Put the body of a function in the place of its only call, also that of a lambda; an expression at each call."""
     _one_by_one(search, calls.functions)
+    _one_by_one(search, expression_functions)
     _one_by_one(search, calls.called_lambdas)
 
 

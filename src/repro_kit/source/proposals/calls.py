@@ -39,7 +39,7 @@ def variables(numbered: NumberedTree) -> Iterator[Edits]:
             case _:
                 continue
         places = [(readings(scope_of(numbered, node), target), value) for target, value in pairs]
-        if pairs and all(0 < len(uses) <= _readings_of(value) for uses, value in places):
+        if pairs and all(0 < len(uses) <= most_readings(value) for uses, value in places):
             values_there = {numbered.number(use): value for uses, value in places for use in uses}
             yield {numbered.number(node): None, **values_there}
 
@@ -61,7 +61,7 @@ def _only_part(
     return [(target, ast.Subscript(value, ast.Constant(used[0]), ast.Load()))]
 
 
-def _readings_of(value: ast.expr) -> float:
+def most_readings(value: ast.expr) -> float:
     """How often a variable may be read whose value is put in its place."""
     if isinstance(value, _PLAIN):
         return math.inf
@@ -128,7 +128,7 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
             if arguments is None or any(isinstance(part, (ast.NamedExpr, *_OF_THEIR_OWN)) for part in ast.walk(body)):
                 continue
             read = [part.id for part in ast.walk(body) if isinstance(part, ast.Name)]
-            if all(read.count(name) <= _readings_of(value) for name, value in arguments.items()):
+            if all(read.count(name) <= most_readings(value) for name, value in arguments.items()):
                 yield {numbered.number(node): substituted(body, arguments)}
 
 
@@ -142,7 +142,7 @@ def first_items(numbered: NumberedTree) -> Iterator[Edits]:
             ):
                 item = first_of(items)
                 read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
-                if read.count(name) <= _readings_of(item):
+                if read.count(name) <= most_readings(item):
                     first = substituted(element, {name: item})
                     yield {numbered.number(node): first}
                     yield {numbered.number(node): ast.List([first], ast.Load())}

@@ -1,0 +1,82 @@
+"""Edits that put an expression in several places: of a function at each call, of a name before it is assigned anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from repro_kit.source.proposals.calls import arguments_of, most_readings
+from repro_kit.source.scopes import substituted
+from repro_kit.source.tree import Edits, NumberedTree, Replacement
+
+
+def expression_functions(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each function of one expression that is called in several places, and only called: the expression there."""
+    for node in numbered.nodes:
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=[], body=[ast.Return(value=ast.expr() as value)]):
+                mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == name]
+                calls = _calls(numbered, mentions)
+                if len(calls) > 1 and not isinstance(numbered.parent(node), ast.ClassDef):
+                    edits = _at_each(numbered, node, value, calls)
+                    if edits is not None:
+                        yield edits
+
+
+def reassigned(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each value of a name that only the next statement reads, since that returns or assigns the name anew.
+
+    The value comes in place of the reading: ``x = f(x); return g(x)`` becomes ``return g(f(x))``.
+    """
+    for node in numbered.nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                after = _next(numbered, node)
+                uses = [
+                    part
+                    for part in (ast.walk(after) if after is not None and _ends(after, name) else ())
+                    if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load)
+                ]
+                if 0 < len(uses) <= most_readings(value):
+                    yield {numbered.number(node): None, **{numbered.number(use): value for use in uses}}
+
+
+def _calls(numbered: NumberedTree, mentions: Sequence[ast.Name]) -> list[ast.Call]:
+    """The calls that the mentions are the functions of; none where a mention is another."""
+    above = [(mention, numbered.parent(mention)) for mention in mentions]
+    calls = [call for mention, call in above if isinstance(call, ast.Call) and call.func is mention]
+    return calls if len(calls) == len(mentions) else []
+
+
+def _at_each(
+    numbered: NumberedTree, function: ast.FunctionDef, value: ast.expr, calls: Sequence[ast.Call]
+) -> Edits | None:
+    """The edits that put `value` in place of each call; None where the arguments do not allow it."""
+    edits: dict[int, Replacement] = {numbered.number(function): None}
+    read = [part.id for part in ast.walk(value) if isinstance(part, ast.Name)]
+    for call in calls:
+        arguments = arguments_of(function, call)
+        if arguments is None or any(read.count(name) > most_readings(each) for name, each in arguments.items()):
+            return None
+        edits[numbered.number(call)] = substituted(value, arguments)
+    return edits
+
+
+def _next(numbered: NumberedTree, statement: ast.stmt) -> ast.stmt | None:
+    """The statement after `statement` in the same block."""
+    parent = numbered.parent(statement)
+    for _, block in ast.iter_fields(parent) if parent is not None else ():
+        if isinstance(block, list) and any(part is statement for part in block):
+            after = next(at for at, part in enumerate(block) if part is statement) + 1
+            return block[after] if after < len(block) else None
+    return None
+
+
+def _ends(statement: ast.stmt, name: str) -> bool:
+    """Whether no later statement sees the value that `name` had before this one."""
+    match statement:
+        case ast.Return():
+            return True
+        case ast.Assign(targets=[ast.Name(id=target)]):
+            return target == name
+    return False
