@@ -1,11 +1,13 @@
 """Proposals that change the structure of statements."""
 
+import ast
+
 import pytest
 
 from proposed import unwrapped_texts
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.calls import called_lambdas, functions, lambdas, variables
-from repro_kit.source.proposals.structure import unused
+from repro_kit.source.proposals.structure import never_read, unused
 from repro_kit.source.tree import NumberedTree
 
 
@@ -49,6 +51,14 @@ def test_what_nothing_reads_is_found_without_a_query() -> None:
         "from math import *",
         "\ndef f(x):\n    return torch.sin(x)\n",
     ]
+
+
+def test_an_assignment_that_only_such_assignments_read_is_never_read() -> None:
+    text = (
+        "a = 1\nb, c = a, 2\nb += c\nd: int = 3\n[e] = f()\nself.g = 4\n"
+        "class A:\n    h = 5\nA.h\nk = 6\ngetattr(A, 'k')\nm = n = 7\nuse(n)"
+    )
+    assert set(map(ast.unparse, never_read(ast.parse(text)))) == {"a = 1", "b, c = (a, 2)", "b += c", "d: int = 3"}
 
 
 def test_a_chain_of_attributes_goes_to_two_places() -> None:

@@ -90,8 +90,16 @@ def unreachable(search: SourceSearch) -> None:
 
 
 def unused(search: SourceSearch) -> None:
-    """Drop the imports that nothing reads and the statements that are only a value, all at once."""
-    search.first([dict.fromkeys(structure.unused(search.rebase()))])
+    """Drop what nothing reads, all at once: imports, assignments, and the statements that are only a value.
+
+    An assignment may be needed all the same, for what its value does; then as many go as can.
+    """
+    numbered = search.rebase()
+    idle = structure.unused(numbered)
+    dead = [numbered.number(node) for node in structure.never_read(numbered.tree)]
+    if search.first([dict.fromkeys([*idle, *dead])]) is None and dead:
+        search.first([dict.fromkeys(idle)])
+        sweep(search, dead, _without)
 
 
 def drop(search: SourceSearch) -> None:
@@ -127,8 +135,20 @@ def unwrap(search: SourceSearch) -> None:
 
 
 def simpler(search: SourceSearch) -> None:
-    """Put an operand or a constant in place of an expression."""
-    each(search, expressions.simpler(search.rebase(), search.values))
+    """Put an operand or a constant in place of an expression; what nothing reads any more goes at once."""
+    while _simpler(search):
+        unused(search)
+
+
+def _simpler(search: SourceSearch) -> bool:
+    """Whether the pass ended early, since it left an assignment that nothing reads."""
+    before = len(structure.never_read(search.program.tree))
+    for edits in expressions.simpler(search.rebase(), search.values):
+        accepted = search.first(edits) is not None
+        # A pass that begins again tries nothing twice, but in a thorough search.
+        if accepted and not search.thorough and len(structure.never_read(search.program.tree)) > before:
+            return True
+    return False
 
 
 def literals(search: SourceSearch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from repro_kit.source.scopes import substituted
@@ -216,6 +217,44 @@ def unused(numbered: NumberedTree) -> list[int]:
             case ast.Expr(value=ast.Constant() | ast.Name()):
                 found.append(node)
     return [numbered.number(node) for node in found]
+
+
+def never_read(tree: ast.Module) -> list[ast.stmt]:
+    """The assignments to names that nothing reads but other such assignments."""
+    assigned = {node: names for node in ast.walk(tree) if isinstance(node, ast.stmt) and (names := _names_of(node))}
+    reads = {node: _read(node) for node in assigned}
+    every = _read(tree)
+    dead: list[ast.stmt] = []
+    while True:
+        counted = every - sum((reads[node] for node in dead), Counter[str]())
+        more = [node for node, names in assigned.items() if node not in dead and not names & counted.keys()]
+        if not more:
+            return dead
+        dead += more
+
+
+def _names_of(statement: ast.stmt) -> set[str]:
+    """The names that an assignment to nothing but names assigns; none for other statements."""
+    match statement:
+        case ast.Assign(targets=targets):
+            pass
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            targets = [target]
+        case _:
+            return set()
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return names if all(isinstance(part, ast.Name) for part in parts) else set()
+
+
+def _read(tree: ast.AST) -> Counter[str]:
+    """How often each name is read below `tree`, also as an attribute or in a text."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+                names.append(name)
+    return Counter(names)
 
 
 def _bound(alias: ast.alias) -> str:
