@@ -60,7 +60,7 @@ class AblateOptions(QueryOptions, RunOptions):
     cross: bool = False  # all combinations of the axes
     stop_early: bool = False  # no more cells once the layer is known
     repeat: int = 1  # runs of a cell that does not fail
-    on: str = "auto"  # what the cells run on: "program", "script", "both", "auto" (the program if there is one)
+    on: str = "auto"  # run the cells on: "program", "script", "both"; "auto": a reduced script, program or script
     workarounds: bool = False  # try workarounds on the script, and measure what they cost
     narrow: str | None = None  # narrowing steps, "graph,subsystem"; "": none; "auto": all; None: the cheap ones
 

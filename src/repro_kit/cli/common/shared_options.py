@@ -154,7 +154,7 @@ matrix_options = _decorate(
     click.option(
         "--on",
         type=click.Choice(["auto", "program", "script", "both"]),
-        help="Run the cells on the captured graph, the script, or both.  [auto: the graph]",
+        help="Run the cells on the graph, the script, or both.  [auto: the reduced script, or the graph]",
     ),
     click.option(
         "--repeat", type=COUNT, metavar="N", help="How often to run a cell that does not fail.  [by the failure rate]"
