@@ -57,6 +57,20 @@ def test_a_class_with_other_uses_stays(use: str) -> None:
     assert texts(classes, TRAINER + use) == []
 
 
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("m, n = (M(), 3)\nm(n)", "def M(x):\n    return x * w\nw = 2\nn = 3\nM(n)"),
+        ("m, n = (M(), M())\nm(n(1))", "w = 2\n\ndef M(x):\n    return x * w\nM(M(1))"),
+        ("m = M()\nm = compile(m)\nm(1)", "def M(x):\n    return x * w\nw = 2\nm = M\nm = compile(m)\nm(1)"),
+    ],
+)
+def test_a_module_becomes_a_function_whatever_gives_it_a_name(use: str, expected: str) -> None:
+    init = "    def __init__(self):\n        self.w = 2\n"
+    model = f"class M(Module):\n{init}    def forward(self, x):\n        return x * self.w\n"
+    assert texts(classes, model + use) == [expected]
+
+
 def test_the_items_of_a_dataset_become_a_function() -> None:
     dataset = "class Data:\n    def __getitem__(self, at):\n        return f(at)\n"
     (text,) = texts(classes, f"{dataset}x = Data()[0]\n")
@@ -206,6 +220,7 @@ def test_a_function_of_one_expression_gives_way_to_the_expression_at_each_call(
         ("x = f(x)\n    return g(x, x)", None),
         ("x = f(x)\n    y = g(x)\n    return x", None),
         ("x = f(x)\n    return y", None),
+        ("x, y = (f(x), 1)\n    x = g(x)", "y = 1\n    x = g(f(x))"),
     ],
 )
 def test_a_value_that_only_the_next_statement_sees_comes_in_its_place(body: str, expected: str | None) -> None:

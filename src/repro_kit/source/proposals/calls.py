@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repro_kit.source.proposals.any_arguments import spelled_out
-from repro_kit.source.proposals.structure import first_of
+from repro_kit.source.proposals.structure import first_of, names_and_values
 from repro_kit.source.scopes import FUNCTIONS, substituted
 from repro_kit.source.tree import Edits, NumberedTree
 
@@ -28,16 +28,10 @@ def variables(numbered: NumberedTree) -> Iterator[Edits]:
     attributes twice.
     """
     for node in numbered.nodes:
+        pairs = list(zip(*names_and_values(node), strict=True))
         match node:
-            case ast.Assign(targets=[ast.Name() as target], value=value):
-                pairs = [(target, value)]
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                names = [target for target in targets if isinstance(target, ast.Name)]
-                pairs = list(zip(names, values, strict=True)) if len(names) == len(targets) == len(values) else []
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if not isinstance(value, ast.Tuple):
                 pairs = _only_part(numbered, node, targets, value)
-            case _:
-                continue
         places = [(readings(scope_of(numbered, node), target), value) for target, value in pairs]
         if pairs and all(0 < len(uses) <= most_readings(value) for uses, value in places):
             values_there = {numbered.number(use): value for uses, value in places for use in uses}

@@ -6,9 +6,11 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from repro_kit.source.proposals.calls import arguments_of, readings, scope_of, statement_of
 from repro_kit.source.proposals.parameters import without
+from repro_kit.source.proposals.structure import bound_together, names_and_values
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 _ITEM = "__getitem__"
@@ -48,7 +50,7 @@ def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.
     instances = _instances(numbered, made)
     init = next((method for method in methods if method.name == "__init__"), None)
     setting = _setting(numbered, init, made[0]) if init is not None and made else _Setting()
-    if not made or instances is None or setting is None:
+    if not made or setting is None:
         return None
     called = next((method.name for method in methods if method.name in _CALLED), None)
     names = {name: name for method in methods for name in (method.name, *_attributes(method))}
@@ -83,25 +85,33 @@ def _attributes(method: ast.FunctionDef) -> set[str]:
     }
 
 
-def _binding(numbered: NumberedTree, call: ast.Call) -> ast.Assign | None:
-    """The statement that only gives the instance a name."""
+@dataclass(frozen=True)
+class _Bound:
+    """The statement that gives an instance a name, perhaps with others, the place of the name, and its readings."""
+
+    statement: ast.AST
+    place: int
+    uses: Sequence[ast.Name]
+
+
+def _bound(numbered: NumberedTree, call: ast.Call) -> _Bound | None:
+    """How the instance that `call` makes gets a name; None where it gets none, or one that is assigned anew."""
     above = numbered.parent(call)
-    is_binding = isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name)
-    return above if is_binding else None  # type: ignore[return-value]
+    statement = numbered.parent(above) if isinstance(above, ast.Tuple) else above
+    names, values = names_and_values(statement)
+    place = next((at for at, value in enumerate(values) if value is call), None)
+    if place is None or statement is None:
+        return None
+    uses = readings(scope_of(numbered, statement), names[place])
+    return _Bound(statement, place, uses) if uses else None
 
 
-def _instances(numbered: NumberedTree, made: Sequence[ast.Call]) -> list[ast.expr] | None:
-    """The expressions that are an instance; None where they cannot be told by the text."""
+def _instances(numbered: NumberedTree, made: Sequence[ast.Call]) -> list[ast.expr]:
+    """The expressions that are an instance: the readings of its name, else the calls that make it."""
     found: list[ast.expr] = []
     for call in made:
-        binding = _binding(numbered, call)
-        if binding is None:
-            found.append(call)
-            continue
-        uses = readings(scope_of(numbered, binding), binding.targets[0])  # type: ignore[arg-type]
-        if not uses:
-            return None
-        found += uses
+        bound = _bound(numbered, call)
+        found += bound.uses if bound is not None else [call]
     return found
 
 
@@ -169,14 +179,22 @@ def _placed(
     functions: Sequence[ast.stmt],
 ) -> dict[int, Replacement]:
     """The functions in place of the class, `setting` where it belongs, and no assignment of an instance."""
-    bindings = [
-        above for call in made if isinstance(above := numbered.parent(call), ast.Assign) and above.value is call
-    ]
-    edits: dict[int, Replacement] = {
-        numbered.number(binding): None for binding in bindings if isinstance(binding.targets[0], ast.Name)
-    }
+    edits = _without_instances(numbered, made)
     statement = statement_of(numbered, made[0])
     if len(made) > 1 or statement is None or scope_of(numbered, statement) is not numbered.tree:
         return edits | {numbered.number(cls): [*setting, *functions]}
-    kept = [] if numbered.number(statement) in edits else [statement]
-    return edits | {numbered.number(cls): functions, numbered.number(statement): [*setting, *kept]}
+    kept = edits.get(numbered.number(statement), statement)
+    return edits | {numbered.number(cls): functions, numbered.number(statement): [*setting, *([kept] if kept else [])]}
+
+
+def _without_instances(numbered: NumberedTree, made: Sequence[ast.Call]) -> dict[int, Any]:
+    """The statements that give instances names, without these names: None where nothing is left of a statement."""
+    gone: dict[ast.AST, set[int]] = {}
+    for bound in filter(None, (_bound(numbered, call) for call in made)):
+        gone.setdefault(bound.statement, set()).add(bound.place)
+    left: dict[int, ast.stmt | None] = {}
+    for statement, places in gone.items():
+        names, values = names_and_values(statement)
+        others = [at for at in range(len(names)) if at not in places]
+        left[numbered.number(statement)] = bound_together(names, values, others) if others else None
+    return left

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from repro_kit.source.proposals.calls import arguments_of, most_readings
+from repro_kit.source.proposals.structure import bound_together, names_and_values
 from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
@@ -29,16 +30,18 @@ def reassigned(numbered: NumberedTree) -> Iterator[Edits]:
     The value comes in place of the reading: ``x = f(x); return g(x)`` becomes ``return g(f(x))``.
     """
     for node in numbered.nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                after = _next(numbered, node)
-                uses = [
-                    part
-                    for part in (ast.walk(after) if after is not None and _ends(after, name) else ())
-                    if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load)
-                ]
-                if 0 < len(uses) <= most_readings(value):
-                    yield {numbered.number(node): None, **{numbered.number(use): value for use in uses}}
+        names, values = names_and_values(node)
+        for at, (name, value) in enumerate(zip(names, values, strict=True)):
+            after = _next(numbered, node)
+            uses = [
+                part
+                for part in (ast.walk(after) if after is not None and _ends(after, name.id) else ())
+                if isinstance(part, ast.Name) and part.id == name.id and isinstance(part.ctx, ast.Load)
+            ]
+            if 0 < len(uses) <= most_readings(value):
+                others = [place for place in range(len(names)) if place != at]
+                rest = bound_together(names, values, others) if others else None
+                yield {numbered.number(node): rest, **{numbered.number(use): value for use in uses}}
 
 
 def _calls(numbered: NumberedTree, mentions: Sequence[ast.Name]) -> list[ast.Call]:
@@ -62,7 +65,7 @@ def _at_each(
     return edits
 
 
-def _next(numbered: NumberedTree, statement: ast.stmt) -> ast.stmt | None:
+def _next(numbered: NumberedTree, statement: ast.AST) -> ast.stmt | None:
     """The statement after `statement` in the same block."""
     parent = numbered.parent(statement)
     for _, block in ast.iter_fields(parent) if parent is not None else ():

@@ -73,7 +73,7 @@ def unwrapped(numbered: NumberedTree, items: Mapping[str, ast.expr]) -> Iterator
                 yield [{number: [ast.Assign([node.target], value)]}]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
                 read = [at for at, name in enumerate(names) if _last_name(name) in read_names]
-                pairs = [_bound_together(names, values, read)] if 0 < len(read) < len(names) else []
+                pairs = [bound_together(names, values, read)] if 0 < len(read) < len(names) else []
                 yield [{number: shorter} for shorter in (*pairs, *_with_fewer_names(names, values))]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(args=[_, *_] as arguments)):
                 yield [
@@ -145,11 +145,22 @@ def _first_wrapped(collection: ast.expr) -> Iterator[ast.expr]:
 def _with_fewer_names(names: list[ast.expr], values: list[ast.expr]) -> Iterator[ast.stmt]:
     """The statement that binds all of `names` but one to their values."""
     for left_out in range(len(names)):
-        yield _bound_together(names, values, [at for at in range(len(names)) if at != left_out])
+        yield bound_together(names, values, [at for at in range(len(names)) if at != left_out])
 
 
-def _bound_together(names: list[ast.expr], values: list[ast.expr], places: Sequence[int]) -> ast.stmt:
-    """The statement that binds the names at `places` to their values."""
+def names_and_values(statement: ast.AST | None) -> tuple[list[ast.Name], list[ast.expr]]:
+    """The names that an assignment binds, each with its value; nothing for any other statement."""
+    match statement:
+        case ast.Assign(targets=[ast.Name() as name], value=value):
+            return [name], [value]
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            names = [target for target in targets if isinstance(target, ast.Name)]
+            return (names, values) if len(names) == len(targets) == len(values) else ([], [])
+    return [], []
+
+
+def bound_together(names: Sequence[ast.expr], values: Sequence[ast.expr], places: Sequence[int]) -> ast.stmt:
+    """The statement that binds the names at `places` to their values; `places`: at least one."""
     kept, bound = [names[at] for at in places], [values[at] for at in places]
     if len(kept) == 1:
         return ast.Assign(kept, bound[0])
