@@ -164,6 +164,14 @@ def test_a_reduction_that_its_deadline_ended_says_so() -> None:
         assert ("Its deadline ended the reduction." in form.minimized) is told
 
 
+@pytest.mark.parametrize(
+    ("before", "words"), [(1, "It has 1 statement, not fewer"), (2, "Reduced from 2 to 1 statement")]
+)
+def test_only_what_became_smaller_is_called_reduced(before: int, words: str) -> None:
+    facts = replace(candidate_of(None).facts, reduction=Reduction(before, 1, 9, 1.0, True, True))
+    assert replace(candidate_of(None), facts=facts).minimized.startswith(words)
+
+
 def test_only_the_end_of_the_reduction_has_its_twin_and_is_minimal() -> None:
     twin = TwinFound("`x` is float64", "")
     reduction = Reduction(3, 1, 9, 1.0, True, True, minimal=True, twin=twin)

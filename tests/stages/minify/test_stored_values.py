@@ -52,3 +52,4 @@ def test_where_the_program_needs_stored_values_the_script_is_reduced_judged_and_
     assert (summary["exit"], summary["layer"]) == (0, "inductor")
     script_in_bundle = (case.path / "bundle" / "files" / "reduced.py").read_text()
     assert "relu" in script_in_bundle and "load(" not in script_in_bundle
+    assert "| the user's script, reduced |" in (case.path / "bundle" / "README.md").read_text()

@@ -19,7 +19,7 @@ from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.html import LONGEST_LOG, report
 from repro_kit.bundle.repro.program_repro import render_program, render_test, source_of
-from repro_kit.bundle.repro.source_files import PLACE, source_text
+from repro_kit.bundle.repro.source_files import PLACE, REDUCED, source_text
 from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
 from repro_kit.bundle.story.story import STORY, Rank, Story, in_order, write_story
 from repro_kit.case.case import Case
@@ -328,4 +328,6 @@ def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
     present = {name.partition("/")[0] for name in contents.entries}
     present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
     files = [(name, purpose) for name, purpose in _FILES.items() if name in present]
-    return (*files, *((f"{name}/", purpose) for name, purpose in _DIRECTORIES.items() if name in present))
+    reduced = {PLACE: "the user's script, reduced"} if f"{PLACE}/{REDUCED}" in contents.entries else {}
+    directories = _DIRECTORIES | reduced
+    return (*files, *((f"{name}/", purpose) for name, purpose in directories.items() if name in present))

@@ -122,10 +122,10 @@ class ReproForm:
             minimal = f" It is 1-minimal: {removals}."
         note = "".join(f" {_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
         what = "" if self.program else "The user's script and modules in one file. "
-        return (
-            f"{what}Reduced from {reduction.statements_before} to {statements} in {reduction.queries} queries."
-            f"{stopped}{minimal}{note}"
-        )
+        before, queries = reduction.statements_before, f"{reduction.queries} queries"
+        reduced = f"Reduced from {before} to {statements} in {queries}."
+        kept = f"It has {statements}, not fewer than before, after {queries}."
+        return f"{what}{reduced if now < before else kept}{stopped}{minimal}{note}"
 
     @property
     def twin(self) -> TwinFound | None:
