@@ -25,6 +25,13 @@ def pass_of(seconds):
     part = {n: 2e-6 * n**3 for n in seconds}
     return {n: {whole.__code__: t, cubic.__code__: part[n], linear.__code__: t - part[n]} for n, t in seconds.items()}
 
+def few_end(rate):
+    # the compile after the fourth takes longer than a first try allows
+    taken = {n: 0.1 + 0.1 * n + 0.02 * rate**n for n in range(1, 9)}
+    growth.quickest = lambda _, n, paced, too_long: None if taken[n] > too_long else (taken[n], {})
+    seconds, within, slow = growth.measure(None, 2.0)
+    return [sorted(seconds), slow, growth.judge(seconds, within, slow, 2.0, True)[0]]
+
 def told(*answers):
     growth.measure = lambda *_: []
     rest = iter(answers)
@@ -68,6 +75,7 @@ print(json.dumps({
         {n: 0.05 + 0.004 * n + 2e-5 * n**3 for n in counts},
         {1: 1.0, 2: 3.0},
     )],
+    "few_end": [few_end(3.2), few_end(5.0)],
     "again": [told((False, "a"), (True, "b"), (False, "c")), told((False, "a"), (None, "b"), (None, "c"), (True, "d"))],
 }))
 """
@@ -93,6 +101,12 @@ def test_a_search_asks_for_more_than_a_slower_machine_takes_away(grown) -> None:
 
 def test_a_compile_that_was_given_up_shows_the_growth_that_rough_times_hide(grown) -> None:
     assert grown["given_up"] == [True, False, False]
+
+
+def test_where_only_four_compiles_end_the_next_one_gets_more_time(grown) -> None:
+    longer, given_up = grown["few_end"]
+    assert longer == [[1, 2, 3, 4, 5], None, True]
+    assert given_up[:2] == [[1, 2, 3], 4], "with three that end, nothing more is tried"
 
 
 def test_a_growth_that_other_work_hid_is_measured_again(grown) -> None:

@@ -22,6 +22,7 @@ TOO_LONG = 4.0  # CPU seconds after which one compile is given up
 #: CPU seconds of a compile that ends the measurement, and those after which one is given up. The second pair is for
 #: times in which a part that grows fast may still be hidden: it shows where the repetitions are many.
 PATIENCE = ((1.5, TOO_LONG), (16.0, 32.0))
+LAST_TRY = 3 * TOO_LONG  # CPU seconds of the compile after four that end: a fit of four alone is rough
 SMALL, LARGE, OWN = 0.05, 0.5, 0.3  # shares of such a part in the longest time; the last one is for one function
 NEARLY = 0.85  # the share of a number that is nearly as large
 BENT = 1.3  # the least power that a linear time does not show by chance
@@ -195,6 +196,11 @@ def measure(
             else:
                 seconds[count], within[count] = run
             count = following(seconds, slow, enough)
+    if slow and len(seconds) == FEWEST - 1:
+        run = quickest(compile_repeated, min(slow), counted, LAST_TRY)
+        if run is not None:
+            seconds[min(slow)], within[min(slow)] = run
+            slow = [count for count in slow if count not in seconds]
     return seconds, within, min(slow, default=None)
 
 
