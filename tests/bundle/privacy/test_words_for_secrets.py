@@ -30,6 +30,8 @@ def redacted(text: str, name: str) -> str:
         ("password = '12345678'", "12345678"),
         ("pin = 99_887_766", "99_887"),
         ("password = f'{user}-hunter2xx'", "hunter2"),
+        ("main(['--password', 'correct-horse'])", "horse"),
+        ('main(["--azure-key",\n      "k3y-of-mine-77"])', "k3y-of-mine"),
     ],
 )
 def test_a_value_in_python_is_gone(text: str, private: str) -> None:
@@ -47,6 +49,7 @@ def test_a_value_in_python_is_gone(text: str, private: str) -> None:
         ("secret = swordfish\n", "a.ini", "swordfish"),
         ('{"pin": 48151623}', "a.json", "48151623"),
         ("login failed, password: correct-horse-battery, host 3", "log.txt", "horse"),
+        ('{"argv": ["train.py", "--db-password", "correct-horse-battery"]}', "a.json", "horse"),
     ],
 )
 def test_a_value_in_another_file_is_gone(text: str, name: str, private: str) -> None:
@@ -62,6 +65,8 @@ def test_a_value_in_another_file_is_gone(text: str, name: str, private: str) -> 
         "api_key: str = None, session_token: session_token, max_tokens: 1234567",
         "password = 1234, password = args.password, cookie = cookie_name",
         "    KEY = base64.b64encode(os.environ['DEMO_API_KEY'])",
+        'add_argument("--token", "--access-token2", "--key", "-k", help="a token")',
+        'main(["--key", "value", "--tokens", "1234567"])',
     ],
 )
 def test_what_is_no_value_stays(text: str) -> None:

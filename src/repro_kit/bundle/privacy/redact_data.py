@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from repro_kit.bundle.privacy.redact import Redacted, Redactor
@@ -70,19 +71,28 @@ def _walked(value: Any, redact: Redact, walk: Callable[[Any, Redact], Any]) -> A
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """The texts in a JSON `value` to learn from: keys, strings, and pairs whose key is a word for secrets."""
+    """The texts in a JSON `value` to learn from: keys, strings, and pairs whose key is a word for secrets.
+
+    An option in a list of arguments and the item after it are such a pair, too.
+    """
     match value:
         case str():
             yield value
         case dict():
             for key, item in value.items():
                 yield str(key)
-                if isinstance(item, str | int) and is_secret(str(key)):
-                    yield f'{key}: "{item}"' if '"' not in str(item) else f"{key}: {item}"
+                yield from _beside_its_word(str(key), item)
                 yield from texts_in(item)
         case list() | tuple():
-            for item in value:
+            for option, item in pairwise(["", *value]):
+                if isinstance(option, str) and option.startswith("-") and not str(item).startswith("-"):
+                    yield from _beside_its_word(option.lstrip("-").replace("-", "_"), item)
                 yield from texts_in(item)
+
+
+def _beside_its_word(key: str, item: Any) -> Iterator[str]:
+    if isinstance(item, str | int) and is_secret(key):
+        yield f'{key}: "{item}"' if '"' not in str(item) else f"{key}: {item}"
 
 
 def parsed(text: str) -> Any:

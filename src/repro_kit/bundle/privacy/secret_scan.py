@@ -54,6 +54,8 @@ _QUOTE, _LETTERS = r"\\*['\"]", r"[bBrRfFuU]{0,2}"
 _GIVEN = rf"(?:{_QUOTE})?\]?(?:\s*:\s*[\w.\[\]| ]{{1,40}}(?==))?\s*(?:==?(?!=)>?|:|\bis\b)\s*"
 _NAMED = rf"(?i)(?<![a-z]){_STRONG}{_GIVEN}"
 _NAMED_OR_PIN = rf"(?i)(?<![a-z])(?:{_STRONG}|pin){_GIVEN}"  # before digits only: `pin` is a word of torch, too
+#: From an option to its value: on a command line, or as the next string of a list of arguments.
+_TO_VALUE = rf"(?:==?(?!=)| |{_QUOTE},\s*{_LETTERS}{_QUOTE}(?!-))"
 _AFTER_WORD = "after a word for secrets"
 #: Words that a sentence about a secret goes on with.
 _ABOUT = (
@@ -87,9 +89,9 @@ _FURTHER = (
     (_AFTER_WORD, rf"{_NAMED_OR_PIN}(?:{_LETTERS}{_QUOTE})?(?P<secret>\d[\d_]{{5,}})(?![\w.])"),
     (
         "argument",
-        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user)(?:==?(?!=)| )(?P<secret>(?=\S*\d)[^\s'\"]{{6,}})",
+        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user){_TO_VALUE}(?P<secret>(?=\S*\d)[^\s'\"]{{6,}})",
     ),
-    ("argument", r"(?i)--(?:[\w-]+-)?(?:token|secret|password|passwd|api-key)(?:==?(?!=)| )(?P<secret>[^\s'\"]{6,})"),
+    ("argument", rf"(?i)--(?:[\w-]+-)?(?:token|secret|password|passwd|api-key){_TO_VALUE}(?P<secret>[^\s'\"]{{6,}})"),
     (
         "parameter of a URL",
         r"(?i)[?&][\w-]*(?:token|key|sig|signature|credential|auth|pass|secret|code|sas)[\w-]*=(?P<secret>[^\s&'\"]{8,})",
