@@ -140,6 +140,9 @@ def test_what_hands_out_no_work_stays(text: str) -> None:
     assert texts(pools, text) == []
 
 
+FIRST_PAIR = "{next(iter(d.items()))[0]: f(next(iter(d.items()))[1])}"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -147,6 +150,15 @@ def test_what_hands_out_no_work_stays(text: str) -> None:
         ("[f(i, i) for i in range(3)]", ["f(0, 0)", "[f(0, 0)]"]),
         ("[f(x) for x in xs]", ["f(next(iter(xs)))", "[f(next(iter(xs)))]"]),
         ("[f(x, x) for x in [g()]]", []),
+        ("{f(x) for x in [g()]}", ["f(g())", "{f(g())}"]),
+        ("{k: f(k) for k in ['a', 'b']}", ["f('a')", "{'a': f('a')}"]),
+        ("{k: f(x) for k, x in d.items()}", ["f(next(iter(d.items()))[1])", FIRST_PAIR]),
+        ("{k: f(x) for k, x in {'a': g(), 'b': 2}.items()}", ["f(g())", "{'a': f(g())}"]),
+        ("[f(x) for x in {'a': g()}.values()]", ["f(g())", "[f(g())]"]),
+        ("[f(x) for x in {'a': g()}]", ["f('a')", "[f('a')]"]),
+        ("[f(x) for x in {**d}.keys()]", ["f(next(iter({**d}.keys())))", "[f(next(iter({**d}.keys())))]"]),
+        ("[f(i, a) for i, (a, b) in enumerate(zip([x], y))]", ["f(0, x)", "[f(0, x)]"]),
+        ("[f(x) for x in xs for y in x]", []),
     ],
 )
 def test_the_first_element_takes_the_place_of_a_comprehension(text: str, expected: list[str]) -> None:

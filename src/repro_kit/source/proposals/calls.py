@@ -127,19 +127,35 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def first_items(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each comprehension: its element for the first item, alone or in a list."""
+    """For each comprehension: its element for the first item, alone or as the only one of its collection."""
     for node in numbered.nodes:
         match node:
-            case (
-                ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)])
-                | ast.GeneratorExp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)])
-            ):
-                item = first_of(items)
-                read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
-                if read.count(name) <= most_readings(item):
-                    first = substituted(element, {name: item})
-                    yield {numbered.number(node): first}
-                    yield {numbered.number(node): ast.List([first], ast.Load())}
+            case ast.DictComp(key=key, value=value, generators=[each]):
+                whole: ast.expr = ast.Dict([key], [value])
+            case ast.ListComp(elt=value, generators=[each]) | ast.GeneratorExp(elt=value, generators=[each]):
+                whole = ast.List([value], ast.Load())
+            case ast.SetComp(elt=value, generators=[each]):
+                whole = ast.Set([value])
+            case _:
+                continue
+        bound = dict(_bound(each.target, first_of(each.iter)))
+        for element in (value, whole):
+            read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
+            if all(read.count(name) <= most_readings(item) for name, item in bound.items()):
+                yield {numbered.number(node): substituted(element, bound)}
+
+
+def _bound(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Each name in `target`, to which `item` is assigned, with its part of the item."""
+    match target, item:
+        case ast.Name(id=name), _:
+            yield name, item
+        case ast.Tuple(elts=targets), ast.Tuple(elts=items) if len(targets) == len(items):
+            for part, value in zip(targets, items, strict=True):
+                yield from _bound(part, value)
+        case ast.Tuple(elts=targets), _:
+            for at, part in enumerate(targets):
+                yield from _bound(part, ast.Subscript(item, ast.Constant(at), ast.Load()))
 
 
 def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.Expr | ast.Assign | ast.Return | None:

@@ -133,6 +133,12 @@ def first_of(items: ast.expr) -> ast.expr:
             return ast.Tuple([first_of(part) for part in each], ast.Load())
         case ast.Call(func=ast.Name(id="enumerate"), args=[part]):
             return ast.Tuple([ast.Constant(0), first_of(part)], ast.Load())
+        case ast.Dict(keys=[ast.expr() as key, *_]):
+            return key
+        case ast.Call(func=ast.Attribute(ast.Dict([ast.expr() as key, *_], [value, *_]), view), args=[]):
+            views = {"keys": key, "values": value, "items": ast.Tuple([key, value], ast.Load())}
+            if view in views:
+                return views[view]
     return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [items], [])], [])
 
 
