@@ -194,6 +194,22 @@ def test_a_function_of_any_arguments_gives_way_to_its_body(function: str, call: 
     assert found == ([expected] if expected else [])
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("compile(lambda x, a: x, full=True)(y, [])", "compile(lambda x: x, full=True)(y)"),
+        ("(lambda x, a: x)(y, [])", "(lambda x: x)(y)"),
+        ("f = lambda x, *, a=1: x\ncompile(f)(y, a=2)", "f = lambda x: x\ncompile(f)(y)"),
+    ],
+)
+def test_a_parameter_of_a_lambda_goes_where_the_lambda_is_called(before: str, after: str) -> None:
+    assert after in texts(parameters, before)
+
+
+def test_a_parameter_of_a_lambda_stays_where_no_call_is_seen() -> None:
+    assert not texts(parameters, "rows.sort(key=lambda row: 0)")
+
+
 def test_a_parameter_of_a_module_goes_with_the_arguments_of_calls_that_may_be_its_instances() -> None:
     model = "from torch import nn\nclass M(nn.Module):\n    def forward(self, x, k):\n        return nn.Linear(x, 2)\n"
     use = "m = [M()]\nfor each in m:\n    each(1, 2)\ncompile(M())(3, 4)\n"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class _Passed:
 def parameters(numbered: NumberedTree) -> Iterator[Edits]:
     """For each parameter: drop it with its arguments. A plain argument, or the default, takes its place in the body."""
     for node in numbered.nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, _Function):
             for parameter in (*node.args.args, *node.args.kwonlyargs):
                 if parameter.arg not in ("self", "cls"):
                     for passed in _passed_to(numbered, node):
@@ -39,8 +39,13 @@ def _passed_to(numbered: NumberedTree, function: _Function) -> Iterator[list[_Pa
     An instance may also be passed on with a tuple of its arguments, as to torch.export.export.
     """
     owner = numbered.parent(function)
-    name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     every = [node for node in numbered.nodes if isinstance(node, ast.Call)]
+    if isinstance(function, ast.Lambda):
+        name = _assigned_to(owner)
+        seen = [call for call in every if _calls_there(call, function) or (name and _calls(call, name))]
+        yield from [list(map(_of_call, seen))] if seen else []
+        return
+    name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     named = [call for call in every if _calls(call, name)]
     yield list(map(_of_call, named))
     if function.name in ("forward", "__call__"):
@@ -116,6 +121,23 @@ def _calls(call: ast.Call, name: str) -> bool:
         case ast.Name(id=called) | ast.Attribute(attr=called):
             return called == name
     return False
+
+
+def _calls_there(call: ast.Call, function: ast.Lambda) -> bool:
+    """Whether the call is one of this lambda where it stands, or of what another makes of it there."""
+    match call.func:
+        case ast.Call(args=[first, *_]):
+            return first is function
+        case called:
+            return called is function
+
+
+def _assigned_to(statement: ast.AST | None) -> str:
+    """The one name that the statement assigns; "" where it assigns none, or several."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
 
 
 def _default(arguments: ast.arguments, parameter: ast.arg) -> ast.expr | None:

@@ -292,10 +292,14 @@ def _conclude(
         ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
     elif blamed.eager == Status.FAIL:
         raise users_own.stop(blamed.in_eager or chosen)
+    raised = in_words(chosen.signature, chosen.failure)
     if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
+    words = f"{chosen.failure.kind}: {in_words(chosen.signature, chosen.failure)}"
+    if chosen.failure.kind is Kind.ACCURACY and chosen.failure.difference is None and blamed.eager is None:
+        words = f"the script raises {raised} (not yet known: whether it does so without torch.compile)"
     case.update(signature=chosen.signature, failure_index=index)
-    ui.done(f"{chosen.failure.kind}: {in_words(chosen.signature, chosen.failure)}")
+    ui.done(words)
     for entry in _entries(case):
         ui.note(f"The model is compiled by {CALLS[entry]}.")
     for number, failure in enumerate(failures):
