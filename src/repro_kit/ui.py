@@ -239,6 +239,11 @@ class Ui:
             self._out.write(visible_json(dumps(data).decode()))
             self._out.flush()
 
+    def data(self, text: str) -> None:
+        """Print JSON, whole or a piece of it, on stdout, with and without `--json`."""
+        self._out.write(f"{visible_json(text)}\n")
+        self._out.flush()
+
     def symbol(self, symbol: str) -> str:
         """`symbol`, or ASCII for it if the output cannot show it."""
         encoding = (self._console.encoding or "ascii").lower()

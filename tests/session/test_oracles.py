@@ -54,6 +54,7 @@ def test_a_hang_never_waits_as_long_as_another_failure(case: Case) -> None:
     hang = query_timeout(case, QueryOptions(), Kind.TIMEOUT)
     assert hang < query_timeout(case, QueryOptions()) / 10
     assert query_timeout(case, QueryOptions(query_timeout=5.0), Kind.TIMEOUT) == 5.0
+    assert query_timeout(case, QueryOptions(query_timeout=300.0), Kind.TIMEOUT) == 300.0  # as the user says
 
 
 def test_a_fresh_interpreter_has_the_time_to_import_torch(case: Case) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 
 if TYPE_CHECKING:
     from repro_kit.commands.farm.place import FarmPlace
@@ -22,7 +22,9 @@ _farm_option = click.option(
 )
 
 
-@click.group("farm", short_help="Keep many cases, run them on many builds, and follow what becomes of them.")
+@click.group(
+    "farm", cls=ReproGroup, short_help="Keep many cases, run them on many builds, and follow what becomes of them."
+)
 def command() -> None:
     r"""Keep many cases, run them on many builds, and follow what becomes of them.
 

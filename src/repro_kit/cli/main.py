@@ -9,12 +9,12 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import click
 
 from repro_kit import __version__
-from repro_kit.cli.common.base_command import ReproCommand, unescaped
+from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit
 
@@ -43,11 +43,8 @@ Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
 130 interrupted."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(ReproGroup):
     """Loads a subcommand's module only when that command is used."""
-
-    def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
-        super().__init__(name, help=unescaped(help), **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the pipeline."""

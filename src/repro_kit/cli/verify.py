@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
@@ -58,6 +59,9 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
     values = shared.merged(ctx)
     if any(values[name] for name in ("on", "releases", "nightly", "index_url", "wheels")):
         ctx.exit(_on_builds(targets, values, ctx.params["timeout"]))
+    for option in ("package", "markdown", "cache", "cache_size"):
+        if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{option.replace('_', '-')} needs builds: give --on, --releases or --nightly as well.")
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
     usual = values["timeout"] or RunOptions.timeout  # a file of settings says nothing against what a bundle asks for
     how = How(python, ctx.params["timeout"], values["memory"], values["against_nightly"], usual)

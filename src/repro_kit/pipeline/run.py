@@ -118,11 +118,13 @@ def _why_not(case: Case, stage: Stage) -> str:
 
 def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, settle: bool = False) -> StageRecord:
     """Run one stage and record how it ended. `settle`: no later stage runs that could settle whose failure it is."""
+    is_dry = stage.name == "bundle" and options.bundle.dry_run  # changes nothing, so the earlier record stays true
     with ui.stage(stage.name) as line:
         status: StageStatus = "done"
         ending: BaseException | None = None
         try:
-            _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # overwritten when the stage ends
+            if not is_dry:
+                _record(case, StageRecord(stage.name, "interrupted", settings=settings))  # overwritten when it ends
             stage.load().run(case, options.of(stage.name), ui)
             if settle:
                 by_runs(case, options.observe.timeout, ui)
@@ -145,8 +147,9 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
         note = line.text if line.ended else ""
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
-        with _undisturbed(case, ending):
-            _record(case, record)
+        if not (is_dry and status == "stopped"):
+            with _undisturbed(case, ending):
+                _record(case, record)
     if ending is not None:
         raise ending
     return record

@@ -64,7 +64,7 @@ class CaseSummary:
         data = asdict(self)
         data["exit"] = int(self.exit)
         for stage in data["stages"]:
-            del stage["settings"]
+            del stage["settings"], stage["about"]
         return data
 
 

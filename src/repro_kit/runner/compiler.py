@@ -86,11 +86,16 @@ def give_headers(temporary: Path) -> None:
 
 
 def _headers(temporary: Path) -> Path:
+    return users_directory(temporary) / "precompiled_headers"
+
+
+def users_directory(temporary: Path) -> Path:
+    """Inductor's directory of this user in `temporary` (torch/_inductor/runtime/cache_dir_utils.py)."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = f"uid_{os.getuid()}"
-    return temporary / ("torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user)) / "precompiled_headers"
+    return temporary / ("torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user))
 
 
 def _root() -> Path:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.errors import StageError, UsageError
+from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
 from repro_kit.runner.kept import CommandReport, KeeperDied, KeptCommand, Limits
 from repro_kit.runner.write_orders import in_force
 
-PROBE = Path(__file__).parent.parent / "probe"
+PROBE = Path(__file__).parent.parent / "probe"  # for the PYTHONPATH of the user's interpreter
 
 _FULL = 16 << 10  # bytes; a disk with less free space counts as full
 _TICK = 0.2  # seconds between calls of `on_tick`
@@ -44,6 +44,11 @@ class Run:
     def ok(self) -> bool:
         """Whether the command ended by itself with status 0."""
         return self.exit_status == 0
+
+
+def with_probe(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` with the probe first on its PYTHONPATH. What the user put there stays: torch may be there."""
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [str(PROBE), env.get("PYTHONPATH")]))}
 
 
 def launch(
@@ -81,14 +86,12 @@ def launch(
                 report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
     except EndedEarly as early:
         return Run(None, None, timed_out=True, seconds=early.seconds, peak_memory=0)
-    except OSError as error:
-        raise UsageError(f"Cannot start {argv[0]}: {error.strerror}.") from error
     except KeeperDied as died:
         raise StageError(f"{argv[0]} was ended twice: {died}; run it again.") from died
     if report.status != 0 and _is_full(stdout.parent):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stdout.parent))
     status = report.status
-    died_of = signal.Signals(-status).name if status is not None and status < 0 else None
+    died_of = signal_name(-status) if status is not None and status < 0 else None
     return Run(
         exit_status=None if died_of else status,
         signal=died_of,
@@ -130,7 +133,10 @@ def _run(
             if on_interrupt is not None:
                 on_interrupt(time.monotonic() - started)
             raise
-        return kept.report()
+        try:
+            return kept.report()
+        except OSError as error:
+            raise UsageError(f"Cannot start {argv[0]}: {error.strerror}.") from error
 
 
 def exit_name(run: Run) -> str:

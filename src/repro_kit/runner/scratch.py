@@ -103,7 +103,14 @@ def remove_tree(path: Path) -> None:
     """Remove a directory, even one that a script made unreadable. Files that cannot be removed stay."""
     shutil.rmtree(path, ignore_errors=True)
     if path.is_dir():
-        for directory, _, _ in os.walk(path):
-            with suppress(OSError):
-                Path(directory).chmod(0o700)
+        _open_up(path)
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _open_up(directory: Path) -> None:
+    """Make a directory and all below it readable: from the top, since nothing below a closed directory is seen."""
+    with suppress(OSError):
+        directory.chmod(0o700)
+        for path in directory.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                _open_up(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from repro_kit.model.torch_config import module_of, qualified
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions, RunMode
 from repro_kit.runner import write_orders
 from repro_kit.runner.compiler import give_probes
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.launch import with_probe
 from repro_kit.runner.scratch import scratch
 
 
@@ -61,10 +60,8 @@ def probe_environment(
     deadline = time.time() + timeout - dump_before(timeout)
     options: ProbeOptions = {"deadline": deadline, **override} if override else {"deadline": deadline}
     directory.mkdir(parents=True, exist_ok=True)
-    before = env.get("PYTHONPATH")
     return {
-        **write_orders.without(env),
-        "PYTHONPATH": os.pathsep.join([str(PROBE), *([before] if before else [])]),
+        **with_probe(write_orders.without(env)),
         **write_orders.give(directory, mode, options),
     }
 

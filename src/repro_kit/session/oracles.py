@@ -112,14 +112,16 @@ def _zygote(python: str, cache: Path, jobs: int | None) -> ProgramOracle:
 def query_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -> float:
     """The time limit of one query, in seconds: the user's, else one from the time that the failure took before.
 
-    That is the time of the captured program, or of the observed run as long as there is no captured program. The limit
-    is shorter for a hang, which its stack identifies.
+    That is the time of the captured program, or of the observed run as long as there is no captured program. That
+    limit is shorter for a hang, which its stack identifies.
     """
+    if options.query_timeout:
+        return options.query_timeout
     capture, observation = case.current(CAPTURE), case.current(OBSERVATION)
     measured = capture.verdict.seconds if capture and capture.verdict else observation.seconds if observation else 0.0
-    limit = options.query_timeout or (_LEAST + _TIMES * measured if measured else _UNMEASURED)
+    limit = _LEAST + _TIMES * measured if measured else _UNMEASURED
     if kind is Kind.COMPILE_GROWTH:
-        return options.query_timeout or max(limit, _GROWTH)
+        return max(limit, _GROWTH)
     return min(limit, _HANG) if kind is Kind.TIMEOUT else limit
 
 

@@ -61,3 +61,15 @@ def test_both_readings_give_one_chain(raises: Callable[[], None], types: list[st
     assert [link["type"] for link in described] == types
     assert [link.type for link in chain] == types
     assert [link.message for link in chain] == [link["message"].strip() for link in described]
+
+
+def test_an_exception_that_python_ignores_ends_nothing() -> None:
+    ignored = """Exception ignored in: <finalize object at 0x7f; dead>
+Traceback (most recent call last):
+  File "/lib/python3.11/weakref.py", line 590, in __call__
+    return info.func(*info.args, **(info.kwargs or {}))
+TypeError: 'NoneType' object is not callable
+"""
+    raised = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nKeyError: 3\n'
+    assert chains(ignored) == []
+    assert [chain[0].type for chain in chains(raised + ignored)] == ["KeyError"]

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from repro_kit.session.script.leftovers import users_cache, warnings
+import pytest
+
+from repro_kit.session.script.leftovers import size_of, users_cache, warnings
 
 
 def test_a_bisection_that_was_not_ended_is_told(tmp_path: Path) -> None:
@@ -24,6 +26,13 @@ def test_variables_of_a_bisection_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_the_cache_is_the_users_own_unless_chosen() -> None:
-    assert users_cache({"USER": "ada"}).name == "torchinductor_ada"
-    assert users_cache({"USER": "ada", "TORCHINDUCTOR_CACHE_DIR": "/c"}) == Path("/c")
+def test_the_cache_is_the_users_own_unless_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ada")
+    assert users_cache({}).name == "torchinductor_ada"
+    assert users_cache({"TORCHINDUCTOR_CACHE_DIR": "/c"}) == Path("/c")
+
+
+def test_a_cache_is_measured_though_files_of_it_go_away(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_bytes(b"12345")
+    (tmp_path / "gone.py").symlink_to(tmp_path / "removed.py")
+    assert size_of(tmp_path) == 5 and size_of(tmp_path / "none") == 0

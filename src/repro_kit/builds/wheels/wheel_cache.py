@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from repro_kit.bisect import Build
@@ -22,6 +23,10 @@ from repro_kit.errors import StageError
 _CHUNK = 1 << 20
 _PART = ".part-"  # prefix of a running download's file
 _ABANDONED = 3600.0  # seconds without a byte: the download has ended
+
+
+class _NotStoredError(Exception):
+    """The disk did not take a part of a wheel. (An OSError within `opened` would count as one of the network.)"""
 
 
 class StoppedError(Exception):
@@ -121,9 +126,10 @@ class WheelCache:
             if not error.lasting:
                 raise StageError(f"{error}; check the network, and run the command again.") from error
             raise UnusableError(f"its wheel cannot be downloaded: {error}") from error
-        except OSError as error:
+        except (OSError, _NotStoredError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
             raise StageError(
-                f"Cannot store a wheel in {wheel.parent}: {error.strerror}; free some space or lower --cache-size, and "
+                f"Cannot store a wheel in {wheel.parent}: {reason}; free some space or lower --cache-size, and "
                 "run the command again."
             ) from error
 
@@ -137,7 +143,7 @@ class WheelCache:
                     if self.stop.is_set():
                         raise StoppedError
                     digest.update(chunk)
-                    file.write(chunk)
+                    _write(file, chunk)
                 received = file.tell()
             if expected and received != int(expected):
                 raise WebError(f"{wheel.name} ends after {received} of {expected} bytes")
@@ -146,6 +152,13 @@ class WheelCache:
             Path(aside).replace(wheel)
         finally:
             Path(aside).unlink(missing_ok=True)
+
+
+def _write(file: IO[bytes], chunk: bytes) -> None:
+    try:
+        file.write(chunk)
+    except OSError as error:
+        raise _NotStoredError(error.strerror) from error
 
 
 def default_cache() -> Path:

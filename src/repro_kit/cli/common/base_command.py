@@ -18,6 +18,13 @@ _JSON = "repro_kit.json"
 _FORM = "repro_kit.form"
 
 
+class ReproGroup(click.Group):
+    """A command with commands of its own."""
+
+    def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name, help=unescaped(help), **kwargs)
+
+
 class ReproCommand(click.Command):
     """A command whose errors become one sentence, an exit code, and JSON under `--json`."""
 

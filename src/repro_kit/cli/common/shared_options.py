@@ -39,6 +39,8 @@ POSITIVE = _Positive(min=0, min_open=True, max=_MOST)
 _NOTED = "repro_kit.noted"  # in a context: the notes about files were printed
 COUNT = click.IntRange(min=1, max=_MOST)
 _DEFAULT = Options()
+#: As in model/measure/symptom.py, which takes longer to import; a test holds the two together.
+_SYMPTOMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
 PRESETS = ("quick", "standard", "full")  # as in stages/ablate/matrix.py, which takes longer to import
 
 
@@ -100,8 +102,7 @@ stage_options = _decorate(
         "--check",
         metavar="SYMPTOM",
         callback=_checked_symptom,
-        help="Look for a symptom that raises no error: accuracy, recompiles>N, graph-breaks>N, compile-time>S, "
-        "compile-growth>N, slowdown>X, memory>X.",
+        help=f"Look for a symptom that raises no error: {_SYMPTOMS}.",
     ),
     click.option(
         "--treat-rounding-as",

@@ -75,6 +75,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
     Raises ReproKitError if there is no case, or its interpreter is gone.
     """
+    from repro_kit.builds.interpreters import find_python
     from repro_kit.case.case import Case
     from repro_kit.case.lock import alone
     from repro_kit.session.case_paths import bundle_path
@@ -88,7 +89,8 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
     ctx.with_resource(alone(path))
     case = Case.open(path)
     subject = case.file.subject
-    if ctx.params.get("python") not in (None, subject.python):
+    given = ctx.params.get("python")
+    if given not in (None, subject.python) and find_python(given, Path.cwd(), os.environ) != subject.python:
         raise UsageError(f"{path} was made with {subject.python}; run collect again to use another interpreter.")
     ui = make_ui(values)
     agree(case, ui)
@@ -124,7 +126,9 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
     if kept is None:
         return now
     given = [name for name in values if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    return kept.with_(**{name: value for name, value in now.flat().items() if name in (*given, "jobs")})
+    if "timeout" in given:
+        given.append("patient")
+    return kept.with_(**{name: value for name, value in now.flat().items() if name in (*given, "jobs", "dry_run")})
 
 
 def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | None:

@@ -45,12 +45,12 @@ class BuildSubject:
 
 @contextmanager
 def build_subject(
-    words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui, symptom: Symptom | None = None
+    words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui | None, symptom: Symptom | None = None
 ) -> Iterator[BuildSubject]:
     """Open the subject that `words` name. With `symptom`, its runs are judged by that measurement.
 
-    Code from a stranger is shown first, and the user is asked to agree. Raises ReproKitError for words that cannot be
-    run.
+    Code from a stranger is shown first, and the user is asked to agree; without a `ui` nobody is asked, and the caller
+    runs nothing. Raises ReproKitError for words that cannot be run.
     """
     with _subject(words, is_command=is_command, timeout=timeout, ui=ui) as subject:
         yield subject if symptom is None else _measured(subject, symptom, timeout)
@@ -71,7 +71,7 @@ def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildS
 
 
 @contextmanager
-def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) -> Iterator[BuildSubject]:
+def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui | None) -> Iterator[BuildSubject]:
     if not words:
         raise UsageError("Nothing to run: give a case, a bundle, a repro.py, a script, or -- COMMAND.")
     if is_command:
@@ -82,7 +82,8 @@ def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) 
     target = Path(words[0])
     if is_case(target) and not (target / "bundle" / "repro.py").is_file():
         case = Case.open(target)
-        agree(case, ui)
+        if ui is not None:
+            agree(case, ui)
         yield _of_case(case, timeout)
     elif target.suffix == ".py" and target.name != "repro.py" and not target.with_name(MANIFEST).is_file():
         check_script(target, words[0])
@@ -94,12 +95,12 @@ def _subject(words: Sequence[str], *, is_command: bool, timeout: float, ui: Ui) 
             yield _of_repro(bundle, timeout, ui)
 
 
-def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui) -> BuildSubject:
+def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui | None) -> BuildSubject:
     target, directory = bundle.target, bundle.directory
     claim = claim_of(bundle.whole, target)
     case = Case.open(target) if is_case(target) else None
     own = case if case is not None and case.is_own else None
-    if own is None:
+    if own is None and ui is not None:
         ask(bundle, "each build", ui)
     limit = max(timeout, (claim.limit or 0) + _MARGIN)
     signature = claim.signature or (case.file.signature if case else None)

@@ -44,7 +44,7 @@ def bisect(request: BisectRequest, ui: Ui) -> Exit:
         from repro_kit.builds.git.commits import opened
 
         opened(request.repo)  # checked now, so that a wrong --repo does not show only after the last build
-    asking = replace(ui, yes=True) if request.log else ui  # --log runs nothing, so there is nothing to agree to
+    asking = None if request.log else ui  # --log runs nothing, so there is nothing to agree to
     with build_subject(
         request.words, is_command=request.is_command, timeout=request.timeout, ui=asking, symptom=request.symptom
     ) as subject:

@@ -27,7 +27,7 @@ def export(place: FarmPlace, file: Path | None, ui: Ui) -> Exit:
     with place.reading() as store:
         if file is None:
             for piece in pieces(store):
-                ui.print(piece.decode())
+                ui.data(piece.decode())
         else:
             write_export(store, file)
             ui.note(f"Written: {file}")

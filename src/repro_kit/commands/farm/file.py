@@ -25,7 +25,7 @@ _LARGEST = 4 << 20  # bytes of a file that is quoted
 _LONGEST_TITLE = 120
 _LINK = re.compile(r"https://github\.com/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(#.*)?")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-_PATH = re.compile(r"(?P<version>[\w.+!-]+)@\S*[/\\]\S*")  # an interpreter: its path is private
+_PATH = re.compile(r"(?P<version>[\w.+!-]+)@[^,'\"]*[/\\][^,'\"]*")  # an interpreter: its path is private
 _OVER = (State.FIXED, State.CLOSED)
 
 

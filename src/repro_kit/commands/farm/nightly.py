@@ -36,6 +36,7 @@ from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.builds.wheels.web import without_credentials
+from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.bundle.pages.templates import render
 from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import build_subject
@@ -141,7 +142,8 @@ def subjects_in(folder: Path) -> Iterator[str]:
         raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
     for path in sorted(folder.iterdir()):
         unpacked = any((path / name).is_file() for name in ("repro.py", "bundle/repro.py"))
-        if unpacked or (path.suffix == ".zip" and not is_case(path.with_suffix(""))):
+        form = next((form for form in FORMS if path.name.endswith(form)), None)
+        if unpacked or (form and not is_case(path.with_name(path.name.removesuffix(form)))):
             yield path.name
 
 

@@ -12,7 +12,7 @@ from repro_kit.errors import StageError
 from repro_kit.probe.repro_probe.protocol.programs import StorageData
 from repro_kit.program import Program, TensorInput
 from repro_kit.runner import kept
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.launch import with_probe
 
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
 _SECONDS = 300
@@ -54,7 +54,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
     result = kept.run(
         [python, "-m", "repro_probe.query.unpack_storages"],
         input=json.dumps(orders),
-        env={**os.environ, "PYTHONPATH": str(PROBE)},
+        env=with_probe(os.environ),
         timeout=_SECONDS,
     )
     if result.returncode:

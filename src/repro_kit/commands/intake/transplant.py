@@ -22,7 +22,7 @@ from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
 from repro_kit.runner import kept
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.launch import with_probe
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.interpreter_environment import environment
@@ -90,7 +90,7 @@ def move_values(names: Collection[str], source: Path, target: Path, python: str)
     result = kept.run(
         [python, "-m", "repro_probe.query.move_values"],
         input=json.dumps(pairs),
-        env={**os.environ, "PYTHONPATH": str(PROBE)},
+        env=with_probe(os.environ),
         timeout=_SECONDS,
     )
     if result.returncode:

@@ -29,6 +29,7 @@ _AFTER = re.compile(
     r"^(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.|malloc|free\(\)|double free|corrupted |terminate called|={5,}"
     r"|Fatal Python error|Exception ignored |\[rank\d+\]:\[)"
 )
+_IGNORED = re.compile("Exception ignored ")  # before a traceback that ends nothing: of a finalizer, often at exit
 
 #: Wrapper exceptions: their message repeats the type and message of the exception inside.
 _WRAPPERS = (
@@ -146,9 +147,10 @@ def _python_blocks(lines: Sequence[str]) -> Iterator[_Block]:
             link, end = mark, index + 1
         elif lines[index].strip() == _HEAD:
             indent = len(lines[index]) - len(lines[index].lstrip())
+            ignored = index > 0 and _IGNORED.match(lines[index - 1]) is not None
             index, block = _python_block(lines, index + 1, indent)
             block.link, link = link, ""
-            if block.type:
+            if block.type and not ignored:
                 yield block
             end = index
             continue

@@ -14,7 +14,7 @@ from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData
 from repro_kit.runner import kept
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.launch import with_probe
 
 _SECONDS = 300  # as long as importing torch may take on a busy machine
 
@@ -56,9 +56,10 @@ def begin_environment(python: str, cwd: Path) -> Future[Environment]:
 
 
 def _ask(python: str) -> EnvironmentData:
-    env = {**os.environ, "PYTHONPATH": str(PROBE)}
     try:
-        done = kept.run([python, "-m", "repro_probe.common.torch_environment"], env=env, timeout=_SECONDS)
+        done = kept.run(
+            [python, "-m", "repro_probe.common.torch_environment"], env=with_probe(os.environ), timeout=_SECONDS
+        )
     except OSError as error:
         raise UsageError(f"Cannot run {python}: {error.strerror}; name another interpreter with --python.") from error
     except subprocess.TimeoutExpired:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+
+from repro_kit.runner.compiler import users_directory
 
 
 def users_cache(env: Mapping[str, str]) -> Path:
     """The directory of Inductor's cache (torch/_inductor/runtime/cache_dir_utils.py)."""
     chosen = env.get("TORCHINDUCTOR_CACHE_DIR")
-    user = env.get("LOGNAME") or env.get("USER") or "root"
-    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
+    return Path(chosen) if chosen else users_directory(Path(tempfile.gettempdir()))
+
+
+def size_of(cache: Path) -> int:
+    """The size of a cache in bytes; 0 where there is none. Another process may remove files of it meanwhile."""
+    size = 0
+    for file in cache.rglob("*"):
+        with suppress(OSError):
+            status = file.stat()
+            size += status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return size
 
 
 def warnings(env: Mapping[str, str] = os.environ) -> list[str]:

@@ -25,6 +25,7 @@ from repro_kit.model.failure.late_errors import is_late, printed_assertion
 from repro_kit.model.failure.native import faulthandler_stack, signal_in
 from repro_kit.model.failure.signature import Strength, signature_of
 from repro_kit.model.failure.tracebacks import short, unwrap
+from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.session.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
@@ -183,7 +184,7 @@ def crashes(findings: Findings) -> Mapping[int, str]:
     SIGTERM, by which a launcher ends the ranks that are left, is not among them.
     """
     seen = {pid: signal for pid, stack in findings.stacks.items() if (signal := signal_in(stack))}
-    ends = {pid: Signals(-int(status)).name for status, pid in _reported_ends(findings) if status.startswith("-")}
+    ends = {pid: signal_name(-int(status)) for status, pid in _reported_ends(findings) if status.startswith("-")}
     pids = {str(state.rank): state.pid for state in latest(findings)}
     spawned = {pids.get(rank, 0): name for report in _reports(findings) for rank, name in _SPAWNED.findall(report)}
     return {pid: name for pid, name in {**ends, **spawned, **seen}.items() if name != Signals.SIGTERM.name}

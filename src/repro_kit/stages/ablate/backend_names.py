@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.errors import StageError, UsageError
 from repro_kit.probe.repro_probe.protocol.programs import NamesData
 from repro_kit.runner import kept
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.launch import with_probe
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.matrix import MODES, Modes
 
@@ -45,7 +45,7 @@ def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) 
     try:
         done = kept.run(
             [python, "-m", "repro_probe.common.names", json.dumps(request)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROBE), os.environ.get("PYTHONPATH", "")])},
+            env=with_probe(os.environ),
             timeout=_SECONDS,
             cwd=Path(case.file.subject.cwd),
         )

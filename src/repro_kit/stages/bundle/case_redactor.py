@@ -50,8 +50,10 @@ def redactor_of(case: Case, recipe: Recipe, *, every_argument: bool = True) -> R
     teach(redactor, directories([subject.cwd, *([described.git.root] if described.git else [])]))
     teach(redactor, of_repository(described.git, _own_names(case)))
     observed = [case.load(OBSERVATION).argv[1:]] if case.holds(OBSERVATION) else []
+    shown = {Path(file).name for file in _own_files(case)}  # the bundle has these files by their names
     for words in (subject.argv[1:], *observed):
-        teach(redactor, arguments(words, every=every_argument))
+        private = arguments(words, every=every_argument)
+        teach(redactor, [value for value in private if value.secret or value.value not in shown])
     for name in ("stdout.txt", "stderr.txt"):
         redactor.learn(tail(case.path / "observe" / name)[-200_000:])
     return redactor
@@ -74,17 +76,19 @@ def _called(case: Case) -> set[str]:
 
 def _own_names(case: Case) -> set[str]:
     """Parts of the paths of Python files that the command runs, which the bundle shows."""
+    return {part for file in _own_files(case) for part in Path(file).parts}
+
+
+def _own_files(case: Case) -> list[str]:
+    """The Python files that the command names or imports."""
     modules = read_findings(case.path / "observe" / "probe").modules
-    files = [word.partition("::")[0] for word in case.file.subject.argv] + [str(module) for module in modules]
-    return {part for file in files if file.endswith(".py") for part in Path(file).parts}
+    words = [word.partition("::")[0] for word in case.file.subject.argv]
+    return [file for file in (*words, *map(str, modules)) if file.endswith(".py")]
 
 
 def _code_elsewhere(case: Case, known: Sequence[tuple[str, str]]) -> list[str]:
     """The directories of the user's own Python files that are in none of the `known` ones, such as one below /tmp."""
-    subject = case.file.subject
-    words = [word.partition("::")[0] for word in subject.argv]
-    modules = read_findings(case.path / "observe" / "probe").modules
-    files = [Path(subject.cwd, word) for word in (*words, *map(str, modules)) if word.endswith(".py")]
+    files = [Path(case.file.subject.cwd, file) for file in _own_files(case)]
     roots = [Path(path) for path, _ in known]
     own = dict.fromkeys(file.parent for file in files)
     return [str(path) for path in own if not any(path.is_relative_to(root) for root in roots)]

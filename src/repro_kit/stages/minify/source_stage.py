@@ -146,6 +146,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         # A fork compiles faster than the script, and what runs beside it makes it slower.
         is_timed = symptom is not None and symptom.timed
         oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
+        start: _Start | str = "starts its ranks in a way that repro-kit cannot repeat"  # until there is a view
         for view in rank_views(case, program, together=together):
             attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)

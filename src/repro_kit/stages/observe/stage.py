@@ -172,7 +172,7 @@ def _with_users_cache(
 ) -> tuple[_ObservedRun, list[ObservedFailure], Path] | None:
     """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
     cache = leftovers.users_cache(os.environ)
-    size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) if cache.is_dir() else 0
+    size = leftovers.size_of(cache)
     if not size or size > _LARGEST_CACHE:
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")

@@ -27,6 +27,7 @@ from typing import Union, cast
 from repro_probe.change import subsystem_switches
 from repro_probe.common.describe_exception import describe_fault
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, Reply, ServerReady
+from repro_probe.protocol.signal_names import signal_name
 from repro_probe.server import strays
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
 from repro_probe.server.forked_accelerator import ask_child, left_alone
@@ -99,9 +100,9 @@ class Child:
         while self.read():
             pass
         os.close(self.pipe)
-        signal_name = signal.Signals(-code).name if code < 0 and not self.timed_out else None
+        died_of = signal_name(-code) if code < 0 and not self.timed_out else None
         text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
-        reply = judge_end(self, signal_name, text, fault)
+        reply = judge_end(self, died_of, text, fault)
         if self.request.get("switch") is not None:
             reply["applied"] = subsystem_switches.read(self.scratch) or []
         shutil.rmtree(self.scratch, ignore_errors=True)
