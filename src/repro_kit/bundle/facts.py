@@ -12,6 +12,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
+from repro_kit.model.failure.normalise import AT_DEPTH
 from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
@@ -82,7 +83,7 @@ def telling_line(message: str) -> str:
     """The most useful line of an exception's message: a native compiler's first error, else the first line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = (line[line.index("error: ") :] for line in lines if _NATIVE_ERROR.search(line))
-    return next(errors, lines[0] if lines else "")
+    return AT_DEPTH.sub("", next(errors, lines[0] if lines else ""))
 
 
 def expected_line(signature: Signature, failure: Failure | None) -> str:

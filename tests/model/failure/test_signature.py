@@ -392,3 +392,15 @@ def test_a_run_that_says_nothing_is_told_by_its_exit_status() -> None:
     assert in_words(signature_of(silent), silent) == "exit status 2"
     said = replace(silent, exceptions=(ExceptionLink("ValueError", "no such size"),))
     assert in_words(signature_of(said), said) == "ValueError: no such size"
+
+
+def test_an_endless_recursion_is_the_same_wherever_it_reaches_its_limit() -> None:
+    def recursion(end: str, *last: str, loop: tuple[str, ...] = ("call_method", "nb_float_impl")) -> Signature:
+        places = [f"_dynamo/variables/base.py:{name}" for name in (*loop * 4, *last)]
+        return signature(f"maximum recursion depth exceeded{end}", *places, type_name="RecursionError")
+
+    one = recursion(" in comparison", "__str__")
+    assert one.frames == ("base.py:call_method", "base.py:nb_float_impl")
+    assert one.matches(recursion(" while calling a Python object", "as_python_constant", "__init__"))
+    assert one.matches(recursion("")) and one.message == "maximum recursion depth exceeded"
+    assert not one.matches(recursion(" in comparison", "__str__", loop=("var_getattr", "realize")))

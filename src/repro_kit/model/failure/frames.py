@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from repro_kit.model.failure.failure import Frame
@@ -99,6 +100,16 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
     telling = [(path, name) for path, name in inside if path and not (_PLUMBING.search(path) or _RUNTIME.search(path))]
     names = (f"{path.rsplit('/', 1)[-1]}:{name}" for path, name in telling if (path, name) not in _RUNTIME_FUNCTIONS)
     return tuple(dict.fromkeys(names))[:limit]
+
+
+def recurring_torch(frames: Sequence[Frame]) -> tuple[str, ...]:
+    """The functions of torch that stand in `frames` more than once, in alphabetical order, named as elsewhere here.
+
+    They are the loop of an endless recursion. At which of them it reaches its limit is chance.
+    """
+    count = Counter((frame.file, frame.function) for frame in frames)
+    again = [frame for frame in frames if count[frame.file, frame.function] > 1]
+    return tuple(sorted(innermost_torch(again, len(again))))
 
 
 def compiling_part(frames: Sequence[Frame]) -> str:

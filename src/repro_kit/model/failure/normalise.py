@@ -17,6 +17,8 @@ _NOTES = re.compile(
     r"|Compile with `TORCH_USE|The above operation failed|Caused by: )"
     r"|[.!]? For more (?:information|details|debugging)"
 )
+#: What CPython adds where a recursion reaches its limit. The place is chance.
+AT_DEPTH = re.compile(r"(?<=maximum recursion depth exceeded) (?:in|while) .*")
 _ERROR_LINE = re.compile(r"^.*?(?:fatal )?error: ?(?P<text>.+)$", re.MULTILINE)
 #: torch's list of the reasons why a dimension cannot be dynamic. Its headline says no more than that there are some.
 _VIOLATION = re.compile(r"^Constraints violated [^\n]*\n\s*- (?P<text>.+)$", re.MULTILINE)
@@ -95,6 +97,7 @@ def fault_line(message: str) -> str:
     violation = _VIOLATION.search(message)
     if violation:
         head = f"{head}: {violation['text']}"
+    head = AT_DEPTH.sub("", head)
     return " ".join(head.replace("\0", "").translate(_QUOTES).split())
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from repro_kit.model.failure import native
 from repro_kit.model.failure.failure import MEASURED, Difference, ExceptionLink, Failure, Kind
-from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch
+from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch, recurring_torch
 from repro_kit.model.failure.late_errors import asserted, is_late
 from repro_kit.model.failure.normalise import fault_line, normalise, same_message
 from repro_kit.model.failure.ops import is_kernel, same_op
@@ -24,12 +24,14 @@ LIKENESS_ACROSS_VERSIONS = 0.6
 DEADLOCK = "the ranks wait for each other"  # the message of such a hang
 #: How scripts end that found a wrong result. What else a script raises only with torch.compile may be of any origin.
 _CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
-#: Share of the smaller set of frames that two hangs must have in common: a hang is interrupted anywhere in its loop.
-HANG_OVERLAP = 0.5
+#: Share of the smaller set of frames that two hangs, or two endless recursions, must have in common: either is
+#: interrupted anywhere in its loop.
+LOOP_OVERLAP = 0.5
 
 _MEMORY = "memory"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
 _FRAMES = 3
+_RECURSION = "RecursionError"
 _NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a number that stands alone
 
 
@@ -147,10 +149,13 @@ class Signature:
         # A compile that takes exponential time passes through many functions: the interrupted one is chance.
         if strength is Strength.REBASED and self.message and self.message == other.message:
             return True
+        return self._same_loop(other)
+
+    def _same_loop(self, other: Signature) -> bool:
         mine, others = set(self.frames), set(other.frames)
         if not mine or not others:
             return mine == others
-        return len(mine & others) / min(len(mine), len(others)) >= HANG_OVERLAP
+        return len(mine & others) / min(len(mine), len(others)) >= LOOP_OVERLAP
 
     def _same_exception(self, other: Signature, strength: Strength) -> bool:
         if strength is Strength.STRICT and self.exceptions != other.exceptions:
@@ -166,6 +171,8 @@ class Signature:
         """Compare the innermost frame. Short tracebacks, as after a change of subject, may have no frames."""
         if strength is not Strength.STRICT and not (self.frames and other.frames):
             return True
+        if self.exceptions[-1:] == (_RECURSION,):
+            return self._same_loop(other)
         return self.frames[:1] == other.frames[:1]
 
     def _same_message(self, other: Signature, likeness: float) -> bool:
@@ -252,14 +259,15 @@ def _of_crash(failure: Failure) -> Signature:
 
 
 def _frames(chain: tuple[ExceptionLink, ...]) -> tuple[str, ...]:
-    """The frames of the root cause, or of the wrapper that carries its traceback.
+    """The frames of the root cause, or of the wrapper that carries its traceback; of an endless recursion, its loop.
 
     A native compiler's error has none: it is raised wherever the compiler was called (inline, thread or worker).
     """
     if chain and is_final(chain[-1]):
         return ()
+    is_loop = bool(chain) and short(chain[-1].type) == _RECURSION
     for link in reversed(chain):
-        frames = innermost_torch(link.frames, _FRAMES)
+        frames = (recurring_torch(link.frames) if is_loop else ()) or innermost_torch(link.frames, _FRAMES)
         if frames:
             return frames
     return ()
