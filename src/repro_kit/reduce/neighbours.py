@@ -22,12 +22,6 @@ _MOST = 40  # removals to judge; a result with more is not called minimal
 _MOST_TWINS = 10  # variants to try in search of one that passes
 _FIXED = ("load", "tensor", "view")  # kinds of data whose dtype the input line cannot choose
 _RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
-_OTHER_DTYPE = {
-    None: "torch.float64",
-    "torch.float64": None,
-    "torch.int64": "torch.int32",
-    "torch.int32": "torch.int64",
-}
 
 
 @dataclass(frozen=True)

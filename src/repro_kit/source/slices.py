@@ -111,10 +111,6 @@ class _Needed:
         return node
 
 
-def _binds_unknown_names(statement: ast.ImportFrom) -> bool:
-    return statement.module == "__future__" or statement.names[0].name == "*"
-
-
 def _mentioned(statement: ast.stmt) -> Iterator[str]:
     """The names in a statement, without those in the statements inside it."""
     for node in _own(statement):

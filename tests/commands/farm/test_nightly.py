@@ -242,6 +242,12 @@ def test_no_network_is_no_alarm(
     assert (ended.value.code, "check the network" in told, "damaged.zip is left out" in told) == (125, True, True)
 
 
+def test_every_form_of_a_bundle_is_a_subject(tmp_path: Path) -> None:
+    for name in ("a.zip", "b.tar.gz", "c.tgz", "notes.txt"):
+        (tmp_path / name).touch()
+    assert list(nightly.subjects_in(tmp_path)) == ["a.zip", "b.tar.gz", "c.tgz"]
+
+
 def test_a_folder_without_cases(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "empty").mkdir()
     with pytest.raises(SystemExit) as ended:

@@ -92,3 +92,12 @@ def test_nor_does_a_bisection(case: Case) -> None:
 def test_a_case_is_shown_without_a_question(case: Case) -> None:
     result = CliRunner().invoke(cli, ["show", str(copy_of(case))], prog_name="repro-kit")
     assert result.exit_code == 2 and "observe/run.json is missing" in result.output
+
+
+def test_the_log_of_a_bisection_runs_nothing_and_is_no_consent(case: Case) -> None:
+    path = copy_of(case)
+    with build_subject([str(path)], is_command=False, timeout=1.0, ui=None) as subject:
+        assert subject.state_directory == path / "bisect"
+    assert not Case.open(path).is_own
+    assert "[bisect" not in CliRunner().invoke(cli, ["bisect", "--log", str(path)]).output
+    assert not Case.open(path).is_own

@@ -25,6 +25,7 @@ _WAITS = re.compile(r"^FAIL timeout: (?P<words>the ranks wait for each other: .+
 _MEASURED = re.compile(
     r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time|compile-growth): (?P<words>.+)$", re.MULTILINE
 )
+_EXPECTED = re.compile(r"^FAIL: ", re.MULTILINE)  # of a script, which may end with a status and no traceback
 _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 
 CANNOT_RUN = 125  # exit status
@@ -67,4 +68,5 @@ def failure_in(output: str) -> Failure | None:
     if accuracy:
         difference = native.difference_in(accuracy["message"])
         return Failure(Kind.ACCURACY, Phase.COMPARE, text=accuracy["message"], difference=difference)
-    return failure_from_text(output)
+    silent = Failure(Kind.RUNTIME_ERROR, exit_status=1, text=output) if _EXPECTED.search(output) else None
+    return failure_from_text(output) or silent

@@ -39,6 +39,8 @@ _PYTHON_FILE = r"[\w.@+~/-]*[\w-]\.py\b"  # messages name a script as the comman
 _VARIABLE = re.compile(
     rf"{_TOKEN}|{_PYTHON_FILE}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
 )
+#: What a script says that ends by ``SystemExit``, or by ``os._exit``: whatever it is, no traceback.
+_NO_TRACEBACK = r"\A(?![\s\S]*Traceback \(most recent call last\))"
 _FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
 
 
@@ -112,6 +114,8 @@ def pattern(facts: Facts) -> str:
     failure, signature = facts.failure, facts.signature
     if signature.kind is Kind.CRASH:
         return _FATAL
+    if failure is not None and not failure.exceptions and not signature.exceptions and failure.exit_status is not None:
+        return _NO_TRACEBACK
     if failure is None or not failure.exceptions:
         return re.escape(signature.exceptions[-1]) if signature.exceptions else r"Traceback"
     root = failure.exceptions[-1]

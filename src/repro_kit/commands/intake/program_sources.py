@@ -61,13 +61,6 @@ def _read(text: str, name: str, storages: Collection[str] = ()) -> Program:
         raise UsageError(f"{name} cannot be read as a program: {error}") from error
 
 
-def _text(path: Path) -> str:
-    try:
-        return read_plain(path, _LARGEST).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8; a program must be.") from error
-
-
 def holds_failed_program(path: Path) -> bool:
     """Whether `path` is a trace of a failed compile whose graph can be reduced."""
     if not is_trace(path):

@@ -1,0 +1,24 @@
+"""What a run of `repro.py` printed, read."""
+
+from repro_kit.bundle.repro.run_output import failure_in
+from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.signature import Signature, Strength, signature_of
+
+SAYS = "FAIL: the failure above is the expected one\n"
+
+
+def test_a_script_that_ends_with_a_status_alone_fails_like_its_own_check() -> None:
+    failure = failure_in(f"tap 3 is missing\n{SAYS}")
+    assert failure is not None and failure.exit_status == 1
+    assert Signature(Kind.ACCURACY).matches(signature_of(failure), Strength.REBASED)
+    assert not Signature(Kind.ACCURACY, ("ValueError",), "off").matches(signature_of(failure), Strength.REBASED)
+
+
+def test_a_traceback_is_another_failure() -> None:
+    failure = failure_in(f"Traceback (most recent call last):\nKeyError: 3\n{SAYS}")
+    assert failure is not None
+    assert not Signature(Kind.ACCURACY).matches(signature_of(failure), Strength.REBASED)
+
+
+def test_output_without_a_verdict_is_none() -> None:
+    assert failure_in("tap 3 is missing\n") is None
