@@ -211,6 +211,8 @@ def test_shards_are_run_apart_and_merged(farm: Callable[..., Result], project: P
     assert farm("untrack", "click interpreters").exit_code == 0
     assert states(farm) == dict.fromkeys(names, "new")
     assert "is none of the tracked lines" in farm("untrack", "nightly cpu").output
+    results = [told(farm("merge", "farm", "--farm", "three", "--json"))["units"] for _ in range(2)]
+    assert results == [4, 0]  # those of a line that is not tracked, too
 
 
 def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result], project: Path) -> None:

@@ -96,9 +96,12 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
             if case.original is None and alike is not None and alike[1].same:
                 store.move(as_duplicate(place, added, *alike), alike[0].id)
     with store.writing():
-        for line, words in theirs.tracked().items():
+        tracked, known_lines = theirs.tracked(), store.builds()
+        for line in theirs.builds():
             builds = [Build(name, version, date) for name, version, date in theirs.builds_of(line)]
-            store.list_builds(line, words, builds, keep=True)
+            store.list_builds(line, tracked.get(line, ""), builds, keep=True)
+            if line not in tracked and line not in known_lines:
+                store.untrack(line)
         count = 0
         for case in theirs.cases():
             fresh = list(_fresh(list(theirs.units(case.id)), list(store.units(case.id))))
