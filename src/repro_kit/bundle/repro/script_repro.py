@@ -87,6 +87,7 @@ def render_script(
         ranks=ranks,
         waits=ranks > 1 and facts.signature.message == DEADLOCK and subject.form == "script",
         in_eager=facts.in_eager,
+        silent=_silent(facts),
         run_script=_RUN_SCRIPT,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
@@ -114,7 +115,7 @@ def pattern(facts: Facts) -> str:
     failure, signature = facts.failure, facts.signature
     if signature.kind is Kind.CRASH:
         return _FATAL
-    if failure is not None and not failure.exceptions and not signature.exceptions and failure.exit_status is not None:
+    if _silent(facts):
         return _NO_TRACEBACK
     if failure is None or not failure.exceptions:
         return re.escape(signature.exceptions[-1]) if signature.exceptions else r"Traceback"
@@ -124,6 +125,14 @@ def pattern(facts: Facts) -> str:
     if line.startswith("error: "):
         return _open(line)  # a native compiler's error, far below the exception's name
     return rf"{name}\b.{{0,3}}{_open(line)}" if line else rf"\b{name}\b"
+
+
+def _silent(facts: Facts) -> int:
+    """The exit status of a failure that is nothing but a status; 0 for any other. A killed run has another status."""
+    failure = facts.failure
+    if failure is None or failure.exceptions or facts.signature.exceptions or facts.signature.kind is Kind.CRASH:
+        return 0
+    return failure.exit_status or 0
 
 
 def _open(text: str) -> str:
