@@ -17,6 +17,7 @@ from repro_kit.bisect.ends import NoSuchBuildError, position
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.catalog import default_index
 from repro_kit.builds.installed import installed
+from repro_kit.builds.several import BuildChoice, lines_of
 from repro_kit.builds.target import Target, target_of
 from repro_kit.builds.uv import variables_of_uv
 from repro_kit.builds.wheels.index import index_files
@@ -290,6 +291,19 @@ def test_interpreters_as_they_are() -> None:
         assert ready.python == sys.executable
     with pytest.raises(ReproKitError, match="has no nonexistent"):
         InterpreterSource([sys.executable], "nonexistent", os.environ)
+
+
+def test_interpreters_go_from_the_oldest_version_to_the_newest(tmp_path) -> None:
+    pythons = []
+    for version in ("1.10", "1.2"):
+        python = tmp_path / version / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        wheel = make_wheel(tmp_path / "wheels", version, GOOD)
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={wheel} exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        pythons.append(str(python))
+    (line,) = lines_of(BuildChoice(on=tuple(pythons), package="frob"), tmp_path / "environments")
+    assert [build.version for build in line.chosen] == ["1.2", "1.10"]
 
 
 def test_the_target_is_the_python_outside_of_any_environment() -> None:

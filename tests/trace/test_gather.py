@@ -175,7 +175,7 @@ def test_break_says_where_why_and_what_to_do():
 def test_a_break_in_a_loop_leaves_the_frame_to_eager_and_breaks_what_it_calls():
     broken, skipped = gather(FIXTURES / "breaks_in_a_loop.log").breaks
     assert not broken.skipped and broken.where == skipped.where and broken.where.code == 'print("y is made")'
-    assert skipped.skipped and skipped.skip_reason.startswith("graph break in loop: ")
+    assert skipped.skipped
     assert "earlier graph break" in skipped.hints[-1] and skipped.count == broken.count == 1
     assert [str(ref) for ref in skipped.compiles] == ["0/0"]
 

@@ -26,13 +26,11 @@ def default_python(env: Mapping[str, str]) -> str:
     )
 
 
-def find_python(given: str | None, cwd: Path, env: Mapping[str, str]) -> str:
-    """The interpreter that `given` means: a path, a name on PATH, an environment's directory, or None (the default)."""
-    return interpreter_of(given, cwd, env)
+def find_python(given: str | None, cwd: Path, env: Mapping[str, str], guess: str | None = None) -> str:
+    """The interpreter that `given` means: a path, a name on PATH, or the directory of an environment.
 
-
-def interpreter_of(given: str | None, cwd: Path, env: Mapping[str, str], guess: str | None = None) -> str:
-    """As `find_python`, with `guess` as the default. Raises UsageError when there is no such interpreter."""
+    None means `guess`, or else the default. Raises UsageError when there is no such interpreter.
+    """
     if given is None:
         return guess or default_python(env)
     path = cwd / Path(given).expanduser()

@@ -73,6 +73,7 @@ def _interpreters(choice: BuildChoice, words: Sequence[str]) -> BuildLine:
         if wanted and wanted != build.version:
             raise UsageError(f"{build.name} has {choice.package} {build.version} now, not {wanted}.")
         builds.append(replace(build, name=f"{build.version}@{build.name}", title="") if build.version else build)
+    builds.sort(key=version_of)
     name, options = _of_package(choice, "interpreters", [])
     return BuildLine(name, options, source, builds, builds)
 
@@ -91,6 +92,14 @@ def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLi
     return BuildLine(name, options, source, builds, [build for build in builds if build.name in wanted])
 
 
+def version_of(build: Build) -> Version:
+    """The version of a build, to tell which is newer; 0 where the build has none that can be compared."""
+    try:
+        return Version(build.version or "0")
+    except InvalidVersion:  # an environment may hold a package with any words as its version
+        return Version("0")
+
+
 def within(builds: Sequence[Build], span: str) -> list[Build]:
     """The builds in a span of versions: ``2.10:2.13`` includes 2.10.0 and 2.13.1. Raises UsageError."""
     first, colon, last = span.partition(":")
@@ -102,7 +111,7 @@ def within(builds: Sequence[Build], span: str) -> list[Build]:
         raise UsageError(f"--releases takes a range like {first}: or {first}:2.13; --on takes single versions.")
     chosen = []
     for build in builds:
-        version = Version(build.version or "0")
+        version = version_of(build)
         if version >= low and (high is None or version.release[: len(high.release)] <= high.release):
             chosen.append(build)
     if not chosen:

@@ -77,7 +77,6 @@ class Observation:
     failures: tuple[ObservedFailure, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     graphs: int = 0  # number of compile ids in the trace
-    last_step: str | None = None  # the compile step that began and did not end
     eager: Status | None = None  # the same command's verdict under TORCH_COMPILE_DISABLE=1; None: not run
     warnings: tuple[str, ...] = ()
     ranks: tuple[str, ...] = ()  # a line for each rank of a distributed run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro_kit.bisect import Build
 from repro_kit.builds.build_source import UnusableError
-from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
+from repro_kit.builds.several import BuildChoice, BuildLine, lines_of, version_of
 from repro_kit.commands.verify import ANSWERS
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.plan import RATE_RUNS
@@ -19,10 +19,9 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.strangers.build_unit import run_unit
+from repro_kit.session.strangers.repro_run import run_limit
 from repro_kit.session.strangers.untrusted import Claim, UntrustedBundle, ask, claim_of, opened
 from repro_kit.ui import Ui
-
-_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def verify_on_builds(targets: Sequence[Path], request: TableRequest, ui: Ui) -> 
         else:
             ui.table(f"{target.name}: {line.name}", table.columns, table.rows)
             ui.print(table.sentence)
-    newest = tables[-1][1].verdicts[-1].outcome
+    newest = max(tables, key=lambda each: version_of(each[0].chosen[-1]))[1].verdicts[-1].outcome
     ends = ANSWERS[newest][1]
     shown = [{"line": line.name, **table.as_json()} for line, table in tables]
     ui.result({"target": str(target), "answer": ANSWERS[newest][0], "lines": shown, "exit": int(ends)})
@@ -99,7 +98,7 @@ def _verdict(
                 str(bundle.directory),
                 ready.python,
                 dict(ready.variables),
-                request.timeout or (claim.limit or request.usual) + _MARGIN,
+                request.timeout or run_limit(claim.limit, request.usual),
                 passes_needed(tally, claim.repeats),
                 1 if tally.failed else RATE_RUNS,
                 claim.signature,

@@ -61,7 +61,7 @@ REGISTRY: dict[str, Stage] = {
             "observe",
             "repro_kit.stages.observe.stage",
             settings=(
-                *("timeout", "logs", "debug_artifacts", "function"),
+                *("timeout", "patient", "logs", "debug_artifacts", "function"),
                 *("check", "oracle", "oracle_matches", "failure", "treat_rounding_as"),
             ),
         ),

@@ -18,10 +18,9 @@ from repro_kit.session.options import (
 _FILE = "options.json"
 
 
-def write_options(case: Case, options: Options, *, yes: bool = False) -> None:
-    """Write `options` to the case, and `yes`, which nothing reads."""
-    flat = {name: value for part in fields(options) for name, value in plain(options.of(part.name)).items()}
-    case.write(_FILE, {**flat, "yes": True} if yes else flat)
+def write_options(case: Case, options: Options) -> None:
+    """Write `options` to the case."""
+    case.write(_FILE, {name: value for part in fields(options) for name, value in plain(options.of(part.name)).items()})
 
 
 def read_options(case: Case) -> Options | None:

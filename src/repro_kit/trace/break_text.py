@@ -28,8 +28,8 @@ class GraphBreak:
     """One place where a graph ends.
 
     `kind` is torch's name for the break, `code` its number in torch's registry (``GB0124``). `skipped`: Dynamo could
-    not resume after the break and left the whole frame to eager; `skip_reason` (``graph break in loop``) says why, if
-    torch does. `extra_graphs`: how many graphs were compiled from the code after the break.
+    not resume after the break and left the whole frame to eager. `extra_graphs`: how many graphs were compiled from the
+    code after the break.
     """
 
     kind: str
@@ -41,7 +41,6 @@ class GraphBreak:
     where: Frame | None = None
     stack: tuple[Frame, ...] = ()  # of the user's code, outermost first
     skipped: bool = False
-    skip_reason: str = ""
     count: int = 0
     compiles: tuple[CompileRef, ...] = ()
     extra_graphs: int = 0
@@ -57,7 +56,7 @@ def parse(text: str) -> GraphBreak:
         where = Frame(at["file"], int(at["line"]), "", "")
     reason, _, second = _reason(text, head).partition(_ANOTHER)
     kind, explanation, hints, context = _fields(reason)
-    skip_reason, why, further, _ = _fields(second)
+    _, _, further, _ = _fields(second)
     link = _LINK.search(reason)
     return GraphBreak(
         kind,
@@ -69,7 +68,6 @@ def parse(text: str) -> GraphBreak:
         where,
         stack,
         skipped=any(sign in head for sign in _SKIPPED),
-        skip_reason=f"{skip_reason}: {why}" if why else skip_reason,
     )
 
 

@@ -114,7 +114,7 @@ def _watched(ctx: click.Context, path: Path) -> Job:
     options, ui = make_options(values), make_ui(values)
     ctx.with_resource(alone(path))
     case = take_up(path, values["python"], options.observe.failure, ui)
-    write_options(case, options, yes=ui.yes)
+    write_options(case, options)
     return Job(case, options.with_(output=str(bundle_path(path))), ui, resumed=False)
 
 
@@ -158,7 +158,7 @@ def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | N
     if case.file.moved_from != devices:
         write_on_cpu(exported.path, program, devices)
         case.update(moved_from=devices)
-    write_options(case, options, yes=ui.yes)
+    write_options(case, options)
     return Job(case, options.with_(output=str(bundle_path(directory, output))), ui, resumed)
 
 
@@ -185,7 +185,7 @@ def _subject(ctx: click.Context, values: dict[str, Any], form: Any, words: Seque
     agree(case, ui)
     if here is not None and case.file.subject_note != here.sentence:
         case.update(subject_note=here.sentence)
-    write_options(case, options, yes=ui.yes)
+    write_options(case, options)
     return Job(case, options.with_(output=str(bundle_path(path, output))), ui, resumed)
 
 
@@ -221,7 +221,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None, 
     case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))
     ui = make_ui(values)
     agree(case, ui)
-    write_options(case, options, yes=ui.yes)
+    write_options(case, options)
     job = Job(case, options.with_(output=str(bundle_path(case_directory, output))), ui, resumed)
     with job.ui.stage("read"):
         try:

@@ -24,13 +24,13 @@ from repro_kit.files import remove_unfinished, write_atomic
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps
 from repro_kit.session.strangers.build_unit import read_result, run_unit_file
+from repro_kit.session.strangers.repro_run import run_limit
 from repro_kit.ui import Ui
 from repro_kit.visible import one_line
 
 _TRIES = 3  # times that a unit is given to a worker: its worker may be lost
 _POLL = 0.1  # seconds between two looks at running units
 _LONGEST = 300  # characters of a note
-_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 #: What the tables say of an outcome.
 WORDS = {
     RunOutcome.FAILS_ALIKE: "fails",
@@ -161,7 +161,7 @@ class UnitRunner:
             str(self._place.entry(case.id).absolute()),
             ready.python,
             dict(ready.variables),
-            max(self._timeout, (case.facts.limit or 0) + _MARGIN),
+            run_limit(case.facts.limit, self._timeout),
             unit.passes,
             unit.failures,
             case.facts.signature,

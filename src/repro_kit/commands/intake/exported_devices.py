@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from repro_kit.builds.interpreters import interpreter_of
+from repro_kit.builds.interpreters import find_python
 from repro_kit.errors import UsageError
 from repro_kit.files import replacing
 from repro_kit.program.devices import device_type
@@ -53,7 +53,7 @@ def lacking_here(path: Path, python: str | None) -> tuple[str, ...]:
     named = devices_in_file(path)
     if not named:
         return ()
-    here = environment(interpreter_of(python, Path.cwd(), os.environ))
+    here = environment(find_python(python, Path.cwd(), os.environ))
     return tuple(sorted(named - {here.accelerator}))
 
 

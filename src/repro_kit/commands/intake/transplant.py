@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.builds.interpreters import interpreter_of
+from repro_kit.builds.interpreters import find_python
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE
 from repro_kit.errors import Exit, StageError
@@ -61,7 +61,7 @@ def recorded_elsewhere(case: Case, python: str | None) -> Path | None:
     programs, inputs = [parse(read_text(program))], program.parent / "inputs"
     if not lacking(programs, inputs, None):
         return None
-    here = environment(interpreter_of(python, Path.cwd(), os.environ))
+    here = environment(find_python(python, Path.cwd(), os.environ))
     return program if lacking(programs, inputs, here.accelerator) else None
 
 

@@ -20,7 +20,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.script.script_run import write_artifacts
 from repro_kit.session.script.subject_check import program_subject
-from repro_kit.session.script.watched_recording import Watched, _text, read_watched
+from repro_kit.session.script.watched_recording import Watched, read_watched, watched_text
 from repro_kit.session.verdicts import observed_failures
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.trace import summarise
@@ -35,7 +35,7 @@ def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     """
     check_tree(path)
     watched = read_watched(path)
-    if not is_marked(path, _text(path)) and not ui.confirm(
+    if not is_marked(path, watched_text(path)) and not ui.confirm(
         f"{path} was not made by you on this machine. Run the programs in it with {python or watched.python}?"
     ):
         raise UsageError(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.builds.interpreters import executable, interpreter_behind, interpreter_of
+from repro_kit.builds.interpreters import executable, find_python, interpreter_behind
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import UsageError
@@ -72,26 +72,26 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
         if program is None:
             raise UsageError(f"{argv[0]} is not a command: there is no such file, here or on PATH.")
         return Subject(
-            form, tuple(argv), str(cwd), interpreter_of(python, cwd, env, guess=interpreter_behind(program, env))
+            form, tuple(argv), str(cwd), find_python(python, cwd, env, guess=interpreter_behind(program, env))
         )
     script = cwd / argv[0] if form == "script" else None
     if script is not None:
         check_script(script, argv[0])
-    interpreter = interpreter_of(python, cwd, env)
+    interpreter = find_python(python, cwd, env)
     check_interpreter(interpreter, cwd, env, script=script, module=argv[0] if form == "module" else None)
     return Subject(form, tuple(argv), str(cwd), interpreter)
 
 
 def program_subject(case: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
     """The subject of a case that was made from a program alone: the captured program, as a script."""
-    interpreter = interpreter_of(python, cwd, env)
+    interpreter = find_python(python, cwd, env)
     check_interpreter(interpreter, cwd, env)
     return Subject("script", (str(case.absolute() / "capture" / "program.py"),), str(cwd), interpreter)
 
 
 def exported_subject(script: Path, program: Path, cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
     """The subject of a case that was made from an exported program: a script that compiles the file `program`."""
-    interpreter = interpreter_of(python, cwd, env)
+    interpreter = find_python(python, cwd, env)
     check_interpreter(interpreter, cwd, env)
     return Subject("script", (str(script), str(program)), str(cwd), interpreter)
 

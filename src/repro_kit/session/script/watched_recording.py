@@ -41,7 +41,7 @@ def is_watched(path: Path) -> bool:
 def read_watched(path: Path) -> Watched:
     """The `watched.json` in `path`. Raises ReproKitError when it is damaged, or newer than this repro-kit."""
     try:
-        data = loads(_text(path))
+        data = loads(watched_text(path))
         if isinstance(data.get("schema"), int) and data["schema"] > WATCHED_SCHEMA:
             raise UsageError(f"{path} was written by a newer repro-kit (schema {data['schema']}); upgrade.")
         return from_data(data, Watched)
@@ -49,7 +49,8 @@ def read_watched(path: Path) -> Watched:
         raise UsageError(f"{path}/{WATCHED_FILE} cannot be read; let repro_kit.watch write it anew.") from error
 
 
-def _text(path: Path) -> str:
+def watched_text(path: Path) -> str:
+    """The text of the file that `repro_kit.watch` wrote to directory `path`."""
     return read_plain(path / WATCHED_FILE, _LARGEST).decode("utf-8", "replace")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -187,7 +186,6 @@ class SourceOracle:
                 pass
             return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
         finally:
-            shutil.rmtree(scratch.path, ignore_errors=True)
             scratch.remove()
 
     def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptRun]:
@@ -216,7 +214,6 @@ class SourceOracle:
                 for order, end in zip(orders, ends, strict=True)
             ]
         finally:
-            shutil.rmtree(scratch.path, ignore_errors=True)
             scratch.remove()
 
     def _read(self, directory: Path, end: ScriptEnd, *, compiled: bool) -> ScriptRun:

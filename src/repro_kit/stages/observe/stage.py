@@ -222,7 +222,6 @@ def _write(
         failures=blamed.failures,
         artifacts=write_artifacts(case, summary),
         graphs=len(summary.compile_ids),
-        last_step=summary.open_step,
         eager=blamed.eager,
         warnings=tuple(warnings),
         ranks=ranks.lines,
