@@ -19,6 +19,7 @@ from repro_kit.reduce.source_search import SourceSearch
 from repro_kit.source import SourceProgram
 from repro_kit.source.decisive import keeps, running
 from repro_kit.source.proposals.structure import levels
+from repro_kit.source.recording import RecordedTexts
 from repro_kit.source.tree import NumberedTree
 
 _MOST = 60  # removals to judge; a result with more is not called minimal
@@ -50,6 +51,7 @@ INLINE: tuple[Pass, ...] = (
     calls.parameters,
     calls.attributes,
     calls.classes,
+    calls.accumulated,
     calls.variables,
     calls.lambdas,
     calls.decorators,
@@ -76,6 +78,7 @@ def minify_source(
     failing_lines: Sequence[int] = (),
     values: Mapping[str, ast.expr] = MappingProxyType({}),
     items: Mapping[str, ast.expr] = MappingProxyType({}),
+    record: Callable[[SourceProgram], RecordedTexts] = lambda program: RecordedTexts({}, {}),
     journal: Journal | None = None,
     budget: int | None = None,
     deadline: float | None = None,
@@ -86,8 +89,9 @@ def minify_source(
 
     The search is greedy, like that of `reducer.minify`; the order is `source.order.measure`. `decisive`: statements, as
     text, that decide whether the script fails, and stay as they are. `failing_lines`: the lines of `program` where the
-    failure showed. `values` and `items`: see `SourceSearch`. With the journal of a killed search, no finished query is
-    made again, and the result is the same. Raises CannotReduce when no first run of `program` fails alike.
+    failure showed. `values`, `items` and `record`: see `SourceSearch`. With the journal of a killed search, no
+    finished query is made again, and the result is the same. Raises CannotReduce when no first run of `program` fails
+    alike.
     """
     search = SourceSearch(
         NumberedTree(program),
@@ -99,6 +103,7 @@ def minify_source(
         failing_lines=tuple(failing_lines),
         values=values,
         items=items,
+        record=record,
     )
     before, start = search.measure[0], clock()
     original: list[Answer] = []
@@ -136,6 +141,7 @@ def _reduce(search: SourceSearch) -> None:
     while steps != len(search.history):
         search.thorough = False
         _fixpoint(search, (_inline, *DETAILS))
+        search.record_anew()
         steps, search.thorough = len(search.history), True
         _once(search, (_inline, *DETAILS))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from repro_kit.reduce.candidate_search import Candidate, CandidateSearch, key_of
 from repro_kit.source import SourceProgram, measure
 from repro_kit.source.decisive import keeps
+from repro_kit.source.recording import RecordedTexts
 from repro_kit.source.scopes import bound, local_names
 from repro_kit.source.tree import Edits, NumberedTree
 
@@ -31,6 +32,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     `decisive`: statements, as text, that decide whether the script fails; every candidate has them unchanged.
     `failing_lines`: lines of the original where the failure showed, such as those of its traceback.
     `values` and `items`: what expressions returned when the original ran, and the first items of loops, by their text.
+    `record`: runs a shorter script for those of its own; an expression that had several values may have one in it.
     Until `thorough` is set, a change that was refused is not tried again while the script changes elsewhere.
     """
 
@@ -38,6 +40,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     failing_lines: tuple[int, ...] = ()
     values: Mapping[str, ast.expr] = field(default_factory=dict)
     items: Mapping[str, ast.expr] = field(default_factory=dict)
+    record: Callable[[SourceProgram], RecordedTexts] = lambda program: RecordedTexts({}, {})
     bound: bool = True  # a candidate that reads one more name which nothing binds is not judged
     thorough: bool = False
     edits: Edits = field(default_factory=dict)
@@ -48,6 +51,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
         self.measure = measure(self.program)
         self._free = unbound(self.program)
         self._refused: set[str] = set()
+        self._recorded = self.text  # the program whose values are known
 
     @property
     def text(self) -> str:
@@ -59,6 +63,12 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
         if self.edits:
             self.base, self.edits = NumberedTree(self.program), {}
         return self.base
+
+    def record_anew(self) -> None:
+        """Learn the values and the first items in the best program, if it was not recorded yet."""
+        if self._recorded != self.text:
+            texts, self._recorded = self.record(self.program), self.text
+            self.values, self.items = {**self.values, **texts.values}, {**self.items, **texts.items}
 
     def allowed(self, program: SourceProgram) -> bool:
         """Whether the program still has what decides; with `bound`, also what binds the names that it reads."""

@@ -123,16 +123,19 @@ def _only(numbered: NumberedTree, values: _Values) -> dict[str, ast.expr]:
         by_text.setdefault(ast.unparse(numbered.nodes[number]), set()).add(value)
     only = {text: next(iter(values)) for text, values in by_text.items() if len(values) == 1}
     written = {text: _expression(value) for text, value in only.items() if value is not None}
-    return {text: value for text, value in written.items() if not _may_be_private(value)}
+    known = _texts(numbered.tree)
+    return {text: value for text, value in written.items() if not _may_be_private(_texts(value) - known)}
 
 
-def _may_be_private(value: ast.expr) -> bool:
-    """Whether a value holds a text that is not just a short word: a path, a user's data, a token."""
-    texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
-    return any(
-        isinstance(text, bytes) or (isinstance(text, str) and (len(text) > _WORD or not text.isidentifier()))
-        for text in texts
-    )
+def _texts(tree: ast.AST) -> set[str | bytes]:
+    """The texts that are written in `tree`."""
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return {value for value in values if isinstance(value, str | bytes)}
+
+
+def _may_be_private(texts: set[str | bytes]) -> bool:
+    """Whether one of the texts, which the script itself has not, is not just a short word: a path, data, a token."""
+    return any(isinstance(text, bytes) or len(text) > _WORD or not text.isidentifier() for text in texts)
 
 
 def _expression(text: str | None) -> ast.expr:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source.proposals import calls
+from repro_kit.source.proposals.accumulated import accumulated as written_out
 from repro_kit.source.proposals.attributes import attributes as read_once
 from repro_kit.source.proposals.classes import classes as dissolved
 from repro_kit.source.proposals.coroutines import coroutines
@@ -25,6 +26,11 @@ def variables(search: SourceSearch) -> None:
     """Put a value in the place of the variable that holds it."""
     _one_by_one(search, calls.variables)
     _one_by_one(search, reassigned)
+
+
+def accumulated(search: SourceSearch) -> None:
+    """Write out at once what is put together in two statements."""
+    _one_by_one(search, written_out)
 
 
 def functions(search: SourceSearch) -> None:

@@ -9,11 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repro_kit.source.proposals.any_arguments import spelled_out
+from repro_kit.source.proposals.ends import ended
 from repro_kit.source.proposals.structure import first_of, names_and_values
-from repro_kit.source.scopes import FUNCTIONS, substituted
+from repro_kit.source.scopes import FUNCTIONS, own_names, substituted
 from repro_kit.source.tree import Edits, NumberedTree
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
+#: Statements that evaluate the expressions directly in them once.
+_ONCE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.If, ast.For, ast.With, ast.Assert, ast.Raise)
 _PLAIN = (ast.Name, ast.Constant)
 #: Expressions that evaluate their parts in a scope of their own, perhaps not at all, or often.
 _OF_THEIR_OWN = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp)
@@ -68,12 +71,20 @@ def most_readings(value: ast.expr) -> float:
 
 def readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
     """The other places in `scope` that have the name of `target`, where all of them read the name."""
-    uses = [
-        other
-        for other in ast.walk(scope)
-        if isinstance(other, ast.Name) and other.id == target.id and other is not target
-    ]
+    uses = [node for node in _named(scope, target.id) if node is not target]
     return uses if all(isinstance(use.ctx, ast.Load) for use in uses) else []
+
+
+def _named(scope: ast.AST, name: str) -> Iterator[ast.Name]:
+    """The places in `scope` that have the name, but not those in a function inside with this name of its own."""
+    for child in ast.iter_child_nodes(scope):
+        if isinstance(child, ast.Name) and child.id == name:
+            yield child
+        if isinstance(child, FUNCTIONS) and name in own_names(child):
+            outside = [child.args, *getattr(child, "decorator_list", ())]  # defaults belong to the scope around
+            yield from (use for part in outside for use in _named(part, name))
+        else:
+            yield from _named(child, name)
 
 
 def scope_of(numbered: NumberedTree, node: ast.AST) -> ast.AST:
@@ -127,11 +138,16 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def first_items(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each comprehension: its element for the first item, alone or as the only one of its collection."""
+    """For each comprehension: its element for the first item, alone or as the only one of its collection.
+
+    Of ``next(f(x) for x in …)`` the same.
+    """
     for node in numbered.nodes:
         match node:
+            case ast.Call(func=ast.Name(id="next"), args=[ast.GeneratorExp(elt=value, generators=[each])]):
+                whole: ast.expr = value
             case ast.DictComp(key=key, value=value, generators=[each]):
-                whole: ast.expr = ast.Dict([key], [value])
+                whole = ast.Dict([key], [value])
             case ast.ListComp(elt=value, generators=[each]) | ast.GeneratorExp(elt=value, generators=[each]):
                 whole = ast.List([value], ast.Load())
             case ast.SetComp(elt=value, generators=[each]):
@@ -139,7 +155,7 @@ def first_items(numbered: NumberedTree) -> Iterator[Edits]:
             case _:
                 continue
         bound = dict(_bound(each.target, first_of(each.iter)))
-        for element in (value, whole):
+        for element in dict.fromkeys((value, whole)):
             read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
             if all(read.count(name) <= most_readings(item) for name, item in bound.items()):
                 yield {numbered.number(node): substituted(element, bound)}
@@ -158,22 +174,24 @@ def _bound(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 yield from _bound(part, ast.Subscript(item, ast.Constant(at), ast.Load()))
 
 
-def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.Expr | ast.Assign | ast.Return | None:
-    """The simple statement around `call`; None where the call may run in another scope, not at all, or often."""
+def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.stmt | None:
+    """The statement around `call`; None where the call may run in another scope, not at all, or often."""
     above = numbered.parent(call)
-    while isinstance(above, ast.expr | ast.keyword) and not isinstance(above, _OF_THEIR_OWN):
+    while isinstance(above, ast.expr | ast.keyword | ast.withitem) and not isinstance(above, _OF_THEIR_OWN):
         above = numbered.parent(above)
-    return above if isinstance(above, ast.Expr | ast.Assign | ast.Return) else None
+    return above if isinstance(above, _ONCE) else None
 
 
-def _inlined(
-    function: ast.FunctionDef, call: ast.Call, statement: ast.Expr | ast.Assign | ast.Return
-) -> list[ast.stmt] | None:
+def _inlined(function: ast.FunctionDef, call: ast.Call, statement: ast.stmt) -> list[ast.stmt] | None:
     """The body of `function` for this call; None where its arguments or its returns do not allow it."""
     bound = bound_arguments(function, call)
     last = function.body[-1]
-    if bound is None or any(isinstance(node, _ENDS) and node is not last for node in _own_nodes(function)):
+    ends = [node for node in _own_nodes(function) if isinstance(node, _ENDS) and node is not last]
+    if bound is None or not all(isinstance(node, ast.Return) for node in ends):
         return None
+    if ends:
+        placed = ended(bound[1], call, statement)
+        return None if placed is None else [*bound[0], *placed]
     body = [*bound[0], *bound[1]]
     value = body.pop().value if isinstance(last, ast.Return) else None  # type: ignore[attr-defined]
     is_whole = isinstance(statement, ast.Expr) and statement.value is call

@@ -94,7 +94,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
             values = [first_of(items), items]
         case ast.Call():
             called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-            values = [*node.args, *(keyword.value for keyword in node.keywords), called]
+            alone = [only for value in node.args for only in _only_item(value)]
+            values = [*alone, *node.args, *(keyword.value for keyword in node.keywords), called]
         case ast.Subscript(value=ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts)):
             values = [*parts, node.value]
         case ast.Dict():
@@ -107,6 +108,11 @@ def _operands(node: ast.expr) -> list[ast.expr]:
             fields = [getattr(node, name) for name in _OPERANDS.get(type(node), ())]
             values = [value for field in fields for value in (field if isinstance(field, list) else [field])]
     return [value.value if isinstance(value, ast.Starred) else value for value in values if value is not None]
+
+
+def _only_item(value: ast.expr) -> list[ast.expr]:
+    """The item of a list or a tuple of one."""
+    return value.elts if isinstance(value, ast.List | ast.Tuple) and len(value.elts) == 1 else []
 
 
 def _shorter_dicts(node: ast.Dict) -> Iterator[ast.expr]:

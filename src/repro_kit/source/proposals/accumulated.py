@@ -1,0 +1,47 @@
+"""Edits that write out at once what a script puts together: lists, dicts and sums."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from repro_kit.source.tree import Edits, NumberedTree, blocks
+
+
+def accumulated(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each name that one statement assigns, and the next one that mentions it adds to: one statement for both.
+
+    ``a = []`` and ``a.append(x)`` become ``a = [x]``; ``a = {}`` and ``a[k] = x`` become ``a = {k: x}``; ``a = 0`` and
+    ``a += x`` become ``a = x``. Only the added part is evaluated later than the first statement.
+    """
+    for node in numbered.nodes:
+        for block in blocks(node):
+            for at, statement in enumerate(block):
+                match statement:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        after = next((each for each in block[at + 1 :] if _mentions(each, name)), None)
+                        together = None if after is None else _together(name, value, after)
+                        if together is not None and after is not None:
+                            assigned = ast.Assign(statement.targets, together)
+                            yield {numbered.number(statement): None, numbered.number(after): assigned}
+
+
+def _together(name: str, value: ast.expr, after: ast.stmt) -> ast.expr | None:
+    """The value of the name after both statements; None where it cannot be told, or needs the name itself."""
+    match value, after:
+        case (
+            ast.List(elts=items),
+            ast.Expr(ast.Call(ast.Attribute(ast.Name(id=other), "append"), [item], [])),
+        ) if other == name and not _mentions(item, name):
+            return ast.List([*items, item], ast.Load())
+        case ast.Dict(keys=keys, values=values), ast.Assign([ast.Subscript(ast.Name(id=other), key)], item) if (
+            other == name and not _mentions(item, name) and not _mentions(key, name)
+        ):
+            return ast.Dict([*keys, key], [*values, item])
+        case ast.Constant(), ast.AugAssign(ast.Name(id=other), value=item) if other == name:
+            return None if _mentions(item, name) else item
+    return None
+
+
+def _mentions(tree: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
