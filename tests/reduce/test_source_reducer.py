@@ -17,6 +17,7 @@ from repro_kit.reduce import CannotReduce, Journal
 from repro_kit.reduce.neighbours import Neighbours, Twin
 from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.source import SourceProgram, measure
+from repro_kit.source.recording import RecordedTexts
 from repro_kit.source.tree import NumberedTree, statements
 from synthetic_scripts import RunningScripts, SyntheticScripts, build_script, called
 
@@ -188,6 +189,26 @@ def test_recorded_values_take_their_places_but_not_that_of_the_failing_call():
     result = minify_source(program_of(text), SyntheticScripts(["bug0"]), failing_lines=[3], values=values, items=items)
     assert "bug0(8, batch)" in result.history[0].program.text
     assert result.statements_after == 1
+
+
+def test_values_that_only_the_shorter_script_has_alone_are_recorded_in_it():
+    text = "class Kept:\n    pass\nkept = Kept()\nbug0(kept.width)\n"
+    recorded: list[str] = []
+
+    def record(program: SourceProgram) -> RecordedTexts:
+        recorded.append(program.text)
+        return RecordedTexts({"kept.width": ast.Constant(8)}, {})
+
+    class NeedsWidth(SyntheticScripts):
+        """The bug needs the width, as a number or from the object."""
+
+        def fails(self, program: SourceProgram) -> bool:
+            return "bug0(8)" in program.text or (super().fails(program) and "bug0(kept.width)" in program.text)
+
+    oracle = NeedsWidth(["bug0"])
+    assert minify_source(program_of(text), oracle).program.text.endswith("bug0(kept.width)\n")
+    result = minify_source(program_of(text), NeedsWidth(["bug0"]), record=record)
+    assert (result.program.text, len(recorded)) == ("bug0(8)\n", 2)
 
 
 def test_the_search_goes_on_after_code_that_never_runs_lost_a_name():

@@ -158,6 +158,7 @@ FIRST_PAIR = "{next(iter(d.items()))[0]: f(next(iter(d.items()))[1])}"
         ("[f(x) for x in {'a': g()}]", ["f('a')", "[f('a')]"]),
         ("[f(x) for x in {**d}.keys()]", ["f(next(iter({**d}.keys())))", "[f(next(iter({**d}.keys())))]"]),
         ("[f(i, a) for i, (a, b) in enumerate(zip([x], y))]", ["f(0, x)", "[f(0, x)]"]),
+        ("next((f(x) for x in xs))", ["f(next(iter(xs)))", "next(f(next(iter(xs))))", "next([f(next(iter(xs)))])"]),
         ("[f(x) for x in xs for y in x]", []),
     ],
 )
@@ -258,3 +259,8 @@ def test_a_value_that_only_the_next_statement_sees_comes_in_its_place(body: str,
 
 def test_the_next_item_of_a_list_is_its_first() -> None:
     assert "f(x)" in simpler_texts("next(iter([f, g]))(x)")
+
+
+def test_the_only_item_of_a_list_takes_the_place_of_what_is_made_of_the_list() -> None:
+    assert "y = f(x)" in simpler_texts("y = max([f(x)])")
+    assert "y = f(x)" not in simpler_texts("y = max([f(x), z])")

@@ -9,8 +9,9 @@ import pytest
 
 from proposed import texts, unwrapped_texts
 from repro_kit.source import SourceProgram
+from repro_kit.source.proposals.accumulated import accumulated
 from repro_kit.source.proposals.attributes import attributes
-from repro_kit.source.proposals.calls import variables
+from repro_kit.source.proposals.calls import functions, variables
 from repro_kit.source.proposals.generators import first_yields, generators
 from repro_kit.source.proposals.registries import registered
 from repro_kit.source.proposals.results import results, with_released
@@ -128,6 +129,65 @@ def test_other_attributes_stay(init: str, forward: str) -> None:
 )
 def test_the_only_part_that_is_read_of_a_value_takes_its_place(text: str, expected: list[str]) -> None:
     assert texts(variables, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = [1]\n\ndef f(x):\n    return x\nf(x)", "def f(x):\n    return x\nf([1])"),
+        ("x = g()\nf(lambda x: x, x)", "f(lambda x: x, g())"),
+        ("x = g()\n\ndef f(x, y=x):\n    return x + y", "def f(x, y=g()):\n    return x + y"),
+    ],
+)
+def test_the_same_name_in_another_function_is_another_variable(text: str, expected: str) -> None:
+    assert texts(variables, text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = []\nf()\na.append(x)", ["f()\na = [x]"]),
+        ("a = [1]\na.append(x)\nreturned(a)", ["a = [1, x]\nreturned(a)"]),
+        ("a = {}\na['k'] = x", ["a = {'k': x}"]),
+        ("a = 0\na += x", ["a = x"]),
+        ("if c:\n    a = []\n    a.append(x)", ["if c:\n    a = [x]"]),
+        ("a = []\nf(a)\na.append(x)", []),
+        ("a = []\na.append(len(a))", []),
+        ("a = {}\na[len(a)] = x", []),
+        ("a = 0\na += a", []),
+        ("a = f()\na.append(x)", []),
+        ("a = []\nfor x in y:\n    a.append(x)", []),
+    ],
+)
+def test_what_two_statements_put_together_is_written_out(text: str, expected: list[str]) -> None:
+    assert texts(accumulated, text) == expected
+
+
+GUARDED = "def f(c):\n    if c:\n        return a()\n    g()\n    return b()\n"
+TRIED = "def f():\n    try:\n        return a()\n    except E:\n        pass\n"
+LOOP = "def f():\n    for i in y:\n        return i\n    return 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GUARDED + "f(c)", ["if c:\n    a()\nelse:\n    g()\n    b()"]),
+        (GUARDED + "x = f(c)", ["if c:\n    x = a()\nelse:\n    g()\n    x = b()"]),
+        (GUARDED + "x = 1 + f(c)", []),
+        (TRIED + "f()", ["try:\n    a()\nexcept E:\n    pass"]),
+        (TRIED + "x = f()", ["try:\n    x = a()\nexcept E:\n    x = None"]),
+        ("def f():\n    if c:\n        return\n    g()\nf()", ["if c:\n    pass\nelse:\n    g()"]),
+        ("def f():\n    with m:\n        if c:\n            return 1\n        g()\nx = f()",
+         ["with m:\n    if c:\n        x = 1\n    else:\n        g()\n        x = None"]),
+        (LOOP + "x = f()", []),
+        (LOOP + "def h():\n    return f()", ["def h():\n    for i in y:\n        return i\n    return 0"]),
+        ("def f():\n    if c:\n        return 1\n    g()\ndef h():\n    return f()",
+         ["def h():\n    if c:\n        return 1\n    g()\n    return"]),
+        ("def f():\n    if c:\n        return 1\n    yield 2\nf()", []),
+    ],
+)  # fmt: skip
+def test_a_function_that_ends_in_several_places_goes_in_that_of_its_call(text: str, expected: list[str]) -> None:
+    assert texts(functions, text) == expected
 
 
 def test_the_first_items_of_collections_that_a_loop_goes_through_together() -> None:

@@ -72,6 +72,12 @@ def test_a_text_with_several_values_has_none():
     assert {text: ast.unparse(value) for text, value in texts.items() if text in ("f(1)", "g()")} == {"g()": "5"}
 
 
+def test_a_text_that_the_script_itself_has_is_not_private():
+    program = program_of("modes = ['fp8-e4m3']\na = f()\nb = g()")
+    recorded = Recorded({number_of(program, "f()"): "'fp8-e4m3'", number_of(program, "g()"): "'/home/ann'"})
+    assert recorded.by_text(program).values.keys() == {"f()"}
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"values": 3}', b'{"values": {}, "items": {}, "reads": 3}'])
 def test_a_damaged_record_counts_as_none(data):
     assert read_recorded(data) == Recorded()
