@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from planted_secrets import PROGRAM, UNKNOWN, VALUES, case, record, texts, with_program
 from repro_kit.case.case import Case
+from repro_kit.cli.main import cli
 from repro_kit.program import parse
 from repro_kit.session.options import BundleOptions
 from repro_kit.stages.bundle import stage
@@ -87,6 +89,19 @@ def test_a_dry_run_lists_and_writes_nothing(case: Case, capsys: pytest.CaptureFi
     assert "files/train.py" in shown and "your own file" in shown and "REDACTED_SECRET_1" in shown
     assert not any(value in shown for value in VALUES)
     assert not case.path.with_name("x.repro.zip").exists() and not case.has("bundle.json")
+
+
+def test_a_dry_run_after_a_bundle_leaves_the_case_as_it_was(case: Case) -> None:
+    runner = CliRunner()
+    made = runner.invoke(cli, ["bundle", "--yes", str(case.path)])
+    before = _records(case)
+    dry = runner.invoke(cli, ["bundle", "--dry-run", "--yes", str(case.path)])
+    assert "Nothing was written" in dry.output and "bundle.json" in before, (made.output, dry.output)
+    assert _records(case) == before
+
+
+def _records(case: Case) -> dict[str, str]:
+    return {path.name: path.read_text() for path in case.path.iterdir() if path.suffix in (".json", ".toml")}
 
 
 def test_code_of_the_example_is_left_as_it_is() -> None:
