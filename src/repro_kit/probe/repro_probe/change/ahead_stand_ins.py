@@ -1,7 +1,7 @@
 """Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads.
 
-Such a function gets a stand-in that runs the script's own function. No file is written, since the user's own may be
-there. This module hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
+Such a function gets a stand-in that runs the script's own function. A file of the user's own is not overwritten. This
+module hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
 adds `aot_compile` to what `torch.compile` returns.
 """
 
@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from repro_probe.change.export_stand_ins import Call, wrap
+from repro_probe.change.placeholders import hold_place, place_of
 from repro_probe.common.imports import when_imported
 
 _LOAD = ("torch.compiler", "load_compiled_function")
@@ -40,6 +41,7 @@ class AheadStandIn:
     def save_compiled_function(self, path: Any, *_: Any, **__: Any) -> SimpleNamespace:
         """Remember this stand-in under the path."""
         self.saved[os.path.abspath(path)] = self
+        hold_place(path)
         return SimpleNamespace(external_data={})
 
     def disable_guard_check(self) -> None:
@@ -64,7 +66,8 @@ def _loading(saved: dict[str, AheadStandIn], original: Call) -> Call:
 
     def load(file: Any, *positional: Any, **named: Any) -> Any:
         name = getattr(file, "name", None)
-        stand_in = saved.get(os.path.abspath(name)) if isinstance(name, str) else None
+        names = (os.path.abspath(name), place_of(name)) if isinstance(name, str) else ()
+        stand_in = next((saved[name] for name in names if name in saved), None)
         return stand_in or original(file, *positional, **named)
 
     return load

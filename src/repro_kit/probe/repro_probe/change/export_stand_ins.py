@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from repro_probe.change.override import is_users
+from repro_probe.change.placeholders import hold_place, place_of
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.entries import (
     AOT_INDUCTOR,
@@ -213,6 +214,7 @@ class _StandIns:
             path = package_path or f"stand-in-{len(self.packaged)}.pt2"
             model = program.module() if hasattr(type(program), "module") else program
             self.packaged[_key(path), _ONLY] = _copied(model)
+            hold_place(path)
             return path
 
         return package
@@ -227,6 +229,7 @@ class _StandIns:
                 return original(archive_file, aoti_files, *positional, **named)
             for name, key in keys.items():
                 self.packaged[_key(archive_file), name] = self.packaged[key]
+            hold_place(archive_file)
             return archive_file
 
         return join
@@ -236,7 +239,8 @@ class _StandIns:
 
         def load(path: Any, *positional: Any, **named: Any) -> Any:
             names = [value for value in (*positional, *named.values()) if isinstance(value, str)]
-            kept = [(_key(path), name) for name in (*names, _ONLY) if (_key(path), name) in self.packaged]
+            keys = [(key, name) for key in (_key(path), place_of(path)) for name in (*names, _ONLY)]
+            kept = [key for key in keys if key in self.packaged]
             return PackageStandIn(self.packaged[kept[0]]) if kept else original(path, *positional, **named)
 
         return load
@@ -253,6 +257,7 @@ class _StandIns:
                 f.write(name)
             else:
                 self.saved[_key(f)] = ep
+                hold_place(f)
 
         return save
 
@@ -262,6 +267,8 @@ class _StandIns:
         def load(f: Any, *positional: Any, **named: Any) -> Any:
             start = f.tell() if hasattr(f, "read") else None
             key = _key(f) if start is None else f.read(_LONGEST_NAME).decode(errors="replace")
+            if start is None and key not in self.saved:
+                key = place_of(f)
             if key in self.saved:
                 return self.saved[key]
             if start is not None:
