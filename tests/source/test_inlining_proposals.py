@@ -11,7 +11,7 @@ from proposed import texts, unwrapped_texts
 from repro_kit.source import SourceProgram
 from repro_kit.source.proposals.accumulated import accumulated
 from repro_kit.source.proposals.attributes import attributes
-from repro_kit.source.proposals.calls import functions, variables
+from repro_kit.source.proposals.calls import functions, methods, variables
 from repro_kit.source.proposals.generators import first_yields, generators
 from repro_kit.source.proposals.registries import registered
 from repro_kit.source.proposals.results import results, with_released
@@ -102,6 +102,42 @@ def test_the_value_of_an_attribute_that_is_read_once_takes_its_place() -> None:
     assert texts(attributes, _class("self.a = Linear(1)", "return self.a(x)")) == [
         _class("pass", "return Linear(1)(x)")
     ]
+
+
+@pytest.mark.parametrize("setter", ["register_buffer", "register_parameter", "add_module"])
+def test_the_value_of_an_attribute_that_a_call_sets_takes_its_place(setter: str) -> None:
+    init = f"self.{setter}('a', Linear(1))"
+    assert texts(attributes, _class(init, "return self.a(x)")) == [_class("pass", "return Linear(1)(x)")]
+    assert texts(attributes, _class("self.note('a', Linear(1))", "return self.a(x)")) == []
+
+
+METHODS = """
+class A:
+
+    def helper(self, n):
+        {helper}
+
+    def run(self, x):
+        return self.helper(x) + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (METHODS.format(helper="g(self.a)\n        return n"), ["g(self.a)\n        return x + 1"]),
+        (METHODS.format(helper="return self.helper(n)"), []),
+        (METHODS.format(helper="return n") + "A().helper(2)", []),
+        (METHODS.format(helper="return n").replace("def run(self", "def run(me"), []),
+        ("class A:\n    def f(self):\n        g()\n\nclass B:\n    def h(self):\n        self.f()", []),
+    ],
+)
+def test_a_method_goes_in_the_place_of_its_only_call(text: str, expected: list[str]) -> None:
+    found = texts(methods, text)
+    assert len(found) == len(expected)
+    assert all(
+        f"class A:\n\n    def run(self, x):\n        {part}" in program for part in expected for program in found
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def accumulated(search: SourceSearch) -> None:
 def functions(search: SourceSearch) -> None:
     """Put the body of a function in the place of its only call, also that of a lambda; an expression at each call."""
     _one_by_one(search, calls.functions)
+    _one_by_one(search, calls.methods)
     _one_by_one(search, expression_functions)
     _one_by_one(search, calls.called_lambdas)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from repro_kit.source.proposals.any_arguments import spelled_out
 from repro_kit.source.proposals.ends import ended
+from repro_kit.source.proposals.parameters import without
 from repro_kit.source.proposals.structure import first_of, names_and_values
 from repro_kit.source.scopes import FUNCTIONS, own_names, substituted
 from repro_kit.source.tree import Edits, NumberedTree
@@ -110,6 +111,33 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
             body = _inlined(function, call, statement)
             if body is not None:
                 yield {numbered.number(statement): body, numbered.number(node): None}
+
+
+def methods(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each method that only another method of its class calls, once: its body before the statement of the call."""
+    for node in numbered.nodes:
+        cls = numbered.parent(node)
+        if not isinstance(node, ast.FunctionDef) or not isinstance(cls, ast.ClassDef) or node.decorator_list:
+            continue
+        mentions = [other for other in numbered.nodes if isinstance(other, ast.Attribute) and other.attr == node.name]
+        call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
+        if not node.args.args or not isinstance(call, ast.Call) or call.func is not mentions[0]:
+            continue
+        own, caller, statement = node.args.args[0], scope_of(numbered, call), statement_of(numbered, call)
+        if caller is node or caller not in cls.body or not _is_first(caller, own.arg, mentions[0].value):
+            continue
+        plain = copy.copy(node)
+        plain.args = without(node.args, own)
+        function = spelled_out(plain, call)
+        body = None if statement is None or function is None else _inlined(function, call, statement)
+        if statement is not None and body is not None:
+            yield {numbered.number(statement): body, numbered.number(node): None}
+
+
+def _is_first(method: ast.AST, name: str, value: ast.expr) -> bool:
+    """Whether the value is the first parameter of the method, and has this name."""
+    parameters = method.args.args if isinstance(method, ast.FunctionDef) else []
+    return bool(parameters) and parameters[0].arg == name and isinstance(value, ast.Name) and value.id == name
 
 
 def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
