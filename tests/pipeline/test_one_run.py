@@ -39,6 +39,11 @@ def branches(x):
     return x + 1 if x.sum() > 0 else x - 1
 branches(torch.ones(3))
 """
+#: The first function has a graph, and the second is what fails.
+ANOTHER_GRAPH = """
+import torch
+torch.compile(lambda x: x.sin())(torch.ones(3))
+""" + NO_GRAPH
 #: Two graphs give wrong values, and the script looks at those of the second alone.
 TWO_WRONG = """
 import torch, torch._inductor.config
@@ -104,6 +109,13 @@ def test_without_a_graph_each_start_says_why(tmp_path: Path) -> None:
     assert case.load(OBSERVATION).eager is Status.PASS
     assert case.load(CAPTURE).subject == "script"
     assert [start.why for start in starts(case)] == runs
+
+
+def test_graphs_of_other_frames_are_not_tried_where_dynamo_failed_in_one_without_a_graph(tmp_path: Path) -> None:
+    _, case = collected(tmp_path, ANOTHER_GRAPH, "--until", "capture")
+    capture = case.load(CAPTURE)
+    assert (capture.subject, capture.graphs) == ("script", 1)
+    assert capture.note == "compile 1/0 failed before its frame had a graph"
 
 
 def test_a_failure_of_the_first_compile_is_found_in_a_fresh_interpreter(tmp_path: Path) -> None:

@@ -117,6 +117,24 @@ def test_each_turn_of_a_loop_that_starts_processes_is_a_rank(script: str) -> Non
     assert "Process" not in alone(SourceProgram(script), rank=2, size=3).text
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'] = ('127.0.0.1', str(port))", "pass"),
+        ("os.environ['MASTER_PORT'], a, b = (str(port), 1, 2)", "a, b = (1, 2)"),
+        ("a, environ['MASTER_PORT'] = (1, str(port))", "a = 1"),
+        ("os.environ['MASTER_PORT'], a = f()", "os.environ['MASTER_PORT'], a = f()"),
+        ("os.environ.update({'MASTER_PORT': str(port), 'A': 'b'}, MASTER_ADDR='::1')", "os.environ.update({'A': 'b'})"),
+        ("os.environ |= {'MASTER_ADDR': '::1', 'MASTER_PORT': str(port)}", "os.environ |= {}"),
+        ("init_process_group('gloo', f'tcp://127.0.0.1:{port}', rank=0)", "init_process_group('gloo', None, rank=0)"),
+        ("own['MASTER_PORT'] = port", "own['MASTER_PORT'] = port"),
+    ],
+)
+def test_where_ranks_meet_is_not_what_each_rank_would_choose_anew(text: str, expected: str) -> None:
+    outside = started_outside(SourceProgram(f"{text}\nmp.spawn(main, nprocs=2)"))
+    assert outside.text.splitlines() == ["import os", expected, "main(int(os.environ['RANK']))"]
+
+
 def test_processes_outside_of_loops_and_without_a_function_stay() -> None:
     script = SourceProgram(
         "import multiprocessing\nfor x in range(2):\n    multiprocessing.Process()\nProcess(target=f).start()\n"

@@ -27,7 +27,7 @@ DistributedDataParallel.__init__ = lambda self, *args, **kwargs: wrap(self, *arg
     None, own_gradients
 )
 """
-_MEETING_PLACE = {"os.environ['MASTER_ADDR']", "os.environ['MASTER_PORT']"}
+_MEETING_PLACE = ("MASTER_ADDR", "MASTER_PORT")  # the variables that say where ranks meet
 _RANK_OF_ENVIRONMENT = "int(os.environ['RANK'])"
 
 
@@ -80,13 +80,29 @@ class _StartedOutside(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         """An assignment, perhaps of the place where the ranks meet, which the environment says."""
         self.generic_visit(node)
-        return ast.Pass() if {ast.unparse(target) for target in node.targets} <= _MEETING_PLACE else node
+        match node:
+            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
+                pairs = list(zip(targets, values, strict=True))
+                kept = [pair for pair in pairs if not _is_meeting_place(pair[0])]
+                return node if len(kept) == len(pairs) else _assigned(kept)
+        return ast.Pass() if all(map(_is_meeting_place, node.targets)) else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """A change of a variable, perhaps of the environment by a dict."""
+        self.generic_visit(node)
+        if ast.unparse(node.target).endswith("environ") and isinstance(node.value, ast.Dict):
+            node.value = _elsewhere(node.value)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """A call, perhaps one that starts the ranks, or says where they meet."""
         self.generic_visit(node)
         if _name(node) == _JOINS:  # they meet where the environment says
             node.keywords = [keyword for keyword in node.keywords if keyword.arg != "init_method"]
+            node.args[1:2] = [ast.Constant(None)] if len(node.args) > 1 else []
+        if ast.unparse(node.func).endswith("environ.update"):
+            node.args = [_elsewhere(value) if isinstance(value, ast.Dict) else value for value in node.args]
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in _MEETING_PLACE]
         function = _function_of_ranks(node)
         if function is None:
             return node
@@ -103,6 +119,34 @@ class _Alone(_StartedOutside):
         if isinstance(node.value, ast.Call) and _name(node.value) == _JOINS:
             return ast.Pass()
         return self.generic_visit(node)
+
+
+def _is_meeting_place(target: ast.expr) -> bool:
+    """Whether `target` is an item such as ``os.environ['MASTER_PORT']``."""
+    match target:
+        case ast.Subscript(value=mapping, slice=ast.Constant(value=name)):
+            return name in _MEETING_PLACE and ast.unparse(mapping).endswith("environ")
+    return False
+
+
+def _assigned(pairs: list[tuple[ast.expr, ast.expr]]) -> ast.stmt:
+    """The assignment of each value of `pairs` to its target."""
+    if not pairs:
+        return ast.Pass()
+    targets, values = [target for target, _ in pairs], [value for _, value in pairs]
+    if len(pairs) == 1:
+        return ast.Assign(targets, values[0])
+    return ast.Assign([ast.Tuple(targets, ast.Store())], ast.Tuple(values, ast.Load()))
+
+
+def _elsewhere(variables: ast.Dict) -> ast.Dict:
+    """The dict without the variables that say where the ranks meet."""
+    pairs = [
+        (key, value)
+        for key, value in zip(variables.keys, variables.values, strict=True)
+        if not (isinstance(key, ast.Constant) and key.value in _MEETING_PLACE)
+    ]
+    return ast.Dict([key for key, _ in pairs], [value for _, value in pairs])
 
 
 def _function_of_ranks(node: ast.AST) -> ast.expr | None:

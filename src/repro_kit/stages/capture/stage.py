@@ -14,7 +14,7 @@ from repro_kit.case.stage_results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
@@ -96,6 +96,7 @@ class _Searched:
     attempt: Attempt | None
     border: str
     reasons: list[str]
+    graphless: bool = False  # what failed made no graph, so that none was tried
 
 
 def _searched_in_all_ways(
@@ -104,7 +105,7 @@ def _searched_in_all_ways(
     """Try the graphs of `recording`, then with large values, as a lost exception, and last in fresh interpreters."""
     searched = _searched(case, options, ui, observation, recording)
     is_watched = watched_recording.is_watched(case.path)
-    if searched.attempt is None and recording.lacks_values and not is_watched:
+    if searched.attempt is None and recording.lacks_values and not is_watched and not searched.graphless:
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
         searched = _searched(case, options, ui, observation, recording)
@@ -129,8 +130,12 @@ def _searched(
         target = replace(target, rounding=True)
     search = GraphSearch(case, options, ui, target, kind, recording.inputs)
     healthy = _is_healthy(case, observation)
-    processes = recording.of_failure(next(iter(observation.failures[case.file.failure_index :]), None))
+    failure = next(iter(observation.failures[case.file.failure_index :]), None)
+    processes = recording.of_failure(failure)
     reasons: list[str] = []
+    if failure is not None and recording.graphs and _made_no_graph(failure.failure, processes):
+        why = f"compile {failure.failure.compile_id} failed before its frame had a graph"
+        return _Searched(search, None, "dynamo", [why], graphless=True)
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
@@ -159,6 +164,18 @@ def _searched(
         if attempt is not None:
             return _Searched(search, attempt, "aot", reasons)
     return _Searched(search, None, "dynamo", reasons)
+
+
+def _made_no_graph(failure: Failure, processes: Sequence[Recorded]) -> bool:
+    """Whether Dynamo failed in a frame of which no compile made a graph: the graphs of other frames compile alone."""
+    if failure.kind is not Kind.DYNAMO_ERROR or failure.compile_id is None:
+        return False
+    frame = failure.compile_id.rpartition("/")[0]
+    return not any(
+        not graph.compile_id or graph.compile_id.rpartition("/")[0] == frame
+        for process in processes
+        for graph in process.graphs
+    )
 
 
 def _is_healthy(case: Case, observation: Observation) -> bool:
@@ -270,6 +287,8 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
 def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, searched: _Searched) -> None:
     reasons = searched.reasons
     note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
+    if searched.graphless:
+        note, *reasons = reasons
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
