@@ -40,10 +40,13 @@ def branches(x):
 branches(torch.ones(3))
 """
 #: The first function has a graph, and the second is what fails.
-ANOTHER_GRAPH = """
+ANOTHER_GRAPH = (
+    """
 import torch
 torch.compile(lambda x: x.sin())(torch.ones(3))
-""" + NO_GRAPH
+"""
+    + NO_GRAPH
+)
 #: Two graphs give wrong values, and the script looks at those of the second alone.
 TWO_WRONG = """
 import torch, torch._inductor.config

@@ -245,6 +245,10 @@ class _Attempt:
         is_check = start.expected.signature.kind is Kind.ACCURACY and start.failing_lines
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)
+
+        def anew(shorter: SourceProgram) -> RecordedTexts:  # what hangs in eager would be recorded without an end
+            return (Recorded() if self.in_eager else record(shorter)).by_text(shorter)
+
         return minify_source(
             program,
             judge,
@@ -252,7 +256,7 @@ class _Attempt:
             failing_lines=start.failing_lines,
             values=texts.values,
             items=texts.items,
-            record=lambda program: record(program).by_text(program),
+            record=anew,
             journal=Journal(directory / "journal-source.jsonl", about=judge.about),
             budget=options.budget,
             deadline=options.deadline,
