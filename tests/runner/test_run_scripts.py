@@ -114,6 +114,7 @@ def test_the_trace_counts_and_names_the_causes(oracle: ProgramOracle, tmp_path: 
         ("import atexit\natexit.register(print, 'late')", 0),
         ("open('notes.txt', 'w').write('own directory')\nimport os\nos.mkdir('d')\nos.rmdir('d')", 0),
         ("import torch\ntorch.save(torch.ones(2), 'own.pt')\ntorch.load('own.pt')", 0),
+        ("import socket\nwith socket.socket() as free:\n    free.bind(('', 0))", 0),
     ],
 )
 def test_a_script_ends_as_it_would_alone(oracle: ProgramOracle, tmp_path: Path, text: str, status: int) -> None:
@@ -145,6 +146,8 @@ def test_a_signal_is_named(oracle: ProgramOracle, tmp_path: Path) -> None:
         ("open({path!r}, 'w')", "open"),
         ("import os\nos.open({path!r}, os.O_WRONLY)", "open"),
         ("import os\nos.remove({path!r})", "os.remove"),
+        ("import socket\nsocket.socket().bind(('127.0.0.1', 29500))", "socket.bind"),
+        ("import socket\nsocket.socket().bind(('192.0.2.1', 0))", "socket.bind"),
         ("import os\nos.rename({path!r}, 'here')", "os.rename"),
         ("import shutil, os\nshutil.rmtree(os.path.dirname({path!r}))", "shutil.rmtree"),
         (

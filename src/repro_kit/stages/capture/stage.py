@@ -133,8 +133,9 @@ def _searched(
     failure = next(iter(observation.failures[case.file.failure_index :]), None)
     processes = recording.of_failure(failure)
     reasons: list[str] = []
-    if failure is not None and recording.graphs and _made_no_graph(failure.failure, processes):
-        why = f"compile {failure.failure.compile_id} failed before its frame had a graph"
+    compile_id = None if failure is None else _compile_that_failed(failure.failure, observation)
+    if compile_id is not None and recording.graphs and _has_no_graph(compile_id, processes):
+        why = f"compile {compile_id} failed before its frame had a graph"
         return _Searched(search, None, "dynamo", [why], graphless=True)
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
@@ -166,11 +167,22 @@ def _searched(
     return _Searched(search, None, "dynamo", reasons)
 
 
-def _made_no_graph(failure: Failure, processes: Sequence[Recorded]) -> bool:
-    """Whether Dynamo failed in a frame of which no compile made a graph: the graphs of other frames compile alone."""
-    if failure.kind is not Kind.DYNAMO_ERROR or failure.compile_id is None:
-        return False
-    frame = failure.compile_id.rpartition("/")[0]
+def _compile_that_failed(failure: Failure, observation: Observation) -> str | None:
+    """The compile in which Dynamo failed; None for any other failure, or where it is not known.
+
+    Of an exception that a launcher passes on as text, the trace tells it: by a failure with the same message.
+    """
+    if failure.kind is not Kind.DYNAMO_ERROR or failure.compile_id or not failure.exceptions:
+        return failure.compile_id if failure.kind is Kind.DYNAMO_ERROR else None
+    message = failure.exceptions[-1].message
+    others = [each.failure for each in observation.failures if each.failure.compile_id]
+    same = {each.compile_id for each in others if message in [link.message for link in each.exceptions]}
+    return same.pop() if len(same) == 1 else None
+
+
+def _has_no_graph(compile_id: str, processes: Sequence[Recorded]) -> bool:
+    """Whether no compile of the same frame made a graph. The graphs of other frames compile alone, as they did."""
+    frame = compile_id.rpartition("/")[0]
     return not any(
         not graph.compile_id or graph.compile_id.rpartition("/")[0] == frame
         for process in processes

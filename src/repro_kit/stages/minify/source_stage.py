@@ -212,6 +212,7 @@ class _Attempt:
             failure = seen.verdict.failure
             alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
             if not alike or failure is None:
+                why = f"does not fail alike: {seen.verdict.note}" if seen.verdict.note else why
                 continue
             if judge.needs_compiler(program):
                 failure = focused(failure, self.signature)

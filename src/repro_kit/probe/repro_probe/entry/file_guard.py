@@ -25,6 +25,7 @@ _ACTS = {
     "os.killpg", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
     "ftplib.connect", "smtplib.connect", "urllib.Request", "webbrowser.open",
 }  # fmt: skip
+_HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: Parts of torch that write caches and start native compilers of their own accord.
 _COMPILER = tuple(
@@ -60,7 +61,7 @@ class FileGuard:
                 for path, at in _CHANGES_PATHS[event]
             )
         else:
-            reaches = event in _ACTS
+            reaches = event in _ACTS and not _asks_for_port(event, arguments)
         if reaches and not self._by_compiler(sys._getframe(1)):
             self.refused.append(event)
             raise PermissionError(f"repro-kit refuses {event} while it reduces the script")
@@ -85,6 +86,12 @@ class FileGuard:
                 return True
             frame = frame.f_back
         return False
+
+
+def _asks_for_port(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether a socket only gets a free port of this machine, as a script chooses one for its ranks to meet at."""
+    address = arguments[1] if event == "socket.bind" else None
+    return isinstance(address, tuple) and address[0] in _HERE and address[1] == 0
 
 
 def is_writing(mode: Any, flags: Any) -> bool:
