@@ -31,10 +31,12 @@ def hold_place(path: Any) -> None:
 
 def place_of(path: Any) -> str:
     """Return the path that the placeholder at `path` was written to, before it was moved or copied; "" for others."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return ""
     try:
         with open(path, "rb") as file:
             content = file.read(len(_START) + _LONGEST)
-    except (OSError, TypeError, ValueError):
+    except (OSError, ValueError):
         return ""
     return os.fsdecode(content[len(_START) :]) if content.startswith(_START) else ""
 
