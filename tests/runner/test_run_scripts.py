@@ -233,6 +233,28 @@ def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: Pro
     assert ast.unparse(item) == "torch.randn(6).as_strided((3, 2), (1, 3))"
 
 
+def test_a_recording_of_a_shorter_script_reaches_nothing_of_the_users(oracle: ProgramOracle, tmp_path: Path) -> None:
+    kept, scratch = tmp_path / "kept.txt", tmp_path / "scratch"
+    kept.write_text("the user's own")
+    scratch.mkdir()
+    text = f"import os\nprint(os.getcwd())\nn = len('abc')\nopen('here.txt', 'w')\nopen({str(kept)!r}, 'w')\n"
+    program = SourceProgram.of(ast.parse(text))
+    order: ScriptOrder = {
+        "text": instrumented(program),
+        "directory": str(scratch),
+        "mode": "override",
+        "options": cast(ProbeOptions, PROBE),
+        "env": {},
+        "recording": {"cwd": None, "main": "", "file": str(scratch / "recorded.json")},
+        "ranks": 1,
+    }
+    (end,) = oracle.run_scripts([order], timeout=60)
+    assert end.refused == ("open",) and kept.read_text() == "the user's own"
+    texts = read_recorded((scratch / "recorded.json").read_bytes()).by_text(program)
+    assert ast.unparse(texts.values["len('abc')"]) == "3"
+    assert (scratch / "stdout.txt").read_text().strip() != str(Path.cwd())
+
+
 RANKS = """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")

@@ -174,9 +174,9 @@ def _compile_that_failed(failure: Failure, observation: Observation) -> str | No
     """
     if failure.kind is not Kind.DYNAMO_ERROR or failure.compile_id or not failure.exceptions:
         return failure.compile_id if failure.kind is Kind.DYNAMO_ERROR else None
-    message = failure.exceptions[-1].message
+    message = failure.exceptions[-1].message.strip()
     others = [each.failure for each in observation.failures if each.failure.compile_id]
-    same = {each.compile_id for each in others if message in [link.message for link in each.exceptions]}
+    same = {each.compile_id for each in others if message in [link.message.strip() for link in each.exceptions]}
     return same.pop() if len(same) == 1 else None
 
 

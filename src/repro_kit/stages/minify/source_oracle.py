@@ -168,8 +168,11 @@ class SourceOracle:
         (run,) = self._run([program], cast(ProbeOptions, eager_run.PROBE), compiled=False)
         return run.verdict.status is Status.PASS
 
-    def record(self, program: SourceProgram, cwd: str, main: str) -> Recorded:
-        """Run the whole script in the user's directory without the compiler, and record what its expressions return."""
+    def record(self, program: SourceProgram, cwd: str | None = None, main: str = "") -> Recorded:
+        """Run the script without the compiler, and record what its expressions return.
+
+        `cwd` and `main`: the user's directory and file, for the whole script; a shorter one runs where candidates do.
+        """
         scratch = Scratch()
         file = scratch.path / "recorded.json"
         order: ScriptOrder = {

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 
 from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
@@ -151,8 +150,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         for view in rank_views(case, program, together=together):
             attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
-            record = partial(whole.record, cwd=case.file.subject.cwd, main=str(main_file(case)))
-            recorded = record(view.program)
+            recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
             attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
             if isinstance(start, _Start):
                 break
@@ -166,7 +164,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         start_program, start, backend = _with_less(attempt, start_program, start)
         if backend:
             ui.note(f"The script fails alike with backend={backend!r}, so the reduced script compiles with that.")
-        result = attempt.search(start_program, start, recorded.by_text(view.program), record, case, options, on_event)
+        result = attempt.search(start_program, start, recorded.by_text(view.program), case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
         result, of_view = replace(result, statements_before=measure(program)[0]), measure(view.program)[0]
@@ -235,7 +233,6 @@ class _Attempt:
         program: SourceProgram,
         start: _Start,
         texts: RecordedTexts,
-        record: Callable[[SourceProgram], Recorded],
         case: Case,
         options: MinifyOptions,
         on_event: Callable[[Event], None],
@@ -248,7 +245,7 @@ class _Attempt:
         directory.mkdir(exist_ok=True)
 
         def anew(shorter: SourceProgram) -> RecordedTexts:  # what hangs in eager would be recorded without an end
-            return (Recorded() if self.in_eager else record(shorter)).by_text(shorter)
+            return (Recorded() if self.in_eager else judge.record(shorter)).by_text(shorter)
 
         return minify_source(
             program,

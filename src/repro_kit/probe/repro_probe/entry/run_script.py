@@ -34,7 +34,7 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
     """Run the script of `request` to its end; the findings, the trace and the output go to its directory.
 
     The script works in the query's scratch directory, and the guard refuses everything that would reach beyond it. Only
-    a recording runs the whole script, as the user did, and without the guard.
+    a recording of the whole script runs it as the user did, and without the guard.
     `threads` is the machine's default number of threads, for a process that has changed its own number.
     """
     import torch
@@ -133,24 +133,24 @@ def _run_rank(request: Query) -> QueryAnswer:
         file.write(order["text"])
     os.replace(file.name, path)
     recording = order["recording"]
-    if recording is not None:
-        status = _record(recording, order["text"])
-    else:
+    if recording is None or recording["cwd"] is None:
         guard.install(path)
-        status = _run_as_main(path, order["text"])
+    status = _run_as_main(path, order["text"]) if recording is None else _record(recording, order["text"], path)
     with contextlib.suppress(Exception):
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     return {"status": "pass", "phase": "exit", "exit_status": status, "refused": guard.refused}
 
 
-def _record(recording: Recording, text: str) -> int:
-    """Run a script in the user's directory and under its own name, and write what its expressions returned."""
-    os.chdir(recording["cwd"])
+def _record(recording: Recording, text: str, path: str) -> int:
+    """Run a script, perhaps in the user's directory and under its own name, and write what its expressions returned."""
+    if recording["cwd"] is not None:
+        os.chdir(recording["cwd"])
+        path = recording["main"]
     recorder = ExpressionRecorder()
     recorder.install()
     try:
-        return _run_as_main(recording["main"], text)
+        return _run_as_main(path, text)
     finally:
         if os.environ.get("RANK", "0") == "0":
             recorder.write(recording["file"])

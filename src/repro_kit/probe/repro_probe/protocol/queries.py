@@ -26,15 +26,18 @@ class Request(TypedDict):
 
 
 class Recording(TypedDict):
-    """Where an instrumented script runs, under which name, and the file for what its expressions returned."""
+    """Where an instrumented script runs, under which name, and the file for what its expressions returned.
 
-    cwd: str
+    `cwd`: only the whole script of the user's runs there. None: in its scratch directory, under the guard.
+    """
+
+    cwd: str | None
     main: str
     file: str
 
 
 class ScriptOrder(TypedDict):
-    """A script to run like ``python script.py``, in mode ``script``; with `recording`, in the user's directory."""
+    """A script to run like ``python script.py``, in mode ``script``; a `recording` may run in the user's directory."""
 
     text: str
     directory: str  # for `probe/` (the findings), `trace/`, stdout.txt and stderr.txt
