@@ -221,6 +221,13 @@ def test_an_exception_without_traceback():
     assert failure_from_text("all is well\n") is None
 
 
+@pytest.mark.parametrize("record", ["ERROR:root:2 of 3 failed", "2026-01-02 03:04:05,678 train INFO epoch 2"])
+def test_a_record_of_a_log_is_no_part_of_the_message_before_it(record):
+    head = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n'
+    failure = failure_from_text(f"{head}ValueError: bad\n  more of it\n{record}\nlast words\n")
+    assert failure.exceptions[-1].message == "bad\n  more of it"
+
+
 @pytest.mark.parametrize(
     ("text", "signal"),
     [

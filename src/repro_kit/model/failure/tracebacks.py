@@ -27,7 +27,8 @@ _PYTEST_LINE = re.compile(r"^E( {3}|$)(?P<text>.*)$")
 #: Lines that end a message in mixed output.
 _AFTER = re.compile(
     r"^(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.|malloc|free\(\)|double free|corrupted |terminate called|={5,}"
-    r"|Fatal Python error|Exception ignored |\[rank\d+\]:\[)"
+    r"|Fatal Python error|Exception ignored |\[rank\d+\]:\["
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)"  # records of Python's logging
 )
 _IGNORED = re.compile("Exception ignored ")  # before a traceback that ends nothing: of a finalizer, often at exit
 
