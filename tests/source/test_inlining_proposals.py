@@ -126,6 +126,13 @@ class A:
     ("text", "expected"),
     [
         (METHODS.format(helper="g(self.a)\n        return n"), ["g(self.a)\n        return x + 1"]),
+        (
+            METHODS.format(helper="g()\n        return n").replace(
+                "def helper(self,", "@staticmethod\n    def helper("
+            ),
+            ["g()\n        return x + 1"],
+        ),
+        (METHODS.format(helper="return n").replace("def helper(self,", "@classmethod\n    def helper(self,"), []),
         (METHODS.format(helper="return self.helper(n)"), []),
         (METHODS.format(helper="return n") + "A().helper(2)", []),
         (METHODS.format(helper="return n").replace("def run(self", "def run(me"), []),

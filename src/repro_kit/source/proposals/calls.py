@@ -117,27 +117,32 @@ def methods(numbered: NumberedTree) -> Iterator[Edits]:
     """For each method that only another method of its class calls, once: its body before the statement of the call."""
     for node in numbered.nodes:
         cls = numbered.parent(node)
-        if not isinstance(node, ast.FunctionDef) or not isinstance(cls, ast.ClassDef) or node.decorator_list:
+        if not isinstance(node, ast.FunctionDef) or not isinstance(cls, ast.ClassDef):
             continue
         mentions = [other for other in numbered.nodes if isinstance(other, ast.Attribute) and other.attr == node.name]
         call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-        if not node.args.args or not isinstance(call, ast.Call) or call.func is not mentions[0]:
+        if not isinstance(call, ast.Call) or call.func is not mentions[0]:
             continue
-        own, caller, statement = node.args.args[0], scope_of(numbered, call), statement_of(numbered, call)
-        if caller is node or caller not in cls.body or not _is_first(caller, own.arg, mentions[0].value):
-            continue
-        plain = copy.copy(node)
-        plain.args = without(node.args, own)
-        function = spelled_out(plain, call)
+        caller, statement = scope_of(numbered, call), statement_of(numbered, call)
+        plain = _as_function(node, mentions[0].value, caller) if caller in cls.body and caller is not node else None
+        function = None if plain is None else spelled_out(plain, call)
         body = None if statement is None or function is None else _inlined(function, call, statement)
         if statement is not None and body is not None:
             yield {numbered.number(statement): body, numbered.number(node): None}
 
 
-def _is_first(method: ast.AST, name: str, value: ast.expr) -> bool:
-    """Whether the value is the first parameter of the method, and has this name."""
-    parameters = method.args.args if isinstance(method, ast.FunctionDef) else []
-    return bool(parameters) and parameters[0].arg == name and isinstance(value, ast.Name) and value.id == name
+def _as_function(method: ast.FunctionDef, instance: ast.expr, caller: ast.AST) -> ast.FunctionDef | None:
+    """The method as a function of its other arguments; None where `caller` has another name for the instance."""
+    function = copy.copy(method)
+    if [ast.unparse(each) for each in method.decorator_list] == ["staticmethod"]:
+        function.decorator_list = []
+        return function
+    own, others = method.args.args[:1], caller.args.args[:1] if isinstance(caller, ast.FunctionDef) else []
+    names = {*(parameter.arg for parameter in (*own, *others)), ast.unparse(instance)}
+    if method.decorator_list or not own or not others or len(names) > 1:
+        return None
+    function.args = without(method.args, own[0])
+    return function
 
 
 def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
