@@ -73,6 +73,7 @@ def test_a_chain_of_attributes_goes_to_two_places() -> None:
     ("text", "expected"),
     [
         ("def f(x, y=1):\n    return x + y\ncompile(f)(2)", ["compile(lambda x, y=1: x + y)(2)\n"]),
+        ("def f(x):\n    x.remove()\ncompile(f)(2)", ["compile(lambda x: x.remove())(2)\n"]),
         ("def f(x):\n    return x\nf(2)", []),  # its body takes the place of the call
         ("def f(x):\n    return x\ncompile(f)(f)", []),
         ("@compile\ndef f(x):\n    return x\nprint(f)", []),

@@ -149,7 +149,9 @@ def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
     """For each function of one expression that is mentioned once, and not called there: a lambda in that place."""
     for node in numbered.nodes:
         match node:
-            case ast.FunctionDef(decorator_list=[], body=[ast.Return(value=ast.expr() as value)]):
+            case ast.FunctionDef(
+                decorator_list=[], body=[ast.Return(value=ast.expr() as value) | ast.Expr(value=value)]
+            ):
                 mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
                 above = numbered.parent(mentions[0]) if len(mentions) == 1 else None
                 is_called = isinstance(above, ast.Call) and above.func is mentions[0]
