@@ -1,4 +1,4 @@
-"""A script finds a file where torch would have written one, and the file is gone when the script has ended."""
+"""A script finds a file where torch would have written one; no placeholder gets among the user's files."""
 
 from __future__ import annotations
 
@@ -14,37 +14,44 @@ from repro_kit.runner.launch import PROBE
 pytestmark = [pytest.mark.torch]
 
 SCRIPT = """
-import os, shutil
+import os, shutil, tempfile
 import torch
 from repro_probe.change import export_stand_ins
 
 export_stand_ins.install(None)
 exported = torch.export.export(torch.nn.Identity(), (torch.ones(3),))
-torch.export.save(exported, "model.pt2")
-torch._inductor.aoti_compile_and_package(exported, package_path="package.pt2")
-torch.export.save(exported, "mine.pt2")
-os.makedirs("shipped")
+made = tempfile.mkdtemp()
+torch.export.save(exported, f"{made}/model.pt2")
+torch._inductor.aoti_compile_and_package(exported, package_path=f"{made}/package.pt2")
+os.rename(made, made + "-shipped")
 for name in ("model.pt2", "package.pt2"):
-    assert os.path.getsize(name) > 0
-    shutil.copy(name, "shipped")
-    os.remove(name)
-assert torch.export.load("shipped/model.pt2").module()(torch.ones(1)) == 1
-assert torch._inductor.aoti_load_package("shipped/package.pt2")(torch.ones(1)) == 1
-torch.export.save(exported, "model.pt2")
-try:
-    shutil.move("model.pt2", "mine.pt2")
-except FileNotFoundError as error:
-    print(error)
+    assert os.path.getsize(f"{made}-shipped/{name}") > 0
+assert torch.export.load(f"{made}-shipped/model.pt2").module()(torch.ones(1)) == 1
+assert torch._inductor.aoti_load_package(f"{made}-shipped/package.pt2")(torch.ones(1)) == 1
+for move in (shutil.copy, shutil.move, lambda source, target: open(source, "rb").read()):
+    try:
+        move(f"{made}-shipped/model.pt2", "users.pt2")
+    except FileNotFoundError as error:
+        print(error.strerror)
+torch.export.save(exported, "here.pt2")
+print(os.path.exists("here.pt2"))
+if os.fork() == 0:
+    raise SystemExit
+os.wait()
+assert os.path.exists(f"{made}-shipped/model.pt2")
 """
 
 
-def test_a_script_finds_its_files_and_leaves_none(tmp_path: Path) -> None:
-    (tmp_path / "mine.pt2").write_text("the user's own")
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    env = {**os.environ, "PYTHONPATH": str(PROBE)}
-    done = subprocess.run([sys.executable, str(script)], env=env, cwd=tmp_path, capture_output=True, text=True)
+def test_a_script_finds_its_files_and_the_users_stay_as_they_are(tmp_path: Path) -> None:
+    project, temporary = tmp_path / "project", tmp_path / "tmp"
+    project.mkdir()
+    temporary.mkdir()
+    (project / "users.pt2").write_text("the user's own")
+    env = {**os.environ, "PYTHONPATH": str(PROBE), "TMPDIR": str(temporary)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "mine.pt2").read_text() == "the user's own"
-    assert "compiled nothing, so there is no such file" in done.stdout
-    assert list(tmp_path.rglob("*.pt2")) == [tmp_path / "mine.pt2"]
+    refused = "repro-kit compiled nothing, so there is no such file"
+    assert done.stdout.splitlines() == [refused, refused, refused, "False"]
+    assert [path.name for path in project.iterdir()] == ["users.pt2"]
+    assert (project / "users.pt2").read_text() == "the user's own"
+    assert not [path for path in temporary.rglob("*") if path.is_file()]

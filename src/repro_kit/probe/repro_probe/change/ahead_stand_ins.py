@@ -1,7 +1,7 @@
 """Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads.
 
-Such a function gets a stand-in that runs the script's own function. A file of the user's own is not overwritten. This
-module hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
+Such a function gets a stand-in that runs the script's own function. No file is written but placeholders. This module
+hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
 adds `aot_compile` to what `torch.compile` returns.
 """
 

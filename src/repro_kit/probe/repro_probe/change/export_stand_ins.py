@@ -214,7 +214,7 @@ class _StandIns:
             path = package_path or f"stand-in-{len(self.packaged)}.pt2"
             model = program.module() if hasattr(type(program), "module") else program
             self.packaged[_key(path), _ONLY] = _copied(model)
-            hold_place(path)
+            hold_place(package_path)
             return path
 
         return package

@@ -1,4 +1,8 @@
-"""Short files in the places of those that torch would have written: a script may ask for their size, or copy them."""
+"""Short files in the places of those that torch would have written, since a script may ask whether they are there.
+
+They stand below directories for temporary files only, and can be neither read nor moved out of there: no placeholder
+gets in the place of a file of the user's.
+"""
 
 from __future__ import annotations
 
@@ -7,52 +11,80 @@ import contextlib
 import errno
 import os
 import sys
-from typing import Any
+import tempfile
+from typing import Any, NamedTuple
 
-_START = b"A stand-in of repro-kit for what torch would write to "
-_LONGEST = 4096  # bytes of a path, on Linux
-_COPIES = ("shutil.copyfile", "os.rename", "os.link")  # audit events of a source and a target
+_TEXT = b"repro-kit compiled nothing, so this file only stands in for what torch would have written.\n"
+_MOVES = ("os.rename", "os.link")
 
-_written: list[str] = []
+
+class _Placeholder(NamedTuple):
+    """The path that it was written to, and the process that removes it; a fork of this process does not."""
+
+    path: str
+    writer: int
+
+
+_places: dict[str, _Placeholder] = {}  # by the path where each one is now
+_roots: list[str] = []
+
+
+def allow(*directories: str) -> None:
+    """Let placeholders stand below `directories`, too."""
+    _roots.extend(os.path.realpath(path) for path in directories)
 
 
 def hold_place(path: Any) -> None:
-    """Write a placeholder to `path` where no file is; it goes when the process ends. Nothing for an open file."""
-    if not isinstance(path, (str, os.PathLike)):
+    """Write a placeholder to `path`, if it is below a temporary directory and no file is there. It goes at exit."""
+    if not isinstance(path, (str, os.PathLike)) or not _is_temporary(path):
         return
     whole = os.path.abspath(os.fsdecode(path))
     with contextlib.suppress(OSError), open(whole, "xb") as file:
-        file.write(_START + os.fsencode(whole))
-        if not _written:
+        file.write(_TEXT)
+        if not _places:
             atexit.register(_remove_all)
             sys.addaudithook(_see)
-        _written.append(whole)
+        _places[whole] = _Placeholder(whole, os.getpid())
 
 
 def place_of(path: Any) -> str:
-    """Return the path that the placeholder at `path` was written to, before it was moved or copied; "" for others."""
+    """Return the path that the placeholder at `path` was written to, before it was moved; "" for any other file."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         return ""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(len(_START) + _LONGEST)
-    except (OSError, ValueError):
-        return ""
-    return os.fsdecode(content[len(_START) :]) if content.startswith(_START) else ""
+    here = _places.get(os.path.abspath(os.fsdecode(path)))
+    return here.path if here is not None else ""
+
+
+def _is_temporary(path: Any) -> bool:
+    roots = (os.path.realpath(tempfile.gettempdir()), *_roots)
+    return os.path.realpath(os.fsdecode(path)).startswith(tuple(os.path.join(root, "") for root in roots))
 
 
 def _see(event: str, arguments: tuple[Any, ...]) -> None:
-    """Let a copy go with the placeholder, and refuse one that would overwrite a file of the user's."""
-    if event not in _COPIES or not place_of(arguments[0]):
-        return
-    target = os.path.abspath(os.fsdecode(arguments[1]))
-    if os.path.isfile(target) and not place_of(target):
-        raise FileNotFoundError(errno.ENOENT, "repro-kit compiled nothing, so there is no such file", arguments[0])
-    _written.append(target)
+    """Refuse what would read a placeholder, or take it out of the temporary directories; follow it within them."""
+    if event == "open":
+        path, mode, flags = arguments
+        reads = "r" in mode if isinstance(mode, str) else (flags or 0) & os.O_ACCMODE == os.O_RDONLY
+        if reads and place_of(path):
+            raise _nothing_there(path)
+    elif event in _MOVES:
+        source, target = (os.path.abspath(os.fsdecode(path)) for path in arguments[:2])
+        for place in [each for each in _places if each == source or each.startswith(os.path.join(source, ""))]:
+            if not _is_temporary(target):
+                raise _nothing_there(source)
+            _places[target + place[len(source) :]] = _places[place]
+
+
+def _nothing_there(path: Any) -> OSError:
+    return FileNotFoundError(errno.ENOENT, "repro-kit compiled nothing, so there is no such file", path)
 
 
 def _remove_all() -> None:
-    for path in _written:
-        if place_of(path):
-            with contextlib.suppress(OSError):
-                os.remove(path)
+    own = [place for place, placeholder in _places.items() if placeholder.writer == os.getpid()]
+    _places.clear()  # so that this function may read them
+    for place in own:
+        with contextlib.suppress(OSError):
+            with open(place, "rb") as file:
+                is_placeholder = file.read() == _TEXT
+            if is_placeholder:
+                os.remove(place)

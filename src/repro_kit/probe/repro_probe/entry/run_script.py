@@ -19,6 +19,7 @@ import traceback
 import types
 from typing import Any, cast
 
+from repro_probe.change import placeholders
 from repro_probe.entry import boot
 from repro_probe.entry.file_guard import FileGuard
 from repro_probe.entry.record_expressions import ExpressionRecorder
@@ -126,6 +127,7 @@ def _run_rank(request: Query) -> QueryAnswer:
     if not order["options"].get("eager"):
         _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
+    placeholders.allow(scratch, directory)
     boot.start(_orders(request))
     atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)
