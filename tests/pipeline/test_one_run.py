@@ -47,6 +47,28 @@ torch.compile(lambda x: x.sin())(torch.ones(3))
 """
     + NO_GRAPH
 )
+#: Compiled autograd fails in a frame of its own, without a graph: the graph of the forward shows it.
+BACKWARD = """
+import torch
+
+@torch.library.custom_op("mine::g", mutates_args=())
+def g(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+@g.register_fake
+def _(x):
+    raise RuntimeError("no meta of g")
+
+@torch.library.custom_op("mine::f", mutates_args=())
+def f(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+f.register_fake(torch.empty_like)
+f.register_autograd(lambda ctx, grad: g(grad) * 2)
+torch._dynamo.config.compiled_autograd = True
+y = torch.compile(lambda x: torch.ops.mine.f(x.sin()), backend="eager")(torch.randn(4, requires_grad=True))
+torch.compile(lambda: y.sum().backward(), backend="eager")()
+"""
 #: Two graphs give wrong values, and the script looks at those of the second alone.
 TWO_WRONG = """
 import torch, torch._inductor.config
@@ -119,6 +141,12 @@ def test_graphs_of_other_frames_are_not_tried_where_dynamo_failed_in_one_without
     capture = case.load(CAPTURE)
     assert (capture.subject, capture.graphs) == ("script", 1)
     assert capture.note == "compile 1/0 failed before its frame had a graph"
+
+
+def test_the_graph_of_a_forward_shows_what_compiled_autograd_fails_in(tmp_path: Path) -> None:
+    _, case = collected(tmp_path, BACKWARD, "--until", "capture")
+    capture = case.load(CAPTURE)
+    assert (capture.subject, capture.graph) == ("program", "0/0")
 
 
 def test_a_failure_of_the_first_compile_is_found_in_a_fresh_interpreter(tmp_path: Path) -> None:

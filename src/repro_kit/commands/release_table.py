@@ -19,7 +19,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.strangers.build_unit import run_unit
-from repro_kit.session.strangers.repro_run import run_limit
+from repro_kit.session.strangers.repro_run import START_MARGIN
 from repro_kit.session.strangers.untrusted import Claim, UntrustedBundle, ask, claim_of, opened
 from repro_kit.ui import Ui
 
@@ -98,7 +98,7 @@ def _verdict(
                 str(bundle.directory),
                 ready.python,
                 dict(ready.variables),
-                request.timeout or run_limit(claim.limit, request.usual),
+                request.timeout or (claim.limit or request.usual) + START_MARGIN,
                 passes_needed(tally, claim.repeats),
                 1 if tally.failed else RATE_RUNS,
                 claim.signature,

@@ -22,7 +22,7 @@ from repro_kit.model.serialize import to_data
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.options import RunOptions
-from repro_kit.session.strangers.repro_run import START, RunOfRepro, limits_of, run_limit, run_repro
+from repro_kit.session.strangers.repro_run import START_MARGIN, RunOfRepro, limits_of, run_repro
 from repro_kit.session.strangers.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
@@ -122,7 +122,7 @@ def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
         ask(bundle, interpreter, ui)
         with ui.stage("verify"):
             ui.progress(f"running repro.py of {target.name}")
-            timeout = how.timeout or run_limit(claim.limit, how.usual)
+            timeout = how.timeout or (claim.limit or how.usual) + START_MARGIN
             limits = limits_of(how.memory)
             for number in range(claim.repeats):  # one passing run of a flaky failure proves nothing
                 if number:
@@ -170,7 +170,7 @@ def here_with(python: str) -> Here:
     """What this machine is with `python`. Raises CannotRunError when that is no working interpreter."""
     with scratch() as directory:
         (directory / "repro.py").write_text(_LOOK, encoding="utf-8")
-        run = run_repro(python, directory, timeout=2 * START)
+        run = run_repro(python, directory, timeout=2 * START_MARGIN)
     try:
         line = next(line for line in run.output.splitlines() if line.startswith("{"))
         return Here(**json.loads(line))

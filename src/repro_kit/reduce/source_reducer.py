@@ -90,8 +90,8 @@ def minify_source(
     The search is greedy, like that of `reducer.minify`; the order is `source.order.measure`. `decisive`: statements, as
     text, that decide whether the script fails, and stay as they are. `failing_lines`: the lines of `program` where the
     failure showed. `values`, `items` and `record`: see `SourceSearch`. With the journal of a killed search, no
-    finished query is made again, and the result is the same. Raises CannotReduce when no first run of `program` fails
-    alike.
+    finished query is made again, and the result is the same, if `record` answers the same. Raises CannotReduce when no
+    first run of `program` fails alike.
     """
     search = SourceSearch(
         NumberedTree(program),

@@ -65,7 +65,8 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
         return self.base
 
     def record_anew(self) -> None:
-        """Learn the values and the first items in the best program, if it was not recorded yet."""
+        """Learn the values and the first items in the best program, if it was not recorded yet, and there is time."""
+        self._check_limits(live=True)
         if self._recorded != self.text:
             texts, self._recorded = self.record(self.program), self.text
             self.values, self.items = {**self.values, **texts.values}, {**self.items, **texts.items}

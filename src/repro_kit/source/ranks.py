@@ -81,7 +81,9 @@ class _StartedOutside(ast.NodeTransformer):
         """An assignment, perhaps of the place where the ranks meet, which the environment says."""
         self.generic_visit(node)
         match node:
-            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
+            case ast.Assign([ast.Tuple(elts=targets) | ast.List(elts=targets)], ast.Tuple(elts=values)) if len(
+                targets
+            ) == len(values) and not any(isinstance(each, ast.Starred) for each in (*targets, *values)):
                 pairs = list(zip(targets, values, strict=True))
                 kept = [pair for pair in pairs if not _is_meeting_place(pair[0])]
                 return node if len(kept) == len(pairs) else _assigned(kept)
@@ -99,7 +101,8 @@ class _StartedOutside(ast.NodeTransformer):
         self.generic_visit(node)
         if _name(node) == _JOINS:  # they meet where the environment says
             node.keywords = [keyword for keyword in node.keywords if keyword.arg != "init_method"]
-            node.args[1:2] = [ast.Constant(None)] if len(node.args) > 1 else []
+            if len(node.args) > 1 and not isinstance(node.args[1], ast.Starred):
+                node.args[1] = ast.Constant(None)
         if ast.unparse(node.func).endswith("environ.update"):
             node.args = [_elsewhere(value) if isinstance(value, ast.Dict) else value for value in node.args]
             node.keywords = [keyword for keyword in node.keywords if keyword.arg not in _MEETING_PLACE]

@@ -20,7 +20,7 @@ from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.subject_check import check_script
-from repro_kit.session.strangers.repro_run import limits_of, run_limit
+from repro_kit.session.strangers.repro_run import START_MARGIN, limits_of
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.session.strangers.trust import agree
 from repro_kit.session.strangers.untrusted import UntrustedBundle, ask, claim_of, opened
@@ -100,7 +100,7 @@ def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui | None) -> BuildSu
     own = case if case is not None and case.is_own else None
     if own is None and ui is not None:
         ask(bundle, "each build", ui)
-    limit = run_limit(claim.limit, timeout)
+    limit = max(timeout, (claim.limit or 0) + START_MARGIN)
     signature = claim.signature or (case.file.signature if case else None)
     return BuildSubject(
         f"repro.py of {target.name}",

@@ -24,7 +24,7 @@ from repro_kit.files import remove_unfinished, write_atomic
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps
 from repro_kit.session.strangers.build_unit import read_result, run_unit_file
-from repro_kit.session.strangers.repro_run import run_limit
+from repro_kit.session.strangers.repro_run import START_MARGIN
 from repro_kit.ui import Ui
 from repro_kit.visible import one_line
 
@@ -161,7 +161,7 @@ class UnitRunner:
             str(self._place.entry(case.id).absolute()),
             ready.python,
             dict(ready.variables),
-            run_limit(case.facts.limit, self._timeout),
+            max(self._timeout, (case.facts.limit or 0) + START_MARGIN),
             unit.passes,
             unit.failures,
             case.facts.signature,

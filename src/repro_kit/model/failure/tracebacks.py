@@ -28,8 +28,9 @@ _PYTEST_LINE = re.compile(r"^E( {3}|$)(?P<text>.*)$")
 _AFTER = re.compile(
     r"^(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.|malloc|free\(\)|double free|corrupted |terminate called|={5,}"
     r"|Fatal Python error|Exception ignored |\[rank\d+\]:\["
-    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)"  # records of Python's logging
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.-]+:)"
 )
+_RECORD = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")  # of Python's logging, or another log
 _IGNORED = re.compile("Exception ignored ")  # before a traceback that ends nothing: of a finalizer, often at exit
 
 #: Wrapper exceptions: their message repeats the type and message of the exception inside.
@@ -195,6 +196,8 @@ def _python_block(lines: Sequence[str], index: int, indent: int) -> tuple[int, _
 
 def _ends_message(lines: Sequence[str], index: int) -> bool:
     line = lines[index].strip()
+    if _RECORD.match(lines[index]):
+        return True
     return line in _MARKS or bool(_AFTER.match(line)) or (line == _HEAD and not lines[index].startswith("  "))
 
 

@@ -24,7 +24,7 @@ from repro_kit.runner.scratch import Scratch
 from repro_kit.session.strangers.runnable import REPRO, copy_runnable
 from repro_kit.session.strangers.untrusted import environment_for
 
-START = 60.0  # seconds that an interpreter with torch may take to start
+START_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 
 _MEMORY = 0.8  # share of the machine's memory that untrusted code may use
 _OUTPUT = 400_000  # bytes that are read from the end of the output
@@ -226,11 +226,6 @@ def _eager(
     return run
 
 
-def run_limit(own: float | None, usual: float) -> float:
-    """The time limit of one run of a `repro.py`, in seconds: `usual`, or what its own limit `own` asks for."""
-    return max(usual, (own or 0.0) + START)
-
-
 def _passes(eager: RunOfRepro) -> bool:
     return eager.verdict.status is Status.PASS or _needs_compiler(eager.verdict)
 
@@ -252,7 +247,7 @@ def run_repro(
     untrusted code. `beside`: a directory whose files appear in the working directory. `on_tick`: as in `launch`.
     """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
-    with _stranger(directory) as work_directory:
+    with _strangers_directory(directory) as work_directory:
         give_probes(python, work_directory / "inductor")
         give_headers(work_directory / "tmp")
         if beside is not None:
@@ -277,7 +272,7 @@ def run_repro(
 
 
 @contextmanager
-def _stranger(directory: Path) -> Iterator[Path]:
+def _strangers_directory(directory: Path) -> Iterator[Path]:
     """A temporary directory: ``bundle`` has the files of `directory` that run, ``cwd`` is empty to start in."""
     scratch_directory = Scratch()
     work_directory = scratch_directory.path

@@ -11,15 +11,17 @@ from repro_kit.source.tree import Edits, NumberedTree, blocks
 def accumulated(numbered: NumberedTree) -> Iterator[Edits]:
     """For each name that one statement assigns, and the next one that mentions it adds to: one statement for both.
 
-    ``a = []`` and ``a.append(x)`` become ``a = [x]``; ``a = {}`` and ``a[k] = x`` become ``a = {k: x}``; ``a = 0`` and
-    ``a += x`` become ``a = x``. Only the added part is evaluated later than the first statement.
+    ``a = []`` and ``a.append(x)`` become ``a = [x]``; ``a = {}`` and ``a[k] = x`` become ``a = {k: x}``; of ``a = 0``
+    and ``a += x``, and of any other constant and operator, ``a = x`` is left. The statement is where the second was.
     """
     for node in numbered.nodes:
         for block in blocks(node):
+            names = [_names(statement) for statement in block]
             for at, statement in enumerate(block):
                 match statement:
                     case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                        after = next((each for each in block[at + 1 :] if _mentions(each, name)), None)
+                        later = next((place for place in range(at + 1, len(block)) if name in names[place]), None)
+                        after = None if later is None else block[later]
                         together = None if after is None else _together(name, value, after)
                         if together is not None and after is not None:
                             assigned = ast.Assign(statement.targets, together)
@@ -32,16 +34,16 @@ def _together(name: str, value: ast.expr, after: ast.stmt) -> ast.expr | None:
         case (
             ast.List(elts=items),
             ast.Expr(ast.Call(ast.Attribute(ast.Name(id=other), "append"), [item], [])),
-        ) if other == name and not _mentions(item, name):
+        ) if other == name and name not in _names(item) and not isinstance(item, ast.Starred):
             return ast.List([*items, item], ast.Load())
         case ast.Dict(keys=keys, values=values), ast.Assign([ast.Subscript(ast.Name(id=other), key)], item) if (
-            other == name and not _mentions(item, name) and not _mentions(key, name)
+            other == name and name not in _names(item) | _names(key)
         ):
             return ast.Dict([*keys, key], [*values, item])
         case ast.Constant(), ast.AugAssign(ast.Name(id=other), value=item) if other == name:
-            return None if _mentions(item, name) else item
+            return None if name in _names(item) else item
     return None
 
 
-def _mentions(tree: ast.AST, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -6,6 +6,7 @@ import ast
 import copy
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from repro_kit.source.proposals.any_arguments import spelled_out
@@ -16,7 +17,7 @@ from repro_kit.source.scopes import FUNCTIONS, own_names, substituted
 from repro_kit.source.tree import Edits, NumberedTree
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
-#: Statements that evaluate the expressions directly in them once.
+#: Statements that evaluate most of the expressions directly in them once.
 _ONCE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.If, ast.For, ast.With, ast.Assert, ast.Raise)
 _PLAIN = (ast.Name, ast.Constant)
 #: Expressions that evaluate their parts in a scope of their own, perhaps not at all, or often.
@@ -72,20 +73,27 @@ def most_readings(value: ast.expr) -> float:
 
 def readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
     """The other places in `scope` that have the name of `target`, where all of them read the name."""
-    uses = [node for node in _named(scope, target.id) if node is not target]
+    uses = [node for node in _named(scope).get(target.id, ()) if node is not target]
     return uses if all(isinstance(use.ctx, ast.Load) for use in uses) else []
 
 
-def _named(scope: ast.AST, name: str) -> Iterator[ast.Name]:
-    """The places in `scope` that have the name, but not those in a function inside with this name of its own."""
+@lru_cache(maxsize=32)  # nodes of a numbered tree do not change
+def _named(scope: ast.AST) -> dict[str, list[ast.Name]]:
+    """The places of each name in `scope`, but not those in a function inside with this name of its own."""
+    places: dict[str, list[ast.Name]] = {}
+
+    def look(node: ast.AST, hidden: frozenset[str]) -> None:
+        if isinstance(node, ast.Name) and node.id not in hidden:
+            places.setdefault(node.id, []).append(node)
+        inner = hidden | own_names(node) if isinstance(node, FUNCTIONS) else hidden
+        for field, value in ast.iter_fields(node):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    look(child, inner if field == "body" else hidden)  # defaults belong to the scope around
+
     for child in ast.iter_child_nodes(scope):
-        if isinstance(child, ast.Name) and child.id == name:
-            yield child
-        if isinstance(child, FUNCTIONS) and name in own_names(child):
-            outside = [child.args, *getattr(child, "decorator_list", ())]  # defaults belong to the scope around
-            yield from (use for part in outside for use in _named(part, name))
-        else:
-            yield from _named(child, name)
+        look(child, frozenset())
+    return places
 
 
 def scope_of(numbered: NumberedTree, node: ast.AST) -> ast.AST:

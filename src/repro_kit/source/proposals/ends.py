@@ -14,7 +14,8 @@ def ended(body: Sequence[ast.stmt], call: ast.Call, statement: ast.stmt) -> list
     """The body of a function in the place of `statement`, which is only its call, or returns or assigns its value.
 
     A function may end in several places: ``if c: return a`` and ``return b`` become ``if c: x = a`` and
-    ``else: x = b``. None where a return is within a loop, or the statement does more with the value.
+    ``else: x = b``. None where a return is within a loop or a like statement, where statements would come in two
+    branches, or where the statement does more with the value.
     """
     match statement:
         case ast.Return(value=value) if value is call:
@@ -37,7 +38,9 @@ def _ended(body: Sequence[ast.stmt], put: _Put) -> list[ast.stmt] | None:
             case ast.Return(value=value):
                 return [*before, *put(value)]
             case ast.If(test=test, body=inner, orelse=other):
-                parts = _ended([*inner, *after], put), _ended([*other, *after], put)
+                if after and not _always_ends(inner) and not _always_ends(other):
+                    return None
+                parts = [_ended(block if _always_ends(block) else [*block, *after], put) for block in (inner, other)]
                 if parts[0] is None or parts[1] is None:
                     return None
                 return [*before, ast.If(test, parts[0] or [ast.Pass()], parts[1])]
@@ -49,6 +52,11 @@ def _ended(body: Sequence[ast.stmt], put: _Put) -> list[ast.stmt] | None:
                 return None if tried is None else [*before, tried]
         return None
     return [*body, *put(None)]
+
+
+def _always_ends(block: Sequence[ast.stmt]) -> bool:
+    """Whether nothing after the block runs, as far as its last statement shows."""
+    return bool(block) and isinstance(block[-1], ast.Return | ast.Raise)
 
 
 def _tried(statement: ast.Try, put: _Put) -> ast.stmt | None:

@@ -24,7 +24,7 @@ from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.stop import Stop
-from repro_kit.session.strangers.repro_run import START, Check, check_repro, run_repro
+from repro_kit.session.strangers.repro_run import START_MARGIN, Check, check_repro, run_repro
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.consent import gate
@@ -175,7 +175,7 @@ class _Checking:
                 self._python,
                 directory,
                 form.facts.signature,
-                timeout=form.limit + START,
+                timeout=form.limit + START_MARGIN,
                 earlier=earlier(form, self.results) + before,
                 in_eager=form.facts.in_eager,
                 at_once=form.program is not None and form.facts.signature.kind in _UNTIMED,
@@ -220,7 +220,9 @@ class _Checking:
         def fails(variables: Mapping[str, str], beside: Path | None) -> bool:
             for _ in range(runs):
                 self.ui.progress("looking for what repro.py needs from this machine")
-                run = run_repro(self._python, directory, timeout=form.limit + START, variables=variables, beside=beside)
+                run = run_repro(
+                    self._python, directory, timeout=form.limit + START_MARGIN, variables=variables, beside=beside
+                )
                 outcome = outcome_of(run.verdict, form.facts.signature, Strength.REBASED)
                 if outcome is RunOutcome.FAILS_ALIKE:
                     return True

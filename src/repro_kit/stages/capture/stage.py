@@ -175,13 +175,18 @@ def _compile_that_failed(failure: Failure, observation: Observation) -> str | No
     if failure.kind is not Kind.DYNAMO_ERROR or failure.compile_id or not failure.exceptions:
         return failure.compile_id if failure.kind is Kind.DYNAMO_ERROR else None
     message = failure.exceptions[-1].message.strip()
-    others = [each.failure for each in observation.failures if each.failure.compile_id]
+    others = [each.failure for each in observation.failures if each.failure.compile_id and message]
     same = {each.compile_id for each in others if message in [link.message.strip() for link in each.exceptions]}
     return same.pop() if len(same) == 1 else None
 
 
 def _has_no_graph(compile_id: str, processes: Sequence[Recorded]) -> bool:
-    """Whether no compile of the same frame made a graph. The graphs of other frames compile alone, as they did."""
+    """Whether no compile of the same frame made a graph. The graphs of other frames compile alone, as they did.
+
+    Compiled autograd (``!0/1/0``) traces the backward of any graph, which a graph alone may show.
+    """
+    if compile_id.startswith("!"):
+        return False
     frame = compile_id.rpartition("/")[0]
     return not any(
         not graph.compile_id or graph.compile_id.rpartition("/")[0] == frame

@@ -91,7 +91,7 @@ class FileGuard:
 def _asks_for_port(event: str, arguments: tuple[Any, ...]) -> bool:
     """Whether a socket only gets a free port of this machine, as a script chooses one for its ranks to meet at."""
     address = arguments[1] if event == "socket.bind" else None
-    return isinstance(address, tuple) and address[0] in _HERE and address[1] == 0
+    return isinstance(address, tuple) and address[:1] != () and address[0] in _HERE and address[1:2] == (0,)
 
 
 def is_writing(mode: Any, flags: Any) -> bool:
