@@ -202,6 +202,23 @@ for batch in [torch.zeros(2, 3).t(), 7]:
 """
 
 
+def recorded_in(
+    oracle: ProgramOracle, program: SourceProgram, scratch: Path, *, cwd: str | None, main: str = ""
+) -> ScriptEnd:
+    """Run the instrumented script without the compiler; what its expressions return goes to `scratch`."""
+    order: ScriptOrder = {
+        "text": instrumented(program),
+        "directory": str(scratch),
+        "mode": "override",
+        "options": cast(ProbeOptions, PROBE),
+        "env": {},
+        "recording": {"cwd": cwd, "main": main, "file": str(scratch / "recorded.json")},
+        "ranks": 1,
+    }
+    (end,) = oracle.run_scripts([order], timeout=60)
+    return end
+
+
 def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: ProgramOracle, tmp_path: Path) -> None:
     import torch
 
@@ -212,16 +229,7 @@ def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: Pro
     (user / "notes.txt").write_text("a note")
     torch.save({"w": torch.ones(2, 3, dtype=torch.float16), "n": torch.tensor([1, 2])}, user / "weights.pt")
     program = SourceProgram.of(ast.parse(READS))
-    order: ScriptOrder = {
-        "text": instrumented(program),
-        "directory": str(scratch),
-        "mode": "override",
-        "options": cast(ProbeOptions, PROBE),
-        "env": {},
-        "recording": {"cwd": str(user), "main": str(user / "train.py"), "file": str(scratch / "recorded.json")},
-        "ranks": 1,
-    }
-    (end,) = oracle.run_scripts([order], timeout=60)
+    end = recorded_in(oracle, program, scratch, cwd=str(user), main=str(user / "train.py"))
     assert end.run.ok, (scratch / "stderr.txt").read_text()
     recorded = read_recorded((scratch / "recorded.json").read_bytes())
     made = without_reads(program, recorded)[0]
@@ -239,16 +247,7 @@ def test_a_recording_of_a_shorter_script_reaches_nothing_of_the_users(oracle: Pr
     scratch.mkdir()
     text = f"import os\nprint(os.getcwd())\nn = len('abc')\nopen('here.txt', 'w')\nopen({str(kept)!r}, 'w')\n"
     program = SourceProgram.of(ast.parse(text))
-    order: ScriptOrder = {
-        "text": instrumented(program),
-        "directory": str(scratch),
-        "mode": "override",
-        "options": cast(ProbeOptions, PROBE),
-        "env": {},
-        "recording": {"cwd": None, "main": "", "file": str(scratch / "recorded.json")},
-        "ranks": 1,
-    }
-    (end,) = oracle.run_scripts([order], timeout=60)
+    end = recorded_in(oracle, program, scratch, cwd=None)
     assert end.refused == ("open",) and kept.read_text() == "the user's own"
     texts = read_recorded((scratch / "recorded.json").read_bytes()).by_text(program)
     assert ast.unparse(texts.values["len('abc')"]) == "3"
