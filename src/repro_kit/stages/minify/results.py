@@ -40,12 +40,12 @@ def _twin(program: P, twin: Twin[P] | None, text_of: Callable[[P], str]) -> Twin
     return TwinFound(twin.what, "\n".join(diff))
 
 
-def _note(result: Result[Any]) -> str:
+def _note(result: Result[Any], what: str) -> str:
     """How often a flaky failure occurred, and what that means for the result; empty if it occurred in every run."""
     if result.failed == result.runs:
         return ""
     return (
-        f"the captured graph failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
+        f"{what} failed in {result.failed} of {result.runs} runs; a smaller one was run up to "
         f"{result.repeats} times, so that one that fails as often was missed with a probability of {result.missed:.0%}"
     )
 
@@ -141,7 +141,7 @@ def _write(
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
         twin=_twin(result.program, neighbours.twin, text_of),
         repeats=result.repeats,
-        note=_note(result),
+        note=_note(result, "the script" if handle is SOURCE_REDUCTION else "the captured graph"),
         difference=failure.difference if failure else None,
         growth=failure.text if failure and failure.kind is Kind.COMPILE_GROWTH else "",
         failed=result.failed,
