@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,18 @@ stamps()
 score = torch.compile(torch.sigmoid)(torch.zeros(4)).mean()
 assert torch.allclose(score, torch.tensor(0.9)), "the model is too bad"
 """
+#: Dynamo forgets the format (torch 2.13), so that the check fails with each graph in eager, too.
+NO_GRAPH_MATTERS = """
+import torch
+
+@torch.compile
+def labelled(x, scale):
+    return x.sin() * 2, format(scale, ".1f")
+
+x = torch.compile(torch.cos)(torch.ones(4))
+label = labelled(x, 1.23456)[1]
+assert label == f"{1.23456:.1f}", label
+"""
 #: What torch imports for the joint graph's patterns is there once a process has compiled something.
 FIRST_COMPILE = """
 import sys
@@ -109,7 +122,7 @@ torch.compile(lambda x: x.sin() * 2, backend=picky)(torch.ones(4))
 """
 
 
-def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, object], Case]:
+def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, Any], Case]:
     (tmp_path / "user.py").write_text(script)
     words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
     ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
@@ -172,3 +185,12 @@ def test_a_check_that_fails_in_eager_too_is_the_users_whatever_graph_is_wrong(tm
     summary, case = collected(tmp_path, OWN_CHECK)
     assert summary["exit"] == 4
     assert not case.holds(CAPTURE)
+
+
+def test_graphs_are_not_tried_for_long_where_the_check_fails_with_all_graphs_in_eager(tmp_path: Path) -> None:
+    summary, case = collected(tmp_path, NO_GRAPH_MATTERS, "--until", "capture")
+    capture = case.load(CAPTURE)
+    assert (capture.subject, capture.graphs) == ("script", 2)
+    assert capture.note.startswith("the script's own check fails with all graphs in eager, too; graph 0/0 alone")
+    assert "fresh interpreter" not in capture.note
+    assert summary["runs"].count("does its check pass with all graphs in eager?") == 1

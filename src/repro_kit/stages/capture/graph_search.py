@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
+from repro_kit.case.handles import OBSERVATION
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
@@ -46,6 +47,8 @@ class GraphSearch:
         self.done: set[tuple[int, int]] = set()  # graphs (process, number) of which no other form is tried
         self.fresh = False
         self.check = OwnCheck(case, options, ui)
+        self.hopeless = ""  # why no graph can show the failure, once that is known
+        self._ask_at = time.monotonic() + case.load(OBSERVATION).seconds
 
     def first(self, attempts: Iterator[Attempt | str]) -> tuple[Attempt | None, list[str]]:
         """The first attempt that fails like the subject, and why the attempts before it do not."""
@@ -62,6 +65,8 @@ class GraphSearch:
                 graph = (attempt.graph.pid, attempt.graph.number)
                 if graph in self.done:
                     continue
+                if time.monotonic() > self._ask_at and self._is_hopeless(attempt):
+                    break
                 named = f"{attempt.graph.named} alone {attempt.how}".rstrip()
                 self.ui.progress(f"trying {named}")
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
@@ -89,6 +94,8 @@ class GraphSearch:
         An attempt that only allows graph breaks compiles the same graph, and is not repeated.
         """
         attempts = ([it for it in self.tried if it.recipe.fullgraph] or self.tried)[:_MOST_AFRESH]
+        if any(map(self._is_hopeless, attempts)):
+            return None
         with fresh_oracle(self.case, self.options.jobs) as oracle:
             self.ui.progress("trying the graphs again, each in a fresh interpreter")
             limit = fresh_timeout(self.case, self.options, self.kind)
@@ -99,6 +106,16 @@ class GraphSearch:
                     return attempt
         reasons.append("no attempt fails alike in a fresh interpreter either")
         return None
+
+    def _is_hopeless(self, attempt: Attempt) -> bool:
+        """Whether the script's own check fails with all graphs in eager, too, so that no graph of Dynamo's explains it.
+
+        The answer costs a run of the script. `first` asks once the search has taken as long as such a run: in all it
+        takes at most twice the time of the better choice (the ski rental problem).
+        """
+        if not self.hopeless:
+            self.hopeless = self.check.without_graphs(attempt)
+        return bool(self.hopeless)
 
     def _accepts(self, verdict: Verdict) -> bool:
         alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE

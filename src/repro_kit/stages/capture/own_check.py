@@ -52,12 +52,20 @@ class OwnCheck:
             return ""
         if self._case.load(OBSERVATION).users_cache:
             return "differs from eager, but the script passes without the user's compiler cache"
-        match = _FRAME.match(attempt.graph.compile_id)
-        if match is None or attempt.recipe.backend in ENTRIES:  # no graph of Dynamo's, which alone could run in eager
+        frame = _frame_of(attempt)
+        if frame is None:
             return self._passes_in_eager()
-        frame = int(match.group(1))
-        named = f"graph {attempt.graph.compile_id}"
-        return self._depends_on(failure, frame, named)
+        return self._depends_on(failure, frame, f"graph {attempt.graph.compile_id}")
+
+    def without_graphs(self, attempt: Attempt) -> str:
+        """That the check fails with all graphs in eager, too, so that it depends on none of them; "" where it passes
+        then, or where that is not known: nothing was checked, or `attempt` has no graph of Dynamo's.
+        """
+        failure = self.failed_check()
+        if failure is None or _frame_of(attempt) is None or watched_recording.is_watched(self._case.path):
+            return ""
+        alike = self._ends(failure, ">=0", "does its check pass with all graphs in eager?") == _ALIKE
+        return "the script's own check fails with all graphs in eager, too" if alike else ""
 
     def failed_check(self) -> ObservedFailure | None:
         """The failure of the case, where it is an exception of the script's own."""
@@ -85,21 +93,21 @@ class OwnCheck:
         return ""
 
     def _depends_on(self, failure: ObservedFailure, frame: int, named: str) -> str:
-        def ends(in_eager: str, question: str) -> str:
-            return self._once(in_eager, lambda: self.ending(failure, in_eager, question))
-
-        if ends(str(frame), f"does its check pass with {named} in eager?") == _PASSES:
+        if self._ends(failure, str(frame), f"does its check pass with {named} in eager?") == _PASSES:
             self.sentence = "With that graph in eager, and all others compiled, the script's own check passes."
             return ""
         # The graph may be one of several at fault. Dynamo traces the script even where all graphs run in eager.
-        if ends(">=0", "does its check pass with all graphs in eager?") != _PASSES:
+        if self._ends(failure, ">=0", "does its check pass with all graphs in eager?") != _PASSES:
             settle.by_runs(self._case, self._options.timeout, self._ui)
             return "differs from eager, but the script's own check fails with all graphs in eager, too"
         others = f"0-{frame - 1},>{frame}" if frame else ">0"
-        if ends(others, f"does its check fail with only {named} compiled?") == _ALIKE:
+        if self._ends(failure, others, f"does its check fail with only {named} compiled?") == _ALIKE:
             self.sentence = "With all graphs in eager the script's own check passes; with all but that one it fails."
             return ""
         return "differs from eager, but the script's own check does not depend on it"
+
+    def _ends(self, failure: ObservedFailure, in_eager: str, question: str) -> str:
+        return self._once(in_eager, lambda: self.ending(failure, in_eager, question))
 
     def ending(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
         """How the script ends with some graphs in eager."""
@@ -115,3 +123,11 @@ class OwnCheck:
         wrong = map(as_wrong_result, failures)
         alike = any(failure.signature.matches(it.signature, Strength.REBASED) for it in wrong)
         return _ALIKE if alike else _OTHERWISE
+
+
+def _frame_of(attempt: Attempt) -> int | None:
+    """The number of the frame of `attempt`'s graph; None where it has no graph of Dynamo's, which alone could run in
+    eager.
+    """
+    match = _FRAME.match(attempt.graph.compile_id)
+    return None if match is None or attempt.recipe.backend in ENTRIES else int(match.group(1))

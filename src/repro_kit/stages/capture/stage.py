@@ -96,7 +96,7 @@ class _Searched:
     attempt: Attempt | None
     border: str
     reasons: list[str]
-    graphless: bool = False  # what failed made no graph, so that none was tried
+    hopeless: str = ""  # why no graph can show the failure, where that is known
 
 
 def _searched_in_all_ways(
@@ -105,7 +105,7 @@ def _searched_in_all_ways(
     """Try the graphs of `recording`, then with large values, as a lost exception, and last in fresh interpreters."""
     searched = _searched(case, options, ui, observation, recording)
     is_watched = watched_recording.is_watched(case.path)
-    if searched.attempt is None and recording.lacks_values and not is_watched and not searched.graphless:
+    if searched.attempt is None and recording.lacks_values and not is_watched and not searched.hopeless:
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
         searched = _searched(case, options, ui, observation, recording)
@@ -136,13 +136,13 @@ def _searched(
     compile_id = None if failure is None else _compile_that_failed(failure.failure, observation)
     if compile_id is not None and recording.graphs and _has_no_graph(compile_id, processes):
         why = f"compile {compile_id} failed before its frame had a graph"
-        return _Searched(search, None, "dynamo", [why], graphless=True)
+        return _Searched(search, None, "dynamo", [], hopeless=why)
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
     if target is not None and is_overwritten(target.message):
         why = "no graph alone shows it, since a program reads the outputs of a call before the next call"
-        return _Searched(search, None, "dynamo", [why])
+        return _Searched(search, None, "dynamo", [], hopeless=why)
     together = target is not None and target.message == DEADLOCK
     for tolerance in tolerances:
         attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
@@ -152,8 +152,8 @@ def _searched(
             attempts = chain(attempts, _of_two_codes(processes, recording, kind, tolerance))
         attempt, more = search.first(attempts)
         reasons += more
-        if attempt is not None:
-            return _Searched(search, attempt, "dynamo", reasons)
+        if attempt is not None or search.hopeless:
+            return _Searched(search, attempt, "dynamo", reasons, search.hopeless)
     # Of a script whose own calls agree with eager, one form of each graph is enough; an artifact has no real ranks.
     if healthy or together:
         return _Searched(search, None, "dynamo", reasons)
@@ -206,7 +206,7 @@ def _afresh(case: Case, searched: _Searched) -> _Searched:
     if not searched.search.tried or (target is not None and target.message == DEADLOCK):
         return searched
     attempt = searched.search.first_afresh(searched.reasons)
-    return replace(searched, attempt=attempt, border="dynamo")
+    return replace(searched, attempt=attempt, border="dynamo", hopeless=searched.search.hopeless)
 
 
 def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[float, float] | None]:
@@ -304,8 +304,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
 def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, searched: _Searched) -> None:
     reasons = searched.reasons
     note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
-    if searched.graphless:
-        note, *reasons = reasons
+    note = searched.hopeless or note
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.note(reason)
