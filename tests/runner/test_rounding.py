@@ -115,3 +115,27 @@ def test_the_setting_that_restores_eagers_rounding_is_measured(oracle: ProgramOr
     ]
     (row,) = explained["errors"]
     assert row["eager"] is not None and row["compiled"] is not None and row["compiled"] <= row["eager"]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "z.amax(1)",
+        "z.aminmax(dim=1)[0]",
+        "z.max()",
+        "z.nanmedian()",
+        "torch.linalg.vector_norm(z, float('inf'), dim=1)",
+        "torch.zeros(8).scatter_reduce(0, torch.arange(8).expand(4, 8).flatten() % 8, z.flatten(), 'amax')",
+        "torch.where(z == torch.maximum(z, z.flip(1)), z, 0).sum(1)",
+    ],
+)
+def test_the_place_of_a_selected_value_is_not_lost_to_rounding(oracle: ProgramOracle, expression: str) -> None:
+    body = f"z = x * 1.003 + 0.01\ny = {expression}\nreturn (y,)"
+    calls = "x = torch.randn(4, 8).requires_grad_()\nreturn [(x,)]"
+    wrong = spoiling("out + 0.07 * (args[0] - args[0].detach()).sum()", body=body, calls=calls, backward="randn")
+    verdict = judge(oracle, wrong)
+    assert verdict.status is Status.FAIL and not by_rounding(verdict)
+    assert verdict.failure is not None and verdict.failure.difference is not None
+    assert "grad" in verdict.failure.difference.where
+    right = judge(oracle, spoiling("out * 1", body=body, calls=calls, backward="randn"))
+    assert right.status is Status.PASS and not right.note

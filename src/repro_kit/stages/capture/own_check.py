@@ -68,12 +68,12 @@ class OwnCheck:
         return "the script's own check fails with all graphs in eager, too" if alike else ""
 
     def failed_check(self) -> ObservedFailure | None:
-        """The failure of the case, where it is an exception of the script's own."""
+        """The failure of the case, where the script's own check tells it: by an exception, or by its exit status."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
         if at >= len(observation.failures):
             return None
         chosen = as_wrong_result(observation.failures[at])
-        is_own = chosen.failure.kind is Kind.ACCURACY and chosen.source in ("exception", "output")
+        is_own = chosen.failure.kind is Kind.ACCURACY and chosen.source in ("exception", "output", "exit")
         return chosen if is_own else None
 
     def _once(self, key: str, ask: Callable[[], str]) -> str:

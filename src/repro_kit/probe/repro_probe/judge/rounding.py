@@ -24,8 +24,18 @@ _PAIRS = 3  # each nudge is tried in both directions, so that either of two equa
 _SECONDS = 20.0  # for all runs together: a nudge of a large tensor takes longer than most operators
 _EPSILONS = 2.0  # the largest nudge; vectorised functions are accurate to a few units in the last place
 _GROWTH = 0.25  # growth of a sum's error with the root of the number of its terms, when these are added one by one
-#: Operators that only copy values, so that nothing in their results is rounded.
-_EXACT = {"copy_", "fill_", "zero_", "clone", "_to_copy", "cat", "stack", "index", "gather", "embedding"}
+#: Operators that only copy or select values, so that nothing in their results is rounded. A backward may look for the
+#: selected value among the values it came from (`amax`): nudged, it would not be there.
+_EXACT = {
+    "copy", "fill", "zero", "clone", "_to_copy", "cat", "stack", "full", "full_like", "new_full", "scalar_tensor",
+    "index", "_unsafe_index", "index_select", "gather", "take", "embedding", "masked_select", "masked_fill", "scatter",
+    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "where", "tril", "triu", "_unsafe_view",
+    "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "pixel_shuffle", "pixel_unshuffle",
+    "amax", "amin", "aminmax", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max", "relu",
+    "hardtanh", "threshold", "abs", "neg",
+}  # fmt: skip
+#: Operators that select the largest or smallest value where their arguments say so.
+_EXTREME_BY_ARGUMENT = {"scatter_reduce", "index_reduce", "segment_reduce", "linalg_vector_norm", "norm"}
 
 
 class Nudge(TorchDispatchMode):
@@ -47,7 +57,7 @@ class Nudge(TorchDispatchMode):
         name = function._schema.name.partition("::")[2]
         if name in CHOOSERS and args and not function._schema.is_mutable:
             return self._choose_again(function, name, args, kwargs, result)
-        if name in _EXACT or function.is_view or torch.Tag.nondeterministic_seeded in function.tags:
+        if _is_exact(name, args, kwargs) or function.is_view or torch.Tag.nondeterministic_seeded in function.tags:
             return result
         in_place = function._schema.is_mutable
         if in_place and not (isinstance(result, torch.Tensor) and args and result is args[0]):
@@ -96,7 +106,12 @@ class Nudge(TorchDispatchMode):
     def _choose_again(
         self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> Any:
-        """Return `result` with the indices of a different choice among nearly equal values."""
+        """Return `result` with the indices of a different choice among nearly equal values.
+
+        A result without indices (`max` over all elements) stays: it is one of the values.
+        """
+        if isinstance(result, torch.Tensor) and not name.startswith("arg"):
+            return result
         values = args[0].detach()
         if name == "mode":
             chosen, at = result
@@ -114,6 +129,18 @@ class Nudge(TorchDispatchMode):
         if isinstance(result, torch.Tensor):
             return again
         return type(result)([new if is_index(old) else old for old, new in zip(result, again)])
+
+
+def _is_exact(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the operator `name`, or its in-place form, rounds nothing."""
+    plain = name[:-1] if name.endswith("_") else name
+    if plain in _EXTREME_BY_ARGUMENT:
+        return any(value in ("amax", "amin", "max", "min", math.inf, -math.inf) for value in _scalars((args, kwargs)))
+    return plain in _EXACT
+
+
+def _scalars(arguments: Any) -> list[Any]:
+    return [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, (str, float))]
 
 
 def _largest(arguments: Any) -> int:
