@@ -29,8 +29,8 @@ _GROWTH = 0.25  # growth of a sum's error with the root of the number of its ter
 _EXACT = {
     "copy", "fill", "zero", "clone", "_to_copy", "cat", "stack", "full", "full_like", "new_full", "scalar_tensor",
     "index", "_unsafe_index", "index_select", "gather", "take", "embedding", "masked_select", "masked_fill", "scatter",
-    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "where", "tril", "triu", "_unsafe_view",
-    "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "pixel_shuffle", "pixel_unshuffle",
+    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "where", "tril", "triu",
+    "_unsafe_view", "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "pixel_shuffle", "pixel_unshuffle",
     "amax", "amin", "aminmax", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max", "relu",
     "hardtanh", "threshold", "abs", "neg",
 }  # fmt: skip
