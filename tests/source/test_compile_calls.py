@@ -40,6 +40,21 @@ def test_the_settings_are_those_of_the_first_call_that_compiles(text: str, expec
         ("partial(torch.compile, fullgraph=True)(f)", "partial(torch.compile, fullgraph=True, backend='eager')(f)"),
         ("import re\nre.compile('a')", None),
         ("torch.compile(f, backend='eager')", None),
+        (
+            "wrap = torch.compile if fast else same",
+            "import functools\nwrap = functools.partial(torch.compile, backend='eager') if fast else same",
+        ),
+        (
+            "from __future__ import annotations\ntrain(net, compile_fn=torch.compile)",
+            "from __future__ import annotations\nimport functools\n"
+            "train(net, compile_fn=functools.partial(torch.compile, backend='eager'))",
+        ),
+        (
+            "from torch import compile\nrun(compile)\ncompile(f)",
+            "import functools\nfrom torch import compile\n"
+            "run(functools.partial(compile, backend='eager'))\ncompile(f, backend='eager')",
+        ),
+        ("assert torch.compile", "import functools\nassert functools.partial(torch.compile, backend='eager')"),
     ],
 )
 def test_a_backend_is_written_into_every_call_that_compiles(text: str, expected: str | None) -> None:

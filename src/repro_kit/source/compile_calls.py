@@ -26,9 +26,18 @@ def settings(program: SourceProgram) -> dict[str, Any]:
 
 
 def with_backend(program: SourceProgram, backend: str) -> SourceProgram | None:
-    """The program with `backend` in every call that compiles; None where there is none, or nothing changes."""
+    """The program with `backend` in every call that compiles; None where there is none, or nothing changes.
+
+    Where `torch.compile` is a value (``wrap = torch.compile if fast else same``), the call may be anywhere: the value
+    becomes a `functools.partial`.
+    """
     tree = ast.parse(program.text)
-    _WithBackend(list(map(id, _calls(tree))), backend).visit(tree)
+    calls = list(_calls(tree))
+    values = list(_values(tree, calls))
+    _WithBackend(list(map(id, calls)), list(map(id, values)), backend).visit(tree)
+    if values:
+        future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+        tree.body.insert(tree.body.index(future[-1]) + 1 if future else 0, ast.Import([ast.alias("functools")]))
     form = SourceProgram.of(tree)
     return None if form == program else form
 
@@ -55,7 +64,7 @@ def _without(numbered: NumberedTree, call: ast.expr) -> Edits:
 
 
 def _calls(tree: ast.Module) -> Iterator[ast.expr]:
-    """Calls of `torch.compile` and of a module's `compile`, calls that pass `torch.compile` on, and bare decorators."""
+    """Calls of `torch.compile`, of a partial of it and of a module's `compile`, and bare decorators."""
     compilers = _compilers(tree)
     others = {
         alias.asname or alias.name
@@ -68,10 +77,27 @@ def _calls(tree: ast.Module) -> Iterator[ast.expr]:
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr="compile")) if ast.unparse(owner) not in others:
                 yield node
-            case ast.Call(func=called, args=passed) if {*map(ast.unparse, [called, *passed])} & compilers:
+            case ast.Call(func=called) if ast.unparse(called) in compilers:
+                yield node
+            case ast.Call(func=called, args=[first, *_]) if _is_partial(called) and ast.unparse(first) in compilers:
                 yield node
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from (name for name in node.decorator_list if ast.unparse(name) in compilers)
+
+
+def _is_partial(called: ast.expr) -> bool:
+    return ast.unparse(called).rpartition(".")[2] == "partial"
+
+
+def _values(tree: ast.Module, calls: list[ast.expr]) -> Iterator[ast.expr]:
+    """References to `torch.compile` that no call in `calls` makes or passes on."""
+    compilers = _compilers(tree)
+    known = [*calls, *(part for call in calls if isinstance(call, ast.Call) for part in (call.func, *call.args[:1]))]
+    for node in ast.walk(tree):
+        is_read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        if is_read and node not in known and ast.unparse(node) in compilers:
+            assert isinstance(node, ast.expr)
+            yield node
 
 
 def _compilers(tree: ast.Module) -> set[str]:
@@ -86,19 +112,23 @@ def _compilers(tree: ast.Module) -> set[str]:
 
 
 class _WithBackend(ast.NodeTransformer):
-    """Writes a backend into the calls whose ids are given."""
+    """Writes a backend into the calls, and into the values that are called elsewhere; both are given by their ids."""
 
-    def __init__(self, calls: list[int], backend: str) -> None:
+    def __init__(self, calls: list[int], values: list[int], backend: str) -> None:
         self.calls = calls
+        self.values = values
         self.backend = backend
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """The node, with the backend where it is one of the calls."""
-        compiles = id(node) in self.calls
+        """The node, with the backend where it is one of the calls or values."""
+        compiles, is_value = id(node) in self.calls, id(node) in self.values
         self.generic_visit(node)
-        if not compiles:
+        if not compiles and not is_value:
             return node
         given = ast.keyword("backend", ast.Constant(self.backend))
+        if is_value:
+            assert isinstance(node, ast.expr)
+            return ast.Call(ast.Attribute(ast.Name("functools", ast.Load()), "partial", ast.Load()), [node], [given])
         if not isinstance(node, ast.Call):
             assert isinstance(node, ast.expr)
             return ast.Call(node, [], [given])

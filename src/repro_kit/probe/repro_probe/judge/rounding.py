@@ -28,11 +28,11 @@ _GROWTH = 0.25  # growth of a sum's error with the root of the number of its ter
 #: selected value among the values it came from (`amax`): nudged, it would not be there.
 _EXACT = {
     "copy", "fill", "zero", "clone", "_to_copy", "cat", "stack", "full", "full_like", "new_full", "scalar_tensor",
-    "index", "_unsafe_index", "index_select", "gather", "take", "embedding", "masked_select", "masked_fill", "scatter",
-    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "where", "tril", "triu",
-    "_unsafe_view", "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "pixel_shuffle", "pixel_unshuffle",
-    "amax", "amin", "aminmax", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max", "relu",
-    "hardtanh", "threshold", "abs", "neg",
+    "index", "_unsafe_index", "index_select", "gather", "take", "embedding", "masked_select", "masked_fill",
+    "scatter", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "where", "tril", "triu",
+    "_unsafe_view", "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "pixel_shuffle",
+    "pixel_unshuffle", "amax", "amin", "aminmax", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min",
+    "clamp_max", "relu", "hardtanh", "threshold", "abs", "neg",
 }  # fmt: skip
 #: Operators that select the largest or smallest value where their arguments say so.
 _EXTREME_BY_ARGUMENT = {"scatter_reduce", "index_reduce", "segment_reduce", "linalg_vector_norm", "norm"}
