@@ -128,3 +128,13 @@ def test_a_comprehension_and_a_class_body_have_scopes_of_their_own():
 def test_what_cannot_be_folded_is_named(main, modules, why):
     with pytest.raises(CannotFold, match=why):
         folded(main, modules)
+
+
+def test_a_docstring_stays_where_the_program_reads_it():
+    modules = {"a": '"""Of a."""\ndef f():\n    """Of f."""\nname = __doc__'}
+    main = '"""The main program.\n\nMore."""\nimport a\nprint(__doc__.splitlines()[0], a.name)'
+    assert output(folded(main, modules)) == "The main program. Of a.\n"
+    assert "Of f." not in folded(main, modules)
+    assert output(folded("import a\nprint(a.f.__doc__)", modules)) == "Of f.\n"
+    assert output(folded("import a, inspect\nprint(inspect.getdoc(a.f))", modules)) == "Of f.\n"
+    assert output(folded("print(__doc__)")) == "None\n"

@@ -37,7 +37,9 @@ def fold(main: ModuleText, find: Find, arguments: Sequence[str] = ()) -> SourceP
     if arguments:
         body += ast.parse(f"import sys\nsys.argv[1:] = {list(arguments)!r}").body
     body += modules.statements()
-    return SourceProgram.of(ast.Module([*_future(futures), *without_docstrings(body)], []))
+    if not _reads_docstrings(body):
+        body = without_docstrings(body)
+    return SourceProgram.of(ast.Module([*_future(futures), *body], []))
 
 
 class _Modules:
@@ -140,6 +142,19 @@ def _never_runs(statement: ast.stmt, module: str) -> bool:
     return test in ("TYPE_CHECKING", "typing.TYPE_CHECKING") or (is_main and module != MAIN)
 
 
+def _reads_docstrings(body: list[ast.stmt]) -> bool:
+    """Whether the program looks at the docstring of a function or a class."""
+    names = {name for statement in body for node in ast.walk(statement) for name in _names_of(node)}
+    return bool(names & {"__doc__", "getdoc"})
+
+
+def _names_of(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
+            return (name,)
+    return ()
+
+
 def _futures(tree: ast.Module) -> list[str]:
     """The language features that a module asks for."""
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
@@ -167,6 +182,11 @@ class _References(GlobalNames):
         assert isinstance(root, ast.Name)
         chain.reverse()
         context = getattr(node, "ctx", ast.Load())
+        if root.id == "__doc__" and "__doc__" not in self._module.defined:
+            value: ast.expr = ast.Constant(ast.get_docstring(self._module.tree, clean=False))
+            for name in chain:
+                value = ast.Attribute(value, name, ast.Load())
+            return value
         if root.id == "__name__" and self._module.name != MAIN and not chain:
             return ast.Constant(self._module.name)
         if REFERENCE in root.id:
