@@ -133,6 +133,12 @@ def test_a_method_keeps_its_decorator_as_a_function() -> None:
     assert texts(classes, text.replace("compile(full=True)", "property")) == []
 
 
+def test_what_compiles_keeps_its_backend() -> None:
+    assert "run(torch.compile)" not in simpler_texts("run(functools.partial(torch.compile, backend='eager'))")
+    assert "run(f)" in simpler_texts("run(functools.partial(f, size=3))")
+    assert "run(f)" in simpler_texts("run(torch.compile(f, backend='eager'))")
+
+
 def test_no_module_and_no_constant_takes_the_place_of_what_is_called() -> None:
     text = "import heapq\n\n@f(True)\ndef g():\n    heapq.heapify(h())"
     programs = "\n".join(simpler_texts(text))

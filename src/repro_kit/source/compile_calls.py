@@ -79,13 +79,14 @@ def _calls(tree: ast.Module) -> Iterator[ast.expr]:
                 yield node
             case ast.Call(func=called) if ast.unparse(called) in compilers:
                 yield node
-            case ast.Call(func=called, args=[first, *_]) if _is_partial(called) and ast.unparse(first) in compilers:
+            case ast.Call(func=called, args=[first, *_]) if is_partial(called) and ast.unparse(first) in compilers:
                 yield node
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from (name for name in node.decorator_list if ast.unparse(name) in compilers)
 
 
-def _is_partial(called: ast.expr) -> bool:
+def is_partial(called: ast.expr) -> bool:
+    """Whether the name that is called is `functools.partial`'s."""
     return ast.unparse(called).rpartition(".")[2] == "partial"
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from repro_kit.source.compile_calls import is_partial
 from repro_kit.source.order import weight
 from repro_kit.source.proposals.structure import first_of, is_kept
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
@@ -92,6 +93,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     match node:
         case ast.Call(func=ast.Name(id="next"), args=[ast.Call(func=ast.Name(id="iter"), args=[items])]):
             values = [first_of(items), items]
+        case ast.Call(func=called, keywords=given) if is_partial(called) and any(map(is_kept, given)):
+            values = []  # without the argument it would be another failure
         case ast.Call():
             called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
             alone = [only for value in node.args for only in _only_item(value)]

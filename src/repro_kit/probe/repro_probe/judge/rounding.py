@@ -30,7 +30,10 @@ _EXACT = {
     "copy", "fill", "zero", "clone", "_to_copy", "cat", "stack", "full", "full_like", "new_full", "scalar_tensor",
     "index", "_unsafe_index", "index_select", "gather", "take", "embedding", "masked_select", "masked_fill",
     "scatter", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "where", "tril", "triu",
-    "_unsafe_view", "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "pixel_shuffle",
+    "_unsafe_view", "flip", "roll", "repeat", "repeat_interleave", "constant_pad_nd", "im2col", "channel_shuffle",
+    "masked_scatter", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "pixel_shuffle",
     "pixel_unshuffle", "amax", "amin", "aminmax", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min",
     "clamp_max", "relu", "hardtanh", "threshold", "abs", "neg",
 }  # fmt: skip
