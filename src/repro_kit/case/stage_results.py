@@ -201,3 +201,4 @@ class BundleResult:
     flaky: str = ""  # how often repro.py fails, in words; "" when it always fails
     needs: tuple[str, ...] = ()  # what repro.py needs of this machine to fail, and does not contain
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
+    lacking: int = 0  # runs that a cell of the ablation must pass, where it was left out since cells ran less often

@@ -7,7 +7,7 @@ import tempfile
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
@@ -30,6 +30,9 @@ from repro_kit.session.verdicts.settle import by_runs
 from repro_kit.session.verdicts.symptoms import requested
 from repro_kit.ui import Ui
 
+#: The stages that run again where only the final check shows that the failure is flaky.
+_CELLS_AND_CLAIMS = ("ablate", "bundle")
+_MOST_REPEATS = 20  # runs of each cell: a rarer failure asks for hours, which the user decides on
 _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted", "stopped": "ended the work"}
 
 
@@ -53,27 +56,50 @@ def collect(
     """
     with interruptible(), alone(case.path), shared_oracles():
         _clear_up(case, options)
-        for name in names:
-            stage = REGISTRY[name]
-            settings = settings_of(stage, case, options.of(name))
-            if name not in again and _is_current(case, name, settings, ui):
-                continue
-            reason = _why_not(case, stage)
-            if reason and name in again:
-                raise StageError(f"Cannot {name} {case.path}: {reason}.")
-            if reason:
-                ui.past(name, f"skipped: {reason}")
-                _record(case, StageRecord(name, "skipped", reason, settings=settings))
-                continue
-            if name == STAGES[0] and "capture" in names and _may_run_beside(case, options):
-                begin_oracle(case, options.capture.jobs)
-            try:
-                record = _run(case, stage, options, ui, settings, settle=name == STAGES[0] and "capture" not in names)
-            except Stop as stop:
-                return StageEnding(stop.exit_code, stop.sentence)
-            if record.status == "failed" and not stage.needs:
-                return StageEnding(Exit.FAILED, record.note)
-    return StageEnding(_exit_code(case, names))
+        ending = _through(case, options, options, ui, names, again)
+        repeats = 0 if ending else _runs_that_cells_lack(case, names)
+        if repeats:
+            ui.note(f"The failure is flaky: each cell of the ablation runs again, up to {repeats} times.")
+            often = replace(options, ablate=replace(options.ablate, repeat=repeats))
+            ending = _through(case, often, options, ui, _CELLS_AND_CLAIMS, _CELLS_AND_CLAIMS)
+    return ending or StageEnding(_exit_code(case, names))
+
+
+def _through(
+    case: Case, options: Options, given: Options, ui: Ui, names: Sequence[str], again: Collection[str]
+) -> StageEnding | None:
+    """Run the stages `names`; None where no stage ended the work. The case records the settings `given` by the user."""
+    for name in names:
+        stage = REGISTRY[name]
+        settings = settings_of(stage, case, given.of(name))
+        if name not in again and _is_current(case, name, settings, ui):
+            continue
+        reason = _why_not(case, stage)
+        if reason and name in again:
+            raise StageError(f"Cannot {name} {case.path}: {reason}.")
+        if reason:
+            ui.past(name, f"skipped: {reason}")
+            _record(case, StageRecord(name, "skipped", reason, settings=settings))
+            continue
+        if name == STAGES[0] and "capture" in names and _may_run_beside(case, options):
+            begin_oracle(case, options.capture.jobs)
+        try:
+            record = _run(case, stage, options, ui, settings, settle=name == STAGES[0] and "capture" not in names)
+        except Stop as stop:
+            return StageEnding(stop.exit_code, stop.sentence)
+        if record.status == "failed" and not stage.needs:
+            return StageEnding(Exit.FAILED, record.note)
+    return None
+
+
+def _runs_that_cells_lack(case: Case, names: Sequence[str]) -> int:
+    """How often each cell must run, where the final check found the failure too flaky for the cells; 0 otherwise."""
+    records = [case.stage(name) for name in _CELLS_AND_CLAIMS]
+    is_done = all(record is not None and record.status == "done" for record in records)
+    if not is_done or not {*_CELLS_AND_CLAIMS} <= {*names}:
+        return 0
+    lacking = case.load(BUNDLE).lacking
+    return lacking if lacking <= _MOST_REPEATS else 0
 
 
 def _may_run_beside(case: Case, options: Options) -> bool:

@@ -24,10 +24,14 @@ FailsWithBackend = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class CheckedClaims:
-    """`form` with the claims that hold for it, and sentences about dropped claims with the reasons."""
+    """`form` with the claims that hold for it, and sentences about dropped claims with the reasons.
+
+    `lacking`: the runs that the cells of the ablation must pass, where too few runs are the reason.
+    """
 
     form: ReproForm
     dropped: tuple[str, ...] = ()
+    lacking: int = 0
 
 
 def earlier(form: ReproForm, results: CaseResults) -> Tally:
@@ -62,15 +66,17 @@ def check_claims(form: ReproForm, results: CaseResults, check: Check, fails_with
     ablation = form.facts.ablation
     if ablation is None:
         return CheckedClaims(form)
-    reason = next(_against(form, results, check, ablation), "")
+    reason, lacking = next(_against(form, results, check, ablation), ""), 0
+    if not reason and _ran_too_seldom(check, ablation):
+        lacking = check.repeats
+        reason = f"the failure is flaky, and cells that passed ran less than {lacking} times (use --repeat {lacking})"
     if not reason and check.verified:
         reason = _contradicted(form, ablation, fails_with)
     if not reason:
         return CheckedClaims(form)
     facts = replace(form.facts, ablation=None)
-    return CheckedClaims(
-        replace(form, facts=facts), (f"the ablation and the layer that the ablation names, since {reason}",)
-    )
+    sentence = f"the ablation and the layer that the ablation names, since {reason}"
+    return CheckedClaims(replace(form, facts=facts), (sentence,), lacking)
 
 
 def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Ablation) -> Iterator[str]:
@@ -90,10 +96,12 @@ def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Abla
     backend, failing = form.recipe.backend, first_failing(ablation.cells, ablation.recipe)
     if form.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
+
+
+def _ran_too_seldom(check: Check, ablation: Ablation) -> bool:
+    """Whether the failure is flaky, and a passing cell has run too seldom to be evidence."""
     passing = [cell.runs for cell in ablation.cells if _passed(cell)]
-    if check.flaky and passing and _TOLERANCE * min(passing) < check.repeats:
-        runs = "one run" if min(passing) == 1 else f"{min(passing)} runs"
-        yield f"the failure is flaky, and {runs} that passed are weak evidence (use --repeat {check.repeats})"
+    return check.flaky and bool(passing) and _TOLERANCE * min(passing) < check.repeats
 
 
 def _own_passed(ablation: Ablation) -> bool:

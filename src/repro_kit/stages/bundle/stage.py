@@ -52,6 +52,7 @@ class _Attempt:
     check: Check
     left_out: list[str]
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
+    lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
 
 
 def run(case: Case, options: BundleOptions, ui: Ui) -> None:
@@ -106,6 +107,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             flaky=chosen.check.rate,
             needs=chosen.check.needs,
             dropped=chosen.dropped,
+            lacking=chosen.lacking,
         ),
     )
     _conclude(chosen, output, reason, ui)
@@ -205,6 +207,7 @@ class _Checking:
             contents=contents,
             left_out=left_out,
             dropped=checked_claims.dropped,
+            lacking=checked_claims.lacking,
         )
 
     def _filled(self, form: ReproForm) -> tuple[Contents, list[str]]:
