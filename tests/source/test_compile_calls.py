@@ -72,6 +72,7 @@ def test_a_backend_is_written_into_every_call_that_compiles(text: str, expected:
         ("@no_grad\n@torch.compile(mode='lite')\ndef f(): pass", ["@no_grad\ndef f(): pass"]),
         ("@torch.compile\ndef f(): pass", ["def f(): pass"]),
         ("torch.compile(backend=mine)(f)(x)", ["f(x)"]),
+        ("torch.compile(f)(x)", ["f(x)"]),
         ("net.compile()\nnet(x)", ["net(x)"]),
         ("partial(torch.compile, fullgraph=True)(f)", ["f"]),
         ("c = partial(torch.compile, fullgraph=True)\nmap(torch.compile, models)", []),
@@ -81,3 +82,23 @@ def test_each_call_that_compiles_can_leave_its_function_to_eager(text: str, expe
     numbered = NumberedTree(program(text))
     programs = [numbered.edited(edits) for edits in left_to_eager(numbered)]
     assert programs == [program(one) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wrap = torch.compile if fast else same\ny = wrap(f)(x) + wrap(g, dynamic=True)(x)",
+         ["y = f(x) + wrap(g, dynamic=True)(x)", "y = wrap(f)(x) + g(x)"]),
+        ("class A:\n    def __init__(self, wrap):\n        self.wrap = wrap\n"
+         "    def go(self):\n        return self.wrap(f)\nA(partial(torch.compile, mode='lite')).go()",
+         ["        return f\n"]),
+        ("def run(*, wrap):\n    @wrap\n    def inner(x): pass\nrun(wrap=torch.compile)\nsame(g)",
+         ["def run(*, wrap):\n\n    def inner(x):\n        pass\n"]),
+        ("wrap = lambda f: f\nwrap(g)", []),
+    ],
+)  # fmt: skip
+def test_a_call_may_compile_by_another_name(text: str, expected: list[str]) -> None:
+    numbered = NumberedTree(program(text))
+    programs = [numbered.edited(edits) for edits in left_to_eager(numbered)]
+    assert len(programs) == len(expected)
+    assert all(made is not None and part in made.text for made, part in zip(programs, expected, strict=True))

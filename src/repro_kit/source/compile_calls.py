@@ -43,8 +43,8 @@ def with_backend(program: SourceProgram, backend: str) -> SourceProgram | None:
 
 
 def left_to_eager(numbered: NumberedTree) -> list[Edits]:
-    """For each call that compiles: the edit that leaves to eager what the call compiles."""
-    edits = (_without(numbered, call) for call in _calls(numbered.tree))
+    """For each call that compiles, or that may compile by another name: the edit that leaves its function to eager."""
+    edits = (_without(numbered, call) for call in [*_calls(numbered.tree), *_calls_by_other_names(numbered.tree)])
     return [edit for edit in edits if edit]
 
 
@@ -55,11 +55,12 @@ def _without(numbered: NumberedTree, call: ast.expr) -> Edits:
             return {numbered.number(call): None}
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="compile"))):  # module.compile()
             return {numbered.number(above): None}
-        case ast.Call(func=made, args=[compiled, *_]) if made is call:  # torch.compile(backend=…)(function)
-            return {numbered.number(above): compiled}
     match call:
         case ast.Call(args=[compiled, *_]) if ast.unparse(compiled) not in _compilers(numbered.tree):
             return {numbered.number(call): compiled}
+    match above:
+        case ast.Call(func=made, args=[compiled, *_]) if made is call:  # torch.compile(backend=…)(function)
+            return {numbered.number(above): compiled}
     return {}
 
 
@@ -99,6 +100,66 @@ def _values(tree: ast.Module, calls: list[ast.expr]) -> Iterator[ast.expr]:
         if is_read and node not in known and ast.unparse(node) in compilers:
             assert isinstance(node, ast.expr)
             yield node
+
+
+def _calls_by_other_names(tree: ast.Module) -> Iterator[ast.expr]:
+    """Calls and bare decorators of what may hold `torch.compile`."""
+    others = _other_names(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=called) if ast.unparse(called) in others:
+                yield node
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield from (name for name in node.decorator_list if ast.unparse(name) in others)
+
+
+def _other_names(tree: ast.Module) -> set[str]:
+    """Variables, attributes and parameters that may hold `torch.compile`, whatever the scope: a guess."""
+    given = [*_assigned(tree), *_passed(tree)]
+    found: set[str] = set()
+    known = _compilers(tree)
+    while True:
+        new = {name for name, value in given if _may_be(value, known | found)} - found - known
+        if not new:
+            return found
+        found |= new
+
+
+def _may_be(value: ast.expr, names: set[str]) -> bool:
+    match value:
+        case ast.IfExp(body=first, orelse=second):
+            return _may_be(first, names) or _may_be(second, names)
+        case ast.Call(func=called, args=[first, *_]) if is_partial(called):
+            return _may_be(first, names)
+    return ast.unparse(value) in names
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield ast.unparse(target), value
+
+
+def _passed(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """What calls of the script's own functions and classes give to which parameter."""
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                functions.setdefault(node.name, node)
+            case ast.ClassDef(name=name, body=body):
+                for made in body:
+                    if isinstance(made, ast.FunctionDef) and made.name == "__init__":
+                        functions[name] = made
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = functions.get(ast.unparse(node.func).rpartition(".")[2])
+        if called is not None:
+            parameters = [one.arg for one in (*called.args.posonlyargs, *called.args.args) if one.arg != "self"]
+            yield from zip(parameters, node.args, strict=False)
+            yield from ((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
 
 
 def _compilers(tree: ast.Module) -> set[str]:
