@@ -99,6 +99,20 @@ stamps()
 score = torch.compile(torch.sigmoid)(torch.zeros(4)).mean()
 assert torch.allclose(score, torch.tensor(0.9)), "the model is too bad"
 """
+#: The script catches what the compiled code raises (torch 2.13), prints it, and ends well.
+CAUGHT = """
+import traceback
+import torch
+
+class Tagged(torch.Tensor):
+    pass
+
+gram = torch.compile(lambda t: t @ t.t())
+try:
+    gram(torch.ones(4, 4).as_subclass(Tagged))
+except TypeError:
+    traceback.print_exc()
+"""
 #: Dynamo forgets the format (torch 2.13), so that the check fails with each graph in eager, too.
 NO_GRAPH_MATTERS = """
 import torch
@@ -148,6 +162,14 @@ def test_without_a_graph_each_start_says_why(tmp_path: Path) -> None:
     assert case.load(OBSERVATION).eager is Status.PASS
     assert case.load(CAPTURE).subject == "script"
     assert [start.why for start in starts(case)] == runs
+
+
+def test_what_a_script_catches_and_prints_is_its_failure(tmp_path: Path) -> None:
+    summary, case = collected(tmp_path, CAUGHT, "--until", "capture")
+    assert (summary["exit"], summary["failure"]) == (0, "runtime-error")
+    observation = case.load(OBSERVATION)
+    assert (observation.exit_status, observation.eager) == (0, Status.PASS)
+    assert [(one.source, one.failure.kind) for one in observation.failures] == [("log", Kind.RUNTIME_ERROR)]
 
 
 def test_graphs_of_other_frames_are_not_tried_where_dynamo_failed_in_one_without_a_graph(tmp_path: Path) -> None:

@@ -52,12 +52,16 @@ class Artifact:
 
 @dataclass(frozen=True)
 class ObservedFailure:
-    """One distinct failure of the observed run."""
+    """One distinct failure of the observed run.
+
+    `source`: what shows it. ``trace`` and ``log`` show what the program caught: torch's trace a failed compile, and the
+    program's own output a traceback that ends in compiled code.
+    """
 
     failure: Failure
     signature: Signature
     count: int = 1
-    source: Literal["exception", "trace", "output", "exit", "measured"] = "exception"
+    source: Literal["exception", "trace", "log", "output", "exit", "measured"] = "exception"
     rank: int | None = None
     nature: Nature = Nature.OPEN
 

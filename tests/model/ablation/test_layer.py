@@ -98,6 +98,24 @@ def test_a_backend_that_tells_nothing_is_named() -> None:
     assert "('aot_eager' could not be judged: another failure)" in sentence
 
 
+def test_the_same_exception_in_other_words_may_be_the_same_failure() -> None:
+    def raised(cells: list[Cell], *words: str, kind: Kind = Kind.RUNTIME_ERROR) -> list[Cell]:
+        told = [Signature(kind, (it.partition(":")[0],), it.partition(":")[2]) if it else None for it in words]
+        return [replace(each, signature=signature) for each, signature in zip(cells, told, strict=True)]
+
+    cells = [cell("eager", False), cell("aot_eager", True, same=False), cell(LADDER[2], True, same=False)]
+    cells.append(cell("inductor", True))
+    layer, sentence = name_layer(raised(cells, "", "TypeError:mm.default", "", "TypeError:mm.out"), Recipe())
+    assert layer is None
+    assert sentence == (
+        "The layer at fault is not known: backend 'eager' passes, 'inductor' fails, and 'aot_eager' raises the same "
+        "exception with other words (AOTAutograd may be at fault)."
+    )
+    other = raised(cells, "", "ValueError:mm.default", "", "TypeError:mm.out")
+    compiling = raised(cells, "", "TypeError:mm.default", "", "TypeError:mm.out", kind=Kind.COMPILE_ERROR)
+    assert [name_layer(each, Recipe())[0] for each in (other, compiling)] == [Layer.INDUCTOR, Layer.INDUCTOR]
+
+
 def test_what_was_not_seen_to_pass_is_not_said_to() -> None:
     assert "plain eager passes" in name_layer([BASELINE, *ladder("eager")], Recipe())[1]
     broken = replace(BASELINE, verdict=Verdict(Status.INVALID))

@@ -82,6 +82,11 @@ def test_kinds_of_difference(message, kind):
         ([link("AssertionError", "", "t.py:main", f"{SITE}torch/_inductor/scheduler.py:fuse")], Kind.COMPILE_ERROR),
         ([link("IndexError", "", "t.py:main", f"{SITE}torch/_dynamo/symbolic_convert.py:run")], Kind.DYNAMO_ERROR),
         ([link("RuntimeError", "x", f"{SITE}torch/_functorch/vmap.py:vmap_impl")], Kind.RUNTIME_ERROR),
+        # Dynamo's wrapper around a compiled graph that got a subclass of Tensor.
+        (
+            [link("TypeError", "", f"{SITE}torch/_dynamo/output_graph.py:_tf_disabled_wrapper", "/tmp/x/cxx.py:call")],
+            Kind.RUNTIME_ERROR,
+        ),
         ([link("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB")], Kind.OOM),
         ([link("RuntimeError", "[enforce fail] DefaultCPUAllocator: not enough memory: you tried")], Kind.OOM),
         ([link("torch._dynamo.exc.BackendCompilerFailed", "backend='b' raised:\nMemoryError: ")], Kind.OOM),

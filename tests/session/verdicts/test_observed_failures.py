@@ -191,3 +191,27 @@ def test_a_hang_is_where_the_process_that_compiles_is_else_a_rank(tmp_path: Path
         )
         assert [frame.file for frame in found.failure.stack] == [place]
         assert place in excerpt(found.failure)
+
+
+GENERATED = f"/tmp/cache/6w/c{'w' * 51}.py"
+RAISED = f"""Traceback (most recent call last):
+  File "/home/me/serve.py", line 8, in main
+    model(x)
+  File "{GENERATED}", line 30, in call
+    extern_kernels.mm(arg0_1, arg1_1, out=buf0)
+TypeError: Multiple dispatch failed
+"""
+FROM_OWN_CODE = RAISED.replace(GENERATED, "/home/me/nets.py")
+
+
+def test_what_compiled_code_raised_counts_though_the_program_caught_and_printed_it(tmp_path: Path) -> None:
+    def found(printed: str, status: int = 0) -> list[tuple[str, str]]:
+        (tmp_path / "stderr.txt").write_text(printed)
+        seen = found_in(tmp_path, replace(ENDED, exit_status=status), Findings(), TraceSummary())
+        return [(one.source, one.failure.exceptions[-1].type) for one in seen]
+
+    assert found(f"ERROR request 3 failed\n{RAISED}INFO:root:going on\n") == [("log", "TypeError")]
+    assert found(FROM_OWN_CODE) == []
+    prefix = "E1127 10:11:12.131415 77 torch/_inductor/select_algorithm.py:99] [0/0] "
+    assert found("".join(prefix + line + "\n" for line in RAISED.splitlines())) == [], "torch gets over it"
+    assert found(RAISED, 1) == [("output", "TypeError")]

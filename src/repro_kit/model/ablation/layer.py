@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.failure.failure import Layer, Status
+from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, ENTRIES, EXPORTS, PRECOMPILE
@@ -60,11 +60,35 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
+    alike = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
+    if alike:
+        between = [_PEOPLE_SAY[_LAYER_OF[name]] for name in alike]
+        return None, (
+            f"The layer at fault is not known: {good}, {failing!r} fails, and {' and '.join(map(repr, alike))} "
+            f"raise{'s' if len(alike) == 1 else ''} the same exception with other words ({between[0]} may be at fault)."
+        )
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
     words = ", with an exception of Dynamo's own" if unsupported and failing != LADDER[0] else ""
     words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
     words += _uncertain_words(ladder, failing)
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
+
+
+def _between(before: Sequence[str], failing: str) -> list[str]:
+    """The backends of the ladder after the last passing one, and before the failing one."""
+    least = _rank(before[-1]) if before else -1
+    return [name for name in LADDER if least < _rank(name) < _rank(failing)]
+
+
+def _raises_as(cell: Cell, failing: Cell) -> bool:
+    """Whether the compiled code of a cell raises what that of `failing` raises, with other words.
+
+    Each layer words an error in its own way (`aten.mm.default`, `aten.mm.out`): it may be the same failure.
+    """
+    one, other = cell.signature, failing.signature
+    if one is None or other is None or not one.kind == other.kind == Kind.RUNTIME_ERROR:
+        return False
+    return cell.verdict.status is Status.FAIL and bool(one.exceptions) and one.exceptions[-1:] == other.exceptions[-1:]
 
 
 def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:

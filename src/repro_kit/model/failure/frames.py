@@ -27,6 +27,7 @@ _RUNTIME = re.compile(
 )
 #: Runtime entry points in files that compile as well: (file, function).
 _RUNTIME_FUNCTIONS = {
+    ("torch/_dynamo/output_graph.py", "_tf_disabled_wrapper"),
     ("torch/_functorch/aot_autograd.py", "forward"),
     ("torch/_functorch/aot_autograd.py", "returned_function"),
     ("torch/_inductor/utils.py", "run"),

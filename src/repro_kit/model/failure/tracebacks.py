@@ -14,6 +14,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Frame
 _LOG_PREFIX = re.compile(
     r"^(?:\[(?:rank|default)\d*\]:? ?)*(?:[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] ?(?:\[!?[\w/]+\] ?)*)?"
 )
+_OF_TORCHS_LOG = re.compile(r"^(?:\[(?:rank|default)\d*\]:? ?)*[VDIWEC]\d{4} \d\d:\d\d:\d\d\.")
 _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:<locals>\.\w+)*)(?:: ?(?P<message>.*))?$")
@@ -51,6 +52,11 @@ _FINAL = ("CppCompileError", "CUDACompileError", "CompilationError", "FailOnReco
 def short(type_name: str) -> str:
     """``torch._inductor.exc.InductorError`` -> ``InductorError``."""
     return type_name.rsplit(".", 1)[-1]
+
+
+def without_torchs_log(text: str) -> str:
+    """`text` without the lines of torch's own log, in which each line has its prefix (torch/_logging/_internal.py)."""
+    return "\n".join(line for line in text.splitlines() if not _OF_TORCHS_LOG.match(line))
 
 
 def is_final(link: ExceptionLink) -> bool:

@@ -150,7 +150,7 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         rounding = explain(runs, chosen, calls) if checked else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
-    if chosen.source == "trace":  # the script caught it, perhaps because it expects it
+    if chosen.source in ("trace", "log"):  # the script caught it, perhaps because it expects it
         calls = _compared(runs)
         if any(call.both for call in calls) and not any(call.raised for call in calls):
             return Blame(Status.FAIL, tuple(failures), both=next(call.both for call in calls if call.both))

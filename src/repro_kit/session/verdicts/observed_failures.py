@@ -17,6 +17,7 @@ from repro_kit.model.failure.classify import (
     failure_from_signal,
     failure_from_text,
     failure_from_timeout,
+    failures_from_text,
 )
 from repro_kit.model.failure.failure import Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
@@ -24,7 +25,7 @@ from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.late_errors import is_late, printed_assertion
 from repro_kit.model.failure.native import faulthandler_stack, signal_in
 from repro_kit.model.failure.signature import Strength, signature_of
-from repro_kit.model.failure.tracebacks import short, unwrap
+from repro_kit.model.failure.tracebacks import short, unwrap, without_torchs_log
 from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
@@ -59,6 +60,8 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
         swallowed.append(
             ObservedFailure(failure, signature_of(failure), source="trace", rank=failed.rank, nature=Nature.COMPILER)
         )
+    if observed.ok:
+        swallowed += _logged(directory)
     parted: list[ObservedFailure] = []
     if any(_is_wait(one.failure) for one in ended):
         parted = [one for one in swallowed if _of_some_ranks(one, swallowed, len(latest(findings)))]
@@ -68,6 +71,20 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
     return [
         replace(failed_observed, failure=brief_failure(failed_observed.failure))
         for failed_observed in _distinct(failures)
+    ]
+
+
+def _logged(directory: Path) -> list[ObservedFailure]:
+    """What compiled code raised in a program that caught it, printed its traceback, and went on to its end.
+
+    A traceback in torch's own log is left out: the compiler prints failures that it gets over.
+    """
+    texts = [without_torchs_log(tail(directory / name)) for name in ("stderr.txt", "stdout.txt")]
+    failures = [failure for text in texts for failure in failures_from_text(text) if failure.exceptions]
+    return [
+        ObservedFailure(failure, signature_of(failure), source="log", nature=Nature.COMPILER)
+        for failure in failures
+        if nature_of(failure) is Nature.COMPILER and failure.exceptions[-1].frames
     ]
 
 

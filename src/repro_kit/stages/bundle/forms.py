@@ -282,7 +282,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     for name, path in sorted(sources.files.items()):
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
-    traced = results.observed is not None and results.observed.source == "trace"
+    traced = results.observed is not None and results.observed.source in ("trace", "log")
     own = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
     text = render_script(
         replace(own, argv=sources.argv) if own.form != "command" else own,

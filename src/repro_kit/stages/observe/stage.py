@@ -56,7 +56,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
     measured = symptoms.look_for(case, options, ui, observed, findings, summary)
     if symptom is not None and symptom.kind is Kind.VALIDATION:  # what a script catches may be raised in eager too
-        failures = [failure for failure in failures if failure.source != "trace"]
+        failures = [failure for failure in failures if failure.source not in ("trace", "log")]
     failures = [*measured.failures, *failures]
     cache: Path | None = None
     if not failures and symptom is None:
