@@ -60,9 +60,9 @@ def render_script(
 
     `ranks`: the processes that it starts for the command, as torchrun does; 0 for a command that torchrun does not run.
 
-    `why` says why there is no minimal program. `limit`: seconds. `traced`: the failure shows only in the output
-    or in torch's trace, because the user's command continues after it. `env`: variables for the command. `reduced`: the reduction of the
-    script in words; empty for the user's own files.
+    `why` says why there is no minimal program. `limit`: seconds. `traced`: the failure shows only in the output or in
+    torch's trace, because the user's command continues after it. `env`: variables for the command. `reduced`: the
+    reduction of the script in words; empty for the user's own files.
     """
     measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
     return render(
