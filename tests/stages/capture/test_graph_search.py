@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from repro_kit.case.case import Case, Subject
+from repro_kit.case.stage_results import Observation
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.program.reading.graph_record import GraphRecord
@@ -27,6 +28,7 @@ class Passing:
 def test_each_form_of_a_graph_that_passes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_search, "open_oracle", lambda *_: nullcontext(Passing()))
     case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    case.write("observe/run.json", Observation(("a.py",), 1, None, False, 1.0, 0, None, None))
     search = graph_search.GraphSearch(case, CaptureOptions(), SilentUi(), None, Kind.CRASH, tmp_path)
     graph = GraphRecord(number=0, pid=0, compile_id="0/0")
     attempts = (Attempt("", Recipe(), graph, how) for how in ("", "dynamic=True"))
