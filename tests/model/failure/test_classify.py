@@ -87,6 +87,10 @@ def test_kinds_of_difference(message, kind):
             [link("TypeError", "", f"{SITE}torch/_dynamo/output_graph.py:_tf_disabled_wrapper", "/tmp/x/cxx.py:call")],
             Kind.RUNTIME_ERROR,
         ),
+        (
+            [link("TypeError", "", f"{SITE}torch/_dynamo/backends/debugging.py:run", f"{SITE}torch/_ops.py:__call__")],
+            Kind.RUNTIME_ERROR,
+        ),
         ([link("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB")], Kind.OOM),
         ([link("RuntimeError", "[enforce fail] DefaultCPUAllocator: not enough memory: you tried")], Kind.OOM),
         ([link("torch._dynamo.exc.BackendCompilerFailed", "backend='b' raised:\nMemoryError: ")], Kind.OOM),

@@ -27,6 +27,7 @@ _RUNTIME = re.compile(
 )
 #: Runtime entry points in files that compile as well: (file, function).
 _RUNTIME_FUNCTIONS = {
+    ("torch/_dynamo/backends/debugging.py", "run"),  # what aot_eager returns (boxed_nop)
     ("torch/_dynamo/output_graph.py", "_tf_disabled_wrapper"),
     ("torch/_functorch/aot_autograd.py", "forward"),
     ("torch/_functorch/aot_autograd.py", "returned_function"),
@@ -42,7 +43,7 @@ _COMPILER = re.compile(
 _PLUMBING = re.compile(
     r"torch/(?:_ops|_compile|_utils_internal|_tensor|overrides)\.py"
     r"|torch/_dynamo/(?:convert_frame|eval_frame|exc|utils|external_utils|bytecode_transformation|callback)\.py"
-    r"|torch/_library/|torch/utils/|torch/nn/modules/module\.py|torch/fx/(?:interpreter|graph_module|proxy)\.py"
+    r"|torch/_library/|torch/utils/|torch/nn/modules/module\.py|torch/fx/(?:interpreter|graph_module|_lazy_graph_module|proxy)\.py"
     r"|torch/_prims_common/|torch/_subclasses/(?:fake_tensor|fake_utils|functional_tensor)|torch/fx/experimental/proxy_tensor|torch/_higher_order_ops/utils\.py|torch/autograd/"
     r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|logging_utils)\.py"
 )
