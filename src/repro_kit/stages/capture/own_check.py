@@ -28,6 +28,7 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 _PASSES, _ALIKE, _OTHERWISE = "passes", "fails alike", "ends otherwise"
+_FAILS_WITHOUT = "the script's own check fails with all graphs in eager, too"
 _FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
 
 
@@ -65,7 +66,7 @@ class OwnCheck:
         if failure is None or _frame_of(attempt) is None or watched_recording.is_watched(self._case.path):
             return ""
         alike = self._ends(failure, ">=0", "does its check pass with all graphs in eager?") == _ALIKE
-        return "the script's own check fails with all graphs in eager, too" if alike else ""
+        return _FAILS_WITHOUT if alike else ""
 
     def failed_check(self) -> ObservedFailure | None:
         """The failure of the case, where the script's own check tells it: by an exception, or by its exit status."""
@@ -99,7 +100,7 @@ class OwnCheck:
         # The graph may be one of several at fault. Dynamo traces the script even where all graphs run in eager.
         if self._ends(failure, ">=0", "does its check pass with all graphs in eager?") != _PASSES:
             settle.by_runs(self._case, self._options.timeout, self._ui)
-            return "differs from eager, but the script's own check fails with all graphs in eager, too"
+            return f"differs from eager, but {_FAILS_WITHOUT}"
         others = f"0-{frame - 1},>{frame}" if frame else ">0"
         if self._ends(failure, others, f"does its check fail with only {named} compiled?") == _ALIKE:
             self.sentence = "With all graphs in eager the script's own check passes; with all but that one it fails."
