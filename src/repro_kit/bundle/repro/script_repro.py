@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from repro_kit.bundle.facts import Facts, telling_line
@@ -12,7 +13,8 @@ from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro.recipe_code import literal
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
 from repro_kit.case.case import Subject
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import COMPARED, STATE, Kind
+from repro_kit.model.failure.native import OTHER_STATE
 from repro_kit.model.failure.signature import DEADLOCK
 
 #: Seconds after which a reduced script hangs, with the start of the interpreter.
@@ -31,6 +33,7 @@ _EXPORTS = re.compile(rb"torch\.export|\bdraft_export\b|\baoti?_compile|\baoti_l
 _OPERATORS = re.compile(
     rb"_higher_order_ops|\b(cond|while_loop|associative_scan|flex_attention|nested_compile_region)\("
 )
+_DIFFERS = 3  # exit status of a run in which a compiled call differs from eager
 _WIDTH = 98
 _LONGEST = 160  # characters of the message to search for
 #: A token of the redactor, with the rest of its path.
@@ -89,14 +92,21 @@ def render_script(
         in_eager=facts.in_eager,
         silent=_silent(facts),
         run_script=_RUN_SCRIPT,
+        compared=_compared(subject, sources, facts),
+        validation=facts.signature.kind is Kind.VALIDATION,
+        differs=_DIFFERS,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
 
 
 def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
     """Python code that runs the command with eager forced; empty if the command does not need it."""
-    if not any(_mention(sources, words) for words in (re.compile(rb"fullgraph"), _EXPORTS, _OPERATORS)):
-        return ""
+    needed = any(_mention(sources, words) for words in (re.compile(rb"fullgraph"), _EXPORTS, _OPERATORS))
+    return _runner(subject, sources) if needed else ""
+
+
+def _runner(subject: Subject, sources: SourceFiles) -> str:
+    """Python code that runs the command within an interpreter; empty if the command starts something else."""
     match subject.form:
         case "script":
             return _RUN_SCRIPT
@@ -104,6 +114,29 @@ def _eager_runner(subject: Subject, sources: SourceFiles) -> str:
             return _RUN_MODULE
     words = sources.argv
     return _RUN_SCRIPT if _is_python(words[0]) and len(words) > 1 and words[1].endswith(".py") else ""
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """How the compiled calls of a script are compared with eager, as the template takes it."""
+
+    runner: str  # code that runs the script
+    options: str  # further arguments of `assert_close`
+    state: bool  # what differs is the Python state that a call leaves
+    state_words: str = OTHER_STATE
+
+
+def _compared(subject: Subject, sources: SourceFiles, facts: Facts) -> _Compared | None:
+    """How to compare the calls of a script that itself shows nothing; None for another failure or command."""
+    failure, runner = facts.failure, _runner(subject, sources)
+    if facts.signature.kind not in COMPARED or failure is None or not runner or _mention(sources, _EXPORTS):
+        return None
+    if (failure.exceptions and facts.signature.kind is Kind.ACCURACY) or failure.exit_status:
+        return None
+    options = ", check_stride=True" if facts.signature.difference == "stride" else ""
+    if failure.tolerance is not None:
+        options += ", rtol={}, atol={}".format(*failure.tolerance)
+    return _Compared(runner, options, state=facts.signature.difference == STATE)
 
 
 def _mention(sources: SourceFiles, words: re.Pattern[bytes]) -> bool:

@@ -17,7 +17,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
 from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.ablation.workaround import Workaround
-from repro_kit.model.failure.failure import MEASURED, Kind, Layer
+from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -156,6 +156,8 @@ class Story:
             case Kind.ACCURACY:
                 if self.signature.rounding:
                     return "The compiled graph rounds as eager does."
+                if self.signature.difference == STATE:
+                    return "A compiled call leaves the Python state that the same call leaves in eager."
                 return "The compiled graph gives the same results as eager, within the usual tolerance."
             case Kind.VALIDATION:
                 return "The compiled graph raises, as eager does."

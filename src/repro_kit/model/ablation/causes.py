@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
-from repro_kit.model.failure.failure import Failure, Kind, Layer, Phase
+from repro_kit.model.failure.failure import STATE, Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.tracebacks import is_final, short
@@ -266,6 +266,8 @@ def _dynamo_cause(contrasts: dict[str, Cell], failure: Failure | None) -> str:
     root = failure.exceptions[-1] if failure.exceptions else None
     if failure.kind is Kind.CRASH or (root and short(root.type) in _BROKEN_BYTECODE):
         return "bytecode"
+    if failure.difference is not None and failure.difference.kind == STATE:
+        return "side-effects"
     witness = contrasts.get(WITNESS)
     parting = witness.changed.get("parting") if witness else None
     return {"state": "side-effects", "result": "tracing"}.get(str(parting), "")

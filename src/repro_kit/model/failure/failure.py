@@ -86,11 +86,15 @@ class ExceptionLink:
     frames: tuple[Frame, ...] = ()
 
 
+#: The kind of a difference in the Python state that a call leaves: its results agree with eager's.
+STATE = "state"
+
+
 @dataclass(frozen=True)
 class Difference:
     """How a compiled result differs from eager's.
 
-    `kind`: ``value``, ``nan``, ``shape``, ``dtype``, ``stride``, ``alias``, ``structure`` or ``requires_grad``.
+    `kind`: ``value``, ``nan``, ``shape``, ``dtype``, ``stride``, ``alias``, ``structure``, ``requires_grad``, `STATE`.
     `where`: ``output 0``, ``grad of x``, ``x after the call`` …
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from repro_kit.model.failure.failure import Difference, Frame
+from repro_kit.model.failure.failure import STATE, Difference, Frame
 
 _HEAP = re.compile(
     r"^.*?(?P<text>(?:malloc|free|realloc|munmap_chunk|malloc_consolidate|calloc|_int_malloc|sysmalloc)\(\): .+"
@@ -40,7 +40,9 @@ _ATTRIBUTE = re.compile(
 #: What a `repro.py` compares besides values, by its names (bundle/repro/program_repro.py).
 _COMPARED = re.compile(r"The failure occurred for item (?:\[\d+\])?\['(strides|requires_grad|aliases)'\]")
 _FORMS = {"strides": "stride", "requires_grad": "requires_grad", "aliases": "alias"}
-_STRUCTURE = re.compile(r"The length of the sequences mismatch: |\bNone mismatch: ")
+#: A compiled call that returns what eager returns (templates/compared_calls.py.j2).
+OTHER_STATE = "leaves another Python state than in eager"
+_STRUCTURE = re.compile(r"The length of the sequences mismatch: |\bNone mismatch: |has other parts than in eager: ")
 
 
 def last_words(text: str) -> str:
@@ -91,6 +93,8 @@ def faulthandler_stack(text: str) -> tuple[Frame, ...]:
 
 def difference_in(message: str) -> Difference | None:
     """The difference that ``torch.testing.assert_close`` or numpy.testing describes; None for other messages."""
+    if OTHER_STATE in message:
+        return Difference(STATE, "", detail=message[:500])
     attribute = _ATTRIBUTE.search(message)
     if attribute:
         name = (attribute[1] or attribute[2]).removesuffix("()")

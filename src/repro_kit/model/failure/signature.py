@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from repro_kit.model.failure import native
-from repro_kit.model.failure.failure import MEASURED, Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import MEASURED, STATE, Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch, recurring_torch
 from repro_kit.model.failure.late_errors import asserted, is_late
 from repro_kit.model.failure.normalise import fault_line, normalise, same_message
@@ -83,6 +83,12 @@ class Signature:
             case _:
                 return self._same_exception(other, strength)
 
+    def is_lost_by(self, other: Signature) -> bool:
+        """Whether this exception, which ended a run, is the one that `other` says the compiled program has lost."""
+        if other.kind is not Kind.VALIDATION or self.kind is not Kind.RUNTIME_ERROR:
+            return False
+        return self.exceptions[-1:] == other.exceptions[-1:] and other._same_message(self, LIKENESS)
+
     def summary(self) -> str:
         """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
         location = f" in {self.frames[0]}" if self.frames else ""
@@ -113,6 +119,8 @@ class Signature:
         if self.difference == "value":
             share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
             return f"{what}: values differ from eager's{share}"
+        if self.difference == STATE:
+            return "wrong side effect: a compiled call leaves another Python state than eager"
         return f"{what}: {self.difference} differs from eager's"
 
     def _same_difference(self, other: Signature, strength: Strength) -> bool:

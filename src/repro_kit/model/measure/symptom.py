@@ -68,6 +68,7 @@ class Symptom:
     text: str = ""  # as the user wrote it; for an oracle, its command
     pattern: str = ""  # the oracle's output must contain this for the failure to count as the same
     rounding: bool = False  # a difference that eager's own rounding explains counts too
+    of_state: bool = False  # for accuracy: the results agree, and the Python state that a call leaves does not
 
     @property
     def threshold(self) -> float:

@@ -6,9 +6,11 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Measured, Phase
+from repro_kit.model.failure.failure import STATE, Difference, ExceptionLink, Failure, Kind, Measured, Phase
 from repro_kit.model.failure.rounding import ResultErrors
+from repro_kit.model.measure.call_state import alike, differing_values, first_difference
 
 _FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
 _MOST_NAMED = 3
@@ -37,6 +39,7 @@ class CompiledCall:
     both: str = ""  # type of an exception of eager's call, where the compiled call raises as well
     lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none
     problem: str = ""  # why the callable could not be measured
+    states: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = ()  # call, state after it in eager, and compiled
 
 
 def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
@@ -70,7 +73,7 @@ def wrong_result(calls: Sequence[CompiledCall], *, rounding: bool = False) -> Fa
     """
     call = next((call for call in calls if call.difference is not None), None)
     if call is None:
-        return _by_rounding(calls) if rounding else None
+        return _wrong_state(calls) or (_by_rounding(calls) if rounding else None)
     return Failure(
         Kind.ACCURACY,
         Phase.COMPARE,
@@ -85,6 +88,17 @@ def validation_lost(calls: Sequence[CompiledCall]) -> Failure | None:
     """The failure of the first callable that raises in eager and returns when it is compiled; None without one."""
     call = next((call for call in calls if call.lost), None)
     return Failure(Kind.VALIDATION, Phase.COMPARE, call.lost, text=f"in {call.name}") if call else None
+
+
+def _wrong_state(calls: Sequence[CompiledCall]) -> Failure | None:
+    """The failure of the first callable that leaves another Python state than eager; None without one."""
+    for call in calls:
+        for number, eager, compiled in call.states:
+            if not alike(eager, compiled):
+                where = f"{first_difference(eager, compiled)} after call {number}"
+                difference = Difference(STATE, where, detail=differing_values(eager, compiled), exact=True)
+                return Failure(Kind.ACCURACY, Phase.COMPARE, text=f"in {call.name}", difference=difference)
+    return None
 
 
 def _by_rounding(calls: Sequence[CompiledCall]) -> Failure | None:

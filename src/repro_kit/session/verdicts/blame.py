@@ -226,6 +226,8 @@ def _not_passed(
     if ends_alike and not eager.doubt:
         deadlock = any(failure.failure.deadlock for failure in alike)
         return Blame(Status.FAIL, tuple(failures), deadlock=deadlock, in_eager=next(iter(alike), None))
+    if not eager.doubt and any(each.signature.is_lost_by(chosen.signature) for each in eager.failures):
+        return Blame(Status.PASS, tuple(failures))  # eager raises what it should
     if eager.doubt:
         why = f"Whether the program fails without torch.compile is unknown: {eager.doubt}"
         status = Status.CANNOT_TELL

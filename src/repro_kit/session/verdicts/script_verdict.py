@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.measure.symptom import Symptom
@@ -26,10 +26,15 @@ def verdict_of(
     summary = summarise(directory / "trace")
     findings = read_findings(directory / "probe")
     failures = observed_failures.found_in(directory, ended, findings, summary)
-    if ended.ok and symptom is not None:
-        return symptoms.of_run(symptom, ended, findings, summary)
+    if symptom is not None and (ended.ok or symptom.kind is Kind.VALIDATION):
+        verdict = symptoms.of_run(symptom, ended, findings, summary)
+        if ended.ok or verdict.failure is not None:
+            return verdict
     if not failures:
         return Verdict(Status.PASS, seconds=ended.seconds)
+    lost = next((each.signature for each in failures if target and each.signature.is_lost_by(target)), None)
+    if lost is not None:
+        return Verdict(Status.PASS, seconds=ended.seconds, note=f"it raises {lost.exceptions[-1]}, as eager does")
     if passes_in_eager:
         failures = [as_wrong_result(failure) for failure in failures]
     like = [observed for observed in failures if target and target.matches(observed.signature, Strength.REBASED)]

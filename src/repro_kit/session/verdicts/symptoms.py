@@ -89,11 +89,29 @@ def look_for(
         return SymptomSearch(words=f"Whether {symptom.text} holds is uncertain: {verdict.note}")
     if symptom.kind is Kind.ACCURACY and by_rounding.is_explained(findings.compiled):
         case.store(ROUNDING, by_rounding.of_calls(findings.compiled))
+    if verdict.failure is None and symptom.kind is Kind.ACCURACY:
+        verdict = _of_state(case, options, ui, symptom) or verdict
     if verdict.failure is None and symptom.kind in COMPARED:
         return SymptomSearch(words=f"In the script {verdict.note}")
     if verdict.failure is None:
         return SymptomSearch(words=f"{symptom.text} was not seen: {verdict.note}")
     return SymptomSearch((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def _of_state(case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom) -> Verdict | None:
+    """The verdict of a run in which the Python state after compiled calls is compared; None unless it differs.
+
+    The results are compared by repeating calls, which changes that state: so the comparison has a run of its own.
+    """
+    ui.progress("comparing the Python state that the compiled calls leave")
+    directory, symptom = case.path / "observe" / "state", replace(symptom, of_state=True)
+    why = "the results agree with eager: does the Python state that the calls leave?"
+    ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
+    verdict = of_run(symptom, ended, read_findings(directory / "probe"), TraceSummary())
+    if verdict.failure is None:
+        return None
+    case.store(SYMPTOM, symptom)
+    return verdict
 
 
 def _asked(case: Case, timeout: float, ui: Ui, oracle: Symptom) -> SymptomSearch:
@@ -146,7 +164,9 @@ def probes(symptom: Symptom) -> tuple[Measure, ...]:
         return ("memory",)
     if symptom.kind is Kind.VALIDATION:
         return ("validation",)
-    return ("accuracy",) if symptom.kind is Kind.ACCURACY else ()
+    if symptom.kind is Kind.ACCURACY:
+        return ("state",) if symptom.of_state else ("accuracy",)
+    return ()
 
 
 def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:

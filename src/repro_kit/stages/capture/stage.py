@@ -14,7 +14,7 @@ from repro_kit.case.stage_results import Artifact, Capture, Observation
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief
-from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.failure import STATE, Failure, Kind
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
@@ -142,6 +142,9 @@ def _searched(
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
     if target is not None and is_overwritten(target.message):
         why = "no graph alone shows it, since a program reads the outputs of a call before the next call"
+        return _Searched(search, None, "dynamo", [], hopeless=why)
+    if target is not None and target.difference == STATE:
+        why = "what differs is no result of a graph, but the Python state that a call leaves"
         return _Searched(search, None, "dynamo", [], hopeless=why)
     together = target is not None and target.message == DEADLOCK
     for tolerance in tolerances:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 from repro_probe.calls.outermost_calls import OutermostCalls
 from repro_probe.common.findings_directory import FindingsDirectory
@@ -16,19 +16,27 @@ from repro_probe.protocol.findings import MEASURED, CompiledCallData, MeasuredCa
 #: A function that observes a call, and the number of first calls to observe of each compiled callable.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
 
+#: A function that gets a call before it is made, and returns a function for afterwards.
+AroundCall = Callable[["Call"], Callable[[], None]]
+Result = TypeVar("Result")
+
 _outermost = OutermostCalls()
 
 
 class WatchedCalls:
     """Everything that the script compiles, with observers of its calls."""
 
-    def __init__(self, findings: FindingsDirectory, observers: list[Observer]) -> None:
+    def __init__(
+        self, findings: FindingsDirectory, observers: list[Observer], around: AroundCall | None = None
+    ) -> None:
         """Each observer is (function, number): the function gets that many first calls of each compiled callable.
 
-        With None for the number, the function gets the second call, or the only call when the script ends.
+        With None for the number, the function gets the second call, or the only call when the script ends. `around`
+        is called before each call, and what it returns after the call.
         """
         self.findings = findings
         self.observers = observers
+        self.around = around
         self.compiled: list[CompiledCallable] = []
         atexit.register(self._end)
 
@@ -70,8 +78,12 @@ class CompiledCallable:
             self.first = None
         for observe, number in self.calls.observers:
             if self.record["calls"] == 2 if number is None else self.record["calls"] <= number:
-                self._observe(observe, Call(self, run, arguments, named))
+                self._guarded(observe, Call(self, run, arguments, named))
+        begin = self.calls.around
+        end = begin and self._guarded(begin, Call(self, run, arguments, named))
         result = run(*arguments, **named)
+        if end is not None:
+            self._guarded(end)
         if self.record["calls"] == 1 and any(number is None for _, number in self.calls.observers):
             self.first = Call(self, run, arguments, named)
             self._watch_backward(result)
@@ -83,14 +95,17 @@ class CompiledCallable:
             _outermost.enter()
             for observe, number in self.calls.observers:
                 if number is None:
-                    self._observe(observe, self.first)
+                    self._guarded(observe, self.first)
 
-    def _observe(self, observe: Callable[[Call], None], call: Call) -> None:
+    def _guarded(self, function: Callable[..., Result], *arguments: Any) -> Result | None:
+        """Return the result of a function of an observer; None if it raises, which the record then says."""
         try:
-            observe(call)
+            return function(*arguments)
         except Exception as error:
             self.record["problem"] = f"{type(error).__name__}: {error}"[:300]
-        self.calls.write()
+            return None
+        finally:
+            self.calls.write()
 
     def _watch_backward(self, result: Any) -> None:
         import torch

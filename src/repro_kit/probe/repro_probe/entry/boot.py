@@ -151,7 +151,12 @@ def _measured(
 
                 observe = compare_calls.observe if "accuracy" in measures else compare_calls.observe_validation
                 observers.insert(0, (observe, compared or compare_calls.CALLS))
-            watching.append(calls.WatchedCalls(findings, observers))
+            around = None
+            if "state" in measures:
+                from repro_probe.calls import compare_state
+
+                around = compare_state.begin
+            watching.append(calls.WatchedCalls(findings, observers, around))
         return watching[0].watch(compiled, original)
 
     return watch

@@ -126,6 +126,7 @@ class CompiledCallData(CompiledCallBase, total=False):
     both: str
     lost: list[LinkData]
     problem: str
+    states: list[tuple[int, dict[str, Any], dict[str, Any]]]  # number of a call, state after it in eager, and compiled
 
 
 class MeasuredCalls(TypedDict):

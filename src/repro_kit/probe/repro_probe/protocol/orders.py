@@ -11,7 +11,7 @@ PREFIX = "REPRO_PROBE_"  # of every environment variable of the probe
 ORDERS_PATH, ORDERS_TOKEN = PREFIX + "ORDERS", PREFIX + "TOKEN"
 
 RunMode = Literal["observe", "capture", "override"]
-Measure = Literal["time", "memory", "accuracy", "validation"]
+Measure = Literal["time", "memory", "accuracy", "validation", "state"]
 
 
 class FunctionData(TypedDict):

@@ -1,0 +1,110 @@
+"""The `repro.py` of a script that shows nothing itself compares each compiled call with the same call in eager."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro.run_output import read_run
+from repro_kit.bundle.repro.script_repro import render_script
+from repro_kit.bundle.repro.source_files import PLACE, find_sources
+from repro_kit.case.case import Subject
+from repro_kit.case.stage_results import Environment
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Strength, signature_of
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
+SCRIPT = """
+import torch
+
+class Counter:
+    steps = 0
+    def __enter__(self):
+        if not {inside} or not torch.compiler.is_compiling():
+            Counter.steps += 1
+    def __exit__(self, *error):
+        return False
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+    def forward(self, x):
+        with Counter():
+            return torch.nn.functional.dropout(self.linear(x)).relu()
+
+def step(x, limit):
+    if x.sum() > limit and not ({raises} and torch.compiler.is_compiling()):
+        raise ValueError("too much")
+    return x * 2
+
+def scaled(gm, inputs):
+    def run(*args):
+        return [out * {scale} if out.is_floating_point() else out for out in gm(*args)]
+    return run
+
+net = torch.compile(Net(), backend="inductor" if {scale} == 1 else scaled)
+for size in (2, 3):
+    net(torch.ones(size, 3)).sum().backward()
+torch.compile(step, backend="eager")(torch.ones(4), {limit})
+"""
+RIGHT = {"inside": False, "raises": False, "scale": 1, "limit": 9}
+
+
+def _repro(tmp_path: Path, failure: Failure, **changed: object) -> Path:
+    script = tmp_path / PLACE / "train.py"
+    script.parent.mkdir()
+    script.write_text(SCRIPT.format(**{**RIGHT, **changed}))
+    subject = Subject("script", ("train.py",), str(script.parent), sys.executable)
+    facts = Facts(signature_of(failure), failure, ENV)
+    repro = tmp_path / "repro.py"
+    repro.write_text(render_script(subject, find_sources(subject, []), facts, why="", limit=100, traced=False))
+    return repro
+
+
+def _run(repro: Path, **variables: str) -> tuple[int, str]:
+    ran = subprocess.run(
+        [sys.executable, str(repro)], env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+WRONG = Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_rel=0.5))
+LOST_STATE = Failure(Kind.ACCURACY, difference=Difference("state", "Counter.steps after call 1"))
+LOST_EXCEPTION = Failure(Kind.VALIDATION, exceptions=(ExceptionLink("ValueError", "too much"),))
+
+
+@pytest.mark.parametrize(
+    ("failure", "changed", "words"),
+    [
+        (WRONG, {"scale": 1.5}, "FAIL accuracy: call 1 of compiled functions, Net: result: Tensor-likes are not close"),
+        (LOST_STATE, {"inside": True}, "Net, leaves another Python state than in eager: "),
+        (LOST_EXCEPTION, {"raises": True, "limit": 3}, "FAIL validation: the compiled graph returns, eager raises"),
+    ],
+)
+def test_it_fails_with_the_compiler_and_passes_without(
+    tmp_path: Path, failure: Failure, changed: dict[str, object], words: str
+) -> None:
+    repro = _repro(tmp_path, failure, **changed)
+    status, output = _run(repro)
+    assert status == 1 and words in output, output
+    assert output.count("FAIL ") == 1
+    found = read_run(status, output, "").failure
+    assert found is not None
+    assert signature_of(failure).matches(signature_of(found), Strength.REBASED)
+    status, output = _run(repro, TORCH_COMPILE_DISABLE="1")
+    assert status == 0 and "PASS" in output, output
+
+
+def test_dropout_gradients_and_state_of_a_right_script_agree(tmp_path: Path) -> None:
+    for number, failure in enumerate((WRONG, LOST_STATE)):
+        (tmp_path / str(number)).mkdir()
+        status, output = _run(_repro(tmp_path / str(number), failure))
+        assert status == 0 and "PASS" in output, output

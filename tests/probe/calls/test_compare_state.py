@@ -1,0 +1,91 @@
+"""The Python state that compiled calls leave is compared with eager's, and the script's own state stays as it is."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro_kit.model.failure.failure import STATE
+from repro_kit.model.measure.timing import wrong_result
+from repro_kit.runner.launch import launch
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.subject_start import probe_environment
+
+SCRIPT = """
+import time
+import torch
+
+seen, right, times = {"steps": []}, [], []
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.mask = 0, None
+
+    def forward(self, x):
+        self.calls += 1
+        self.mask = torch.rand(3)
+        return x * self.mask
+
+def loses(x, given):
+    right.append(x.shape[0])
+    given.append(x)
+    if not torch.compiler.is_compiling():
+        seen["steps"].append(x.shape[0])
+    return x + 1
+
+@torch.compiler.disable
+def now():
+    times.append(time.time())
+
+def differs_by_itself(x):
+    now()
+    return x + 1
+
+def clears(x, given):
+    given.clear()
+    return x + 1
+
+model = Model()
+agree = [torch.compile(model, backend="eager"), torch.compile(differs_by_itself, backend="eager")]
+for _ in range(2):
+    [function(torch.ones(3)) for function in agree]
+kept = [1]
+torch.compile(clears, backend="eager")(torch.ones(3), kept)
+lost = torch.compile(loses, backend="eager")
+for size in (3, 3, 3, 3):
+    lost(torch.ones(size), kept)
+print(len(right), len(seen["steps"]), len(times), model.calls, len(kept))
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_only_the_state_that_the_compiled_call_loses_is_seen(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = probe_environment(os.environ, "override", tmp_path / "probe", 300, {"measure": ["state"]})
+    ran = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**env, "OMP_NUM_THREADS": "1"},
+        timeout=300,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ran.exit_status == 0, (tmp_path / "err.txt").read_text()
+    assert (tmp_path / "out.txt").read_text().split() == ["4", "0", "2", "2", "4"], "each call was made once"
+    compiled = read_findings(tmp_path / "probe").compiled
+    found = {call.name.partition(" ")[0]: call for call in compiled}
+    assert {name: (call.compared, len(call.states)) for name, call in found.items()} == {
+        "Model": (2, 0),
+        "differs_by_itself": (0, 0),
+        "clears": (1, 0),
+        "loses": (3, 3),
+    }
+    failure = wrong_result(compiled)
+    assert failure is not None and failure.difference is not None
+    difference = failure.difference
+    assert (difference.kind, difference.where) == (STATE, "seen.steps after call 1")
+    assert difference.detail == "eager [1, 3], compiled [0]"
