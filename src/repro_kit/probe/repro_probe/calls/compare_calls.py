@@ -1,7 +1,7 @@
 """Compare a compiled call in the user's script with the same call in eager: its results, gradients and writes.
 
 The call is made several times with the same tensors: with copies of its arguments, and with the parameters and buffers
-of the modules that it can reach, whose values are restored. State in other Python objects is not restored.
+of the modules that it can reach, whose values are restored, as is the other Python state that it can reach.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from repro_probe.calls.calls import Call
+from repro_probe.calls.reachable_state import ReachableState
 from repro_probe.common.describe_exception import describe_exception
 from repro_probe.judge import compare_outputs, recheck
 from repro_probe.judge.comparison_tolerance import Tolerance
@@ -140,6 +141,8 @@ class _AsProgram:
         self.leaves = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in leaves]
         self.state = dict(_state(call.original))
         self.values = [tensor.detach().clone() for tensor in self.state.values()]
+        given = filter(_is_tensor, leaves)  # of these each call gets copies
+        self.python_state = ReachableState(torch, [call.original, call.arguments], [*self.state.values(), *given])
         self.parameters = [*(f"argument {at}" for at in range(len(leaves))), *self.state]
         tensors = [*self.state.values(), *filter(_is_tensor, self.leaves)]
         trains = call.grad and not call.inference and any(tensor.requires_grad for tensor in tensors)
@@ -165,6 +168,7 @@ class _AsProgram:
         return function(*arguments, **named)
 
     def _put_back(self) -> None:
+        self.python_state.restore()
         for tensor, value in zip(self.state.values(), self.values):
             tensor.grad = None
             if tensor.dtype != value.dtype or not torch.equal(tensor.data, value):

@@ -48,7 +48,7 @@ class StateDigest:
                 state[name] = digest(cell.cell_contents)
             except ValueError:  # not assigned yet
                 state[name] = None
-        for name in sorted(_names(code)):
+        for name in sorted(names_of(code)):
             if name in function.__globals__:
                 state[name] = digest(function.__globals__[name])
         return state
@@ -107,10 +107,10 @@ def _of_tensor(torch: Any, tensor: Any, *, values: bool) -> list[Any]:
         return ["tensor", *form]
 
 
-def _names(code: CodeType) -> set[str]:
+def names_of(code: CodeType) -> set[str]:
     """Return the names of globals that a code object and its nested code objects use."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _names(constant)
+            names |= names_of(constant)
     return names
