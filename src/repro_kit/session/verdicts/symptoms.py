@@ -87,9 +87,10 @@ def look_for(
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
         return SymptomSearch(words=f"Whether {symptom.text} holds is uncertain: {verdict.note}")
-    if symptom.kind is Kind.ACCURACY and by_rounding.is_explained(findings.compiled):
+    is_rounding = symptom.kind is Kind.ACCURACY and by_rounding.is_explained(findings.compiled)
+    if is_rounding:
         case.store(ROUNDING, by_rounding.of_calls(findings.compiled))
-    if verdict.failure is None and symptom.kind is Kind.ACCURACY:
+    if verdict.failure is None and symptom.kind is Kind.ACCURACY and not is_rounding:
         verdict = _of_state(case, options, ui, symptom) or verdict
     if verdict.failure is None and symptom.kind in COMPARED:
         return SymptomSearch(words=f"In the script {verdict.note}")

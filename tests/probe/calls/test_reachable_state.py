@@ -1,0 +1,111 @@
+"""What a function can reach is put back as it was, and nothing is touched that did not change."""
+
+from collections import Counter, OrderedDict, deque
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro_probe.calls.reachable_state import ReachableState
+
+#: All of torch that plain Python state needs.
+TORCH = SimpleNamespace(Tensor=type("Tensor", (), {}))
+GLOBAL = {"steps": [1]}
+
+
+class Owner:
+    made = 0
+
+    def __init__(self) -> None:
+        self.items, self.named, self.marks = [1], {"a": (1, [2])}, {1}
+        self.last = deque([1, 2], maxlen=2)
+        self.counts, self.order = Counter("ab"), OrderedDict(a=1, b=2)
+
+    def step(self, x: int) -> int:
+        Owner.made += 1
+        GLOBAL["steps"].append(x)
+        self.items.append(x)
+        self.named["a"][1].append(x)
+        self.named["b"] = self
+        self.marks.add(x)
+        self.last.append(x)
+        self.counts["a"] += 1
+        self.order.move_to_end("a")
+        self.extra = x
+        return x
+
+
+def test_everything_that_a_method_changes_is_put_back() -> None:
+    owner = Owner()
+    named, inner = owner.named, owner.named["a"][1]
+    state = ReachableState(TORCH, [owner.step])
+    for _ in range(2):
+        owner.step(5)
+        state.restore()
+    assert vars(owner).keys() == vars(Owner()).keys()
+    assert (owner.items, owner.marks, list(owner.last)) == ([1], {1}, [1, 2])
+    assert owner.named is named and owner.named["a"][1] is inner and named == {"a": (1, [2])}
+    assert owner.counts == Counter("ab") and list(owner.order) == ["a", "b"]
+    assert (Owner.made, GLOBAL) == (0, {"steps": [1]})
+
+
+def test_a_closure_is_put_back() -> None:
+    count, empty = 0, None
+    del empty
+
+    def step() -> int:
+        nonlocal count, empty
+        count, empty = count + 1, 1
+        return count
+
+    state = ReachableState(TORCH, [step])
+    assert step() == 1
+    state.restore()
+    assert count == 0
+
+
+def test_what_is_left_out_stays_as_it_is() -> None:
+    kept, left = [1], [1]
+    state = ReachableState(TORCH, [[kept, left]], without=[left])
+    kept.append(2)
+    left.append(2)
+    state.restore()
+    assert (kept, left) == ([1], [1, 2])
+
+
+@given(st.recursive(st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_any_nesting_is_put_back(value: object) -> None:
+    def empty(held: object) -> None:
+        inner = list(held.values()) if isinstance(held, dict) else held if isinstance(held, list) else ()
+        for item in list(inner):
+            empty(item)
+        if isinstance(held, (dict, list)):
+            held.clear()
+
+    before, root = repr(value), [value]
+    state = ReachableState(TORCH, [root])
+    empty(root)
+    state.restore()
+    assert repr(root[0]) == before
+
+
+@pytest.mark.torch
+def test_values_and_gradients_of_tensors_are_put_back() -> None:
+    torch = pytest.importorskip("torch")
+    weight = torch.nn.Parameter(torch.ones(2))
+    with torch.inference_mode():
+        cache = {"k": torch.zeros(2)}
+
+    def step() -> None:
+        (weight * 2).sum().backward()
+        with torch.inference_mode():
+            weight.data.add_(1)
+            cache["k"].add_(1)
+            cache["v"] = cache["k"]
+
+    state = ReachableState(torch, [step])
+    step()
+    state.restore()
+    assert weight.tolist() == [1, 1] and weight.grad is None
+    assert list(cache) == ["k"] and cache["k"].tolist() == [0, 0]
