@@ -47,8 +47,18 @@ def clears(x, given):
     given.clear()
     return x + 1
 
+weight = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.Adam([weight])
+
+def trains(x):
+    optimizer.zero_grad()
+    (weight * x).sum().backward()
+    optimizer.step()
+    return x + 1
+
 model = Model()
 agree = [torch.compile(model, backend="eager"), torch.compile(differs_by_itself, backend="eager")]
+agree.append(torch.compile(trains, backend="eager"))
 for _ in range(2):
     [function(torch.ones(3)) for function in agree]
 kept = [1]
@@ -82,6 +92,7 @@ def test_only_the_state_that_the_compiled_call_loses_is_seen(tmp_path: Path) -> 
         "Model": (2, 0),
         "differs_by_itself": (0, 0),
         "clears": (1, 0),
+        "trains": (2, 0),
         "loses": (3, 3),
     }
     failure = wrong_result(compiled)

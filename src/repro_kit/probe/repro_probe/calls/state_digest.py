@@ -67,7 +67,8 @@ class StateDigest:
         if isinstance(value, (types.FunctionType, types.MethodType, type)):
             return self._of_definition(value, deeper)
         if isinstance(value, dict):
-            items = {str(key): deeper(item) for key, item in islice(list(value.items()), _ITEMS)}
+            pairs = enumerate(islice(list(value.items()), _ITEMS))
+            items = {_name_of_key(key, at): deeper(item) for at, (key, item) in pairs}
             return {**items, "(order)": list(items)}
         if isinstance(value, (list, tuple, deque)):
             return [len(value), *(deeper(item) for item in islice(value, _ITEMS))]
@@ -90,6 +91,11 @@ class StateDigest:
             return [digest(value.__self__), digest(value.__func__)]
         own = vars(value).items()
         return {name: digest(item) for name, item in own if isinstance(item, FunctionType) or not name.startswith("__")}
+
+
+def _name_of_key(key: Any, at: int) -> str:
+    """Return a name for the key number `at` of a dict. A tensor, say, is named by its type: its text has its values."""
+    return str(key) if isinstance(key, _PLAIN) else f"{type(key).__name__} {at}"
 
 
 def _of_tensor(torch: Any, tensor: Any, *, values: bool) -> list[Any]:

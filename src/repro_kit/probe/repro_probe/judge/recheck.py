@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
 from repro_probe.judge.compare_outputs import Evidence
 from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
+from repro_probe.judge.draws_in_order import DrawnInOrder
 from repro_probe.judge.error_table import error_table, explained
 from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
@@ -17,6 +18,7 @@ from repro_probe.run.outputs import Outcome, RunnableCalls
 
 #: Kinds of difference that rounding can cause.
 _OF_ROUNDING = ("shape", "nan", "value")
+_OF_VALUES = ("nan", "value")
 
 
 def reconsider(
@@ -109,12 +111,22 @@ def _with_fallback(
     *,
     with_errors: bool,
 ) -> _Judged:
+    """Judge a run with eager's random numbers, which compiled code may draw in another order of the elements."""
     try:
         compiled = with_eager_random()
     except Exception as error:
         notes.append(f"which raises {type(error).__name__}")
         return _Judged([])
-    return _look(program, eager, compiled, notes, with_errors=with_errors)
+    judged = _look(program, eager, compiled, notes, with_errors=with_errors)
+    if not any(difference["kind"] in _OF_VALUES for difference in judged.differences):
+        return judged
+    in_order = cast(RunnableCalls, DrawnInOrder(program))
+    drawn_in_order = outputs.run(in_order, in_order.graph, lambda step, number: None)
+    again = _look(in_order, drawn_in_order, compiled, [], with_errors=with_errors)
+    if any(difference["kind"] in _OF_VALUES for difference in again.differences):
+        return judged
+    _note(notes, "the compiled code draws the random numbers of a tensor in another order of its elements")
+    return again
 
 
 def _look(

@@ -1,0 +1,64 @@
+"""Random numbers that compiled code puts in another order of the elements are no wrong result."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from repro_kit.model.measure.timing import wrong_result
+from repro_kit.runner.launch import launch
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.subject_start import probe_environment
+
+#: Eager draws the mask for a transposed tensor in the order of its memory; Inductor makes that tensor contiguous.
+SCRIPT = """
+import torch
+from torch.nn import functional as F
+
+def normed(x, scale):
+    y = F.batch_norm(x.transpose(1, 2), None, None, training=True).transpose(1, 2)
+    return (F.dropout(y, 0.5) * (scale if torch.compiler.is_compiling() else 1)).contiguous()
+
+x = torch.randn(2, 6, 2)
+torch.compile(normed)(x, 1)
+torch.compile(lambda x: normed(x, 2))(x)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_another_order_is_right_and_other_values_are_not(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = probe_environment(os.environ, "override", tmp_path / "probe", 300, {"measure": ["accuracy"]})
+    ran = launch(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=env,
+        timeout=300,
+        stdout=tmp_path / "out.txt",
+        stderr=tmp_path / "err.txt",
+    )
+    assert ran.exit_status == 0, (tmp_path / "err.txt").read_text()
+    right, wrong = read_findings(tmp_path / "probe").compiled
+    assert (right.compared, right.difference, right.random) == (1, None, True), right.note
+    assert "in another order of its elements" in right.note
+    assert wrong_result([wrong]) is not None
+
+
+@pytest.mark.torch
+def test_numbers_are_drawn_in_the_order_of_the_indices() -> None:
+    torch = pytest.importorskip("torch")
+    from repro_probe.judge.draws_in_order import DrawnInOrder
+
+    def graph(transposed: bool) -> object:
+        torch.manual_seed(0)
+        x = torch.empty(3, 2).t() if transposed else torch.empty(2, 3)
+        return torch.rand_like(x), x.normal_()
+
+    program = DrawnInOrder(SimpleNamespace(graph=graph, parameters=["x"]))
+    assert program.parameters == ["x"]
+    assert all(map(torch.equal, program.graph(True), graph(False)))
+    assert not any(map(torch.equal, graph(True), graph(False)))
