@@ -83,6 +83,19 @@ def test_tensors_that_share_a_storage_are_views_of_one_base() -> None:
     assert "y = x_base.as_strided((4,), (1,), 2)" in text
 
 
+def test_a_loop_loses_the_keyword_that_dynamo_adds_and_does_not_take() -> None:
+    code = (
+        "def forward(self, L_n_, L_x_):\n    l_n_ = L_n_\n    l_x_ = L_x_\n    cond_fn_0 = self.cond_fn_0\n"
+        "    body_fn_0 = self.body_fn_0\n"
+        "    loop = torch.ops.higher_order.while_loop(cond_fn_0, body_fn_0, (l_x_,), (l_n_,), mutated_arg_indices = '1')\n"
+        "    return (loop[0],)\n"
+    )
+    cond = "def forward(self, x, n):\n    add_ = n.add_(1)\n    lt = add_ < 3\n    return lt\n"
+    body = "def forward(self, x, n):\n    mul = x * 2\n    return (mul,)\n"
+    text = canonical(graph(code, (tensor("n"), tensor("x")), modules={"cond_fn_0": cond, "body_fn_0": body}))
+    assert "while_loop(" in text and "mutated_arg_indices" not in text
+
+
 def test_bodies_of_higher_order_operators_become_functions_in_public_form() -> None:
     code = (
         "def forward(self, L_x_):\n    l_x_ = L_x_\n    wrap_body_0 = self.wrap_body_0\n"

@@ -104,6 +104,11 @@ def _autograd_function(node: ast.Call) -> ast.AST:
     return ast.Call(func=_dotted("AutogradFunction.apply"), args=node.args, keywords=[])
 
 
+def _while_loop(node: ast.Call) -> ast.AST:
+    # Dynamo adds the keyword `mutated_arg_indices`, and takes no keywords (torch/_dynamo/variables/higher_order_ops.py).
+    return ast.Call(func=node.func, args=node.args, keywords=[])
+
+
 def _calls(name: str) -> Callable[[ast.Call], ast.AST]:
     """A rule that replaces the operator by the helper `name`, with the same arguments."""
     return lambda node: ast.Call(func=_dotted(name), args=node.args, keywords=node.keywords)
@@ -114,6 +119,7 @@ _RULES: dict[str, Callable[[ast.Call], ast.AST]] = {
     "autograd_function_apply": _autograd_function,
     "invoke_subgraph": _invoke_subgraph,
     "wrap": _wrap,
+    "while_loop": _while_loop,
     "scan": _calls("flat_scan"),
     "flex_attention": _calls("flat_flex"),
 }
