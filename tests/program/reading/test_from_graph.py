@@ -87,7 +87,8 @@ def test_a_loop_loses_the_keyword_that_dynamo_adds_and_does_not_take() -> None:
     code = (
         "def forward(self, L_n_, L_x_):\n    l_n_ = L_n_\n    l_x_ = L_x_\n    cond_fn_0 = self.cond_fn_0\n"
         "    body_fn_0 = self.body_fn_0\n"
-        "    loop = torch.ops.higher_order.while_loop(cond_fn_0, body_fn_0, (l_x_,), (l_n_,), mutated_arg_indices = '1')\n"
+        "    loop = torch.ops.higher_order.while_loop(cond_fn_0, body_fn_0, (l_x_,), (l_n_,),"
+        " mutated_arg_indices = '1')\n"
         "    return (loop[0],)\n"
     )
     cond = "def forward(self, x, n):\n    add_ = n.add_(1)\n    lt = add_ < 3\n    return lt\n"

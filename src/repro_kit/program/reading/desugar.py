@@ -105,7 +105,7 @@ def _autograd_function(node: ast.Call) -> ast.AST:
 
 
 def _while_loop(node: ast.Call) -> ast.AST:
-    # Dynamo adds the keyword `mutated_arg_indices`, and takes no keywords (torch/_dynamo/variables/higher_order_ops.py).
+    # Dynamo adds `mutated_arg_indices`, and takes no keywords (torch/_dynamo/variables/higher_order_ops.py).
     return ast.Call(func=node.func, args=node.args, keywords=[])
 
 
