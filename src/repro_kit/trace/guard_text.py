@@ -22,6 +22,8 @@ _OTHER_GRAD = {"requires_grad=0": ("False", "True"), "requires_grad=1": ("True",
 _CHECKED = re.compile(r"^___check_\w+\((?P<source>.+?), \d+\)(?:, type=(?P<expected>.+))?$")
 _SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(\)|\bsize mismatch")
 _COMPARED = re.compile(r"^(?P<source>[^=<>!]+?) (?:==|is) (?P<value>.+)$")
+#: torch/_dynamo/guards.py, SEQUENCE_LENGTH: of a container that was empty.
+_EMPTY = re.compile(r"^not (?P<source>[LG]?(?:[A-Za-z_]\w*|\[)[^()]*)$")
 _HINT = re.compile(r" \(HINT: (.*)\)$")
 _STACK_FRAME = re.compile(
     r'^ +File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<function>.+)(?:\n {4,}(?P<code>.*))?', re.M
@@ -111,7 +113,7 @@ def parse_guard(text: str) -> GuardText:
     body, _, comment = line.partition("  # ")
     where, note = _comment(comment)
     hint = _HINT.search(body)
-    body = _HINT.sub("", body).strip()
+    body = _EMPTY.sub(r"len(\g<source>) == 0", _HINT.sub("", body).strip())
     where = _innermost(stack) or where
     note = note or (hint[1] if hint else "")
     kind = next((kind for pattern, kind in _KINDS if pattern.search(body)), Guard.OTHER)

@@ -1,0 +1,61 @@
+"""A side effect that only the compiled program loses is found, and its bundle shows it; the script says nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case
+from repro_kit.case.handles import CAPTURE, OBSERVATION
+from repro_kit.model.failure.failure import STATE
+from root import ROOT
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+SCRIPT = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.seen = []
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            self.seen.append(x.shape[0])
+        return self.linear(x)
+
+model = torch.compile(Model(), backend="eager")
+for size in (2, 3):
+    model(torch.ones(size, 3))
+"""
+
+
+def test_a_lost_side_effect_becomes_a_verified_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = ["--json", "--check", "accuracy", "--deadline", "10", "--skip", "ablate"]
+    done = subprocess.run(
+        [sys.executable, "-m", "repro_kit", "collect", "--python", sys.executable, *words, "train.py"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["failure"], summary["level"], summary["verified"]) == ("accuracy", "script", True)
+    case = Case.open(tmp_path / "train.repro")
+    (failure,) = case.load(OBSERVATION).failures
+    assert failure.failure.difference is not None
+    assert (failure.failure.difference.kind, failure.failure.difference.where) == (STATE, "self.seen after call 1")
+    assert case.load(CAPTURE).note.startswith("what differs is no result of a graph")
+    with zipfile.ZipFile(tmp_path / "train.repro.zip") as archive:
+        texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if not name.endswith("/")}
+    assert "another Python state than" in texts["issue.md"] and ".append(" in texts["reduced.py"]
