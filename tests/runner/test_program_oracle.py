@@ -81,6 +81,12 @@ def test_a_crash_in_eager_is_invalid(oracle: ProgramOracle) -> None:
     assert failure_of(check(oracle, text), Status.INVALID).signal == "SIGSEGV"
 
 
+@pytest.mark.slow
+def test_a_loop_without_end_in_eager_is_invalid_before_the_time_of_the_query_is_over(oracle: ProgramOracle) -> None:
+    failure = failure_of(check(oracle, program("while True:\n    y = x + 1\nreturn (y,)"), timeout=30), Status.INVALID)
+    assert (failure.phase, failure.exceptions[-1].type) == (Phase.EAGER, "TimeoutError")
+
+
 def test_a_crash_after_the_verdict_counts(oracle: ProgramOracle) -> None:
     failure = failure_of(check(oracle, program(preamble=LATE)), Status.FAIL)
     assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.EXIT)

@@ -15,6 +15,7 @@ from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
 from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.query.eager_limit import eager_limit
 from repro_probe.query.origins import origins
 from repro_probe.run import process_group, rank_watch
 from repro_probe.run.load_program import LoadedProgram, apply, load, set_config
@@ -166,7 +167,8 @@ def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAn
         return _check_validation(program, request, step)
     if program.recipe["growth"] is not None:
         return _check_growth(program, program.recipe["growth"], request, step)
-    eager = _run_eager(program, step)
+    with eager_limit(request["ends"]):
+        eager = _run_eager(program, step)
     until = request.get("until")
     if until == "native" or (until and program.recipe["backward"] == "none"):
         _stop_at_native()
