@@ -40,6 +40,9 @@ class Net(torch.nn.Module):
         with Counter():
             return torch.nn.functional.dropout(self.linear(x)).relu()
 
+def chosen(x):
+    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
 def step(x, limit):
     if x.sum() > limit and not ({raises} and torch.compiler.is_compiling()):
         raise ValueError("too much")
@@ -53,6 +56,7 @@ def scaled(gm, inputs):
 net = torch.compile(Net(), backend="inductor" if {scale} == 1 else scaled)
 for size in (2, 3):
     net(torch.ones(size, 3)).sum().backward()
+torch.compile(chosen, backend="eager", fullgraph=True)(torch.ones(3))
 torch.compile(step, backend="eager")(torch.ones(4), {limit})
 """
 RIGHT = {"inside": False, "raises": False, "scale": 1, "limit": 9}
