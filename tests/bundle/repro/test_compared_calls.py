@@ -107,6 +107,11 @@ def test_it_fails_with_the_compiler_and_passes_without(
     assert status == 0 and "PASS" in output, output
 
 
+def test_a_lost_side_effect_is_no_wrong_result(tmp_path: Path) -> None:
+    status, output = _run(_repro(tmp_path, WRONG, inside=True))
+    assert status == 0 and "PASS" in output, output
+
+
 def test_dropout_gradients_and_state_of_a_right_script_agree(tmp_path: Path) -> None:
     for number, failure in enumerate((WRONG, LOST_STATE)):
         (tmp_path / str(number)).mkdir()

@@ -134,7 +134,9 @@ def _compared(subject: Subject, sources: SourceFiles, facts: Facts) -> _Compared
     if (failure.exceptions and facts.signature.kind is Kind.ACCURACY) or failure.exit_status:
         return None
     options = ", check_stride=True" if facts.signature.difference == "stride" else ""
-    if failure.tolerance is not None:
+    if facts.signature.difference == STATE:
+        options = ", rtol=1e-3, atol=1e-3"  # as digests of a state are compared, where rounding is no difference
+    elif failure.tolerance is not None:
         options += ", rtol={}, atol={}".format(*failure.tolerance)
     return _Compared(runner, options, state=facts.signature.difference == STATE)
 
