@@ -91,6 +91,17 @@ def test_any_nesting_is_put_back(value: object) -> None:
 
 
 @pytest.mark.torch
+def test_values_are_kept_up_to_a_number_of_bytes() -> None:
+    torch = pytest.importorskip("torch")
+    small, large = torch.zeros(2), torch.zeros(100)
+    state = ReachableState(torch, [[small, large]], most_bytes=100)
+    small.add_(1)
+    large.add_(1)
+    state.restore()
+    assert (small.sum().item(), large.sum().item()) == (0, 100)
+
+
+@pytest.mark.torch
 def test_values_and_gradients_of_tensors_are_put_back() -> None:
     torch = pytest.importorskip("torch")
     weight = torch.nn.Parameter(torch.ones(2))

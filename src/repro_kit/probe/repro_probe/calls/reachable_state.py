@@ -23,9 +23,12 @@ _FOREIGN = {"torch", "numpy", "builtins", "repro_probe", *getattr(sys, "stdlib_m
 class ReachableState:
     """The state that is reachable from some objects, as it was when this object was made."""
 
-    def __init__(self, torch: Any, roots: Iterable[Any], without: Iterable[Any] = ()) -> None:
-        """`without`: objects that are left out, with what only they reach."""
+    def __init__(
+        self, torch: Any, roots: Iterable[Any], without: Iterable[Any] = (), most_bytes: int = 1 << 30
+    ) -> None:
+        """`without`: objects that are left out, with what only they reach. `most_bytes`: of all values of tensors."""
         self._torch = torch
+        self._bytes_left = most_bytes
         self._restorers: list[Callable[[], None]] = []
         self._seen: dict[int, Any] = {id(value): value for value in without}  # objects, so that no id is used again
         waiting = deque(roots)
@@ -64,6 +67,9 @@ class ReachableState:
     def _tensor(self, tensor: Any) -> Iterable[Any]:
         plain = type(tensor) in (self._torch.Tensor, self._torch.nn.Parameter)
         if not plain or tensor.layout is not self._torch.strided:
+            return ()
+        self._bytes_left -= tensor.numel() * tensor.element_size()
+        if self._bytes_left < 0:
             return ()
         before, gradient = tensor.detach().clone(), tensor.grad if tensor.is_leaf else None
 
