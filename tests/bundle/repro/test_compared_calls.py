@@ -88,7 +88,7 @@ LOST_EXCEPTION = Failure(Kind.VALIDATION, exceptions=(ExceptionLink("ValueError"
 @pytest.mark.parametrize(
     ("failure", "changed", "words"),
     [
-        (WRONG, {"scale": 1.5}, "FAIL accuracy: call 1 of compiled functions, Net: result: Tensor-likes are not close"),
+        (WRONG, {"scale": 1.5}, "FAIL accuracy: call 1 of compiled functions, Net: result values: Tensor-likes are"),
         (LOST_STATE, {"inside": True}, "Net, leaves another Python state than in eager: "),
         (LOST_EXCEPTION, {"raises": True, "limit": 3}, "FAIL validation: the compiled graph returns, eager raises"),
     ],
