@@ -25,10 +25,11 @@ SCRIPT = """
 import torch
 
 class Counter:
-    steps = 0
+    steps, order = 0, dict(a=1, b=2)
     def __enter__(self):
         if not {inside} or not torch.compiler.is_compiling():
-            Counter.steps += 1
+            Counter.steps += {steps}
+            Counter.order["a"] = Counter.order.pop("a")
     def __exit__(self, *error):
         return False
 
@@ -59,7 +60,7 @@ for size in (2, 3):
 torch.compile(chosen, backend="eager", fullgraph=True)(torch.ones(3))
 torch.compile(step, backend="eager")(torch.ones(4), {limit})
 """
-RIGHT = {"inside": False, "raises": False, "scale": 1, "limit": 9}
+RIGHT = {"inside": False, "steps": 1, "raises": False, "scale": 1, "limit": 9}
 
 
 def _repro(tmp_path: Path, failure: Failure, **changed: object) -> Path:
@@ -90,6 +91,7 @@ LOST_EXCEPTION = Failure(Kind.VALIDATION, exceptions=(ExceptionLink("ValueError"
     [
         (WRONG, {"scale": 1.5}, "FAIL accuracy: call 1 of compiled functions, Net: result values: Tensor-likes are"),
         (LOST_STATE, {"inside": True}, "Net, leaves another Python state than in eager: "),
+        (LOST_STATE, {"inside": True, "steps": 0}, "Counter order has other parts than in eager: names ['a', 'b']"),
         (LOST_EXCEPTION, {"raises": True, "limit": 3}, "FAIL validation: the compiled graph returns, eager raises"),
     ],
 )
