@@ -1,5 +1,6 @@
 """What a function can reach is put back as it was, and nothing is touched that did not change."""
 
+import functools
 from collections import Counter, OrderedDict, deque
 from types import SimpleNamespace
 
@@ -39,7 +40,7 @@ class Owner:
 def test_everything_that_a_method_changes_is_put_back() -> None:
     owner = Owner()
     named, inner = owner.named, owner.named["a"][1]
-    state = ReachableState(TORCH, [owner.step])
+    state = ReachableState(TORCH, [functools.partial(owner.step)])
     for _ in range(2):
         owner.step(5)
         state.restore()

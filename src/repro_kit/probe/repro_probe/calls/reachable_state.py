@@ -6,6 +6,7 @@ generators and open files hold is not.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections import OrderedDict, deque
@@ -55,6 +56,8 @@ class ReachableState:
             return self._set(value)
         if isinstance(value, (tuple, frozenset)):
             return value
+        if isinstance(value, functools.partial):
+            return [value.func, *value.args, *value.keywords.values()]
         if isinstance(value, types.MethodType):
             return [value.__self__, value.__func__]
         if isinstance(value, types.FunctionType):
