@@ -102,7 +102,7 @@ def look_for(
 def _of_state(case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom) -> Verdict | None:
     """The verdict of a run in which the Python state after compiled calls is compared; None unless it differs.
 
-    The results are compared by repeating calls, which changes that state: so the comparison has a run of its own.
+    Results are compared by repeating calls, so that what a single call leaves needs a run of its own.
     """
     ui.progress("comparing the Python state that the compiled calls leave")
     directory, symptom = case.path / "observe" / "state", replace(symptom, of_state=True)
@@ -110,6 +110,8 @@ def _of_state(case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom) -> 
     ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
     verdict = of_run(symptom, ended, read_findings(directory / "probe"), TraceSummary())
     if verdict.failure is None:
+        if verdict.status is Status.CANNOT_TELL:
+            ui.note(f"Whether the calls leave the Python state that they leave in eager is unknown: {verdict.note}.")
         return None
     case.store(SYMPTOM, symptom)
     return verdict

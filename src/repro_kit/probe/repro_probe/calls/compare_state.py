@@ -29,7 +29,7 @@ def begin(call: Call) -> Callable[[], None]:
     if call.record["calls"] > CALLS:
         return _nothing
     if torch.cuda.is_initialized() or not hasattr(os, "fork"):  # a forked child cannot use the device
-        call.record["problem"] = "the state after the call was not compared: this process uses CUDA"
+        call.record["problem"] = "the call in eager needs a forked child, which cannot use CUDA"
         return _nothing
     eager = _in_child(lambda: _eager(torch, call))
     again = _in_child(lambda: _eager(torch, call))

@@ -7,18 +7,15 @@ generators and open files hold is not.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from repro_probe.calls.state_digest import names_of
+from repro_probe.calls.state_digest import FOREIGN, names_of
 
 _MOST = 50_000  # objects that are looked at
 _NO_STATE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, str, bytes, int, float, complex, type(None))
-#: Modules whose classes and functions hold no state of the user. Objects of their classes may.
-_FOREIGN = {"torch", "numpy", "builtins", "repro_probe", *getattr(sys, "stdlib_module_names", ())}
 
 
 class ReachableState:
@@ -164,4 +161,4 @@ class ReachableState:
 
 
 def _is_own(definition: Any) -> bool:
-    return str(definition.__module__).partition(".")[0] not in _FOREIGN
+    return str(definition.__module__).partition(".")[0] not in FOREIGN

@@ -16,7 +16,7 @@ _ITEMS, _DEPTH = 200, 5  # items of a container, depth of nesting
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _LEFT_OUT = (types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 #: Modules whose classes and functions hold no state of the user.
-_FOREIGN = {"torch", "numpy", "builtins", "repro_probe", *getattr(sys, "stdlib_module_names", ())}
+FOREIGN = {"torch", "numpy", "builtins", "repro_probe", *getattr(sys, "stdlib_module_names", ())}
 
 
 class StateDigest:
@@ -83,7 +83,7 @@ class StateDigest:
 
     def _of_definition(self, value: Any, digest: Callable[[Any], Any]) -> Any:
         """Return digests of what a function or class of the user can reach."""
-        if str(value.__module__).partition(".")[0] in _FOREIGN:
+        if str(value.__module__).partition(".")[0] in FOREIGN:
             return type(value).__name__
         if isinstance(value, types.FunctionType):
             return self._of_function(value, digest)
