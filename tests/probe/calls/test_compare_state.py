@@ -1,16 +1,13 @@
 """The Python state that compiled calls leave is compared with eager's, and the script's own state stays as it is."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
+from probed import run_probed
 from repro_kit.model.failure.failure import STATE
 from repro_kit.model.measure.timing import wrong_result
-from repro_kit.runner.launch import launch
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import time
@@ -73,19 +70,8 @@ print(len(right), len(seen["steps"]), len(times), model.calls, len(kept))
 @pytest.mark.torch
 @pytest.mark.slow
 def test_only_the_state_that_the_compiled_call_loses_is_seen(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    env = probe_environment(os.environ, "override", tmp_path / "probe", 300, {"measure": ["state"]})
-    ran = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env={**env, "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ran.exit_status == 0, (tmp_path / "err.txt").read_text()
-    assert (tmp_path / "out.txt").read_text().split() == ["4", "0", "2", "2", "4"], "each call was made once"
+    printed = run_probed(tmp_path, SCRIPT, "override", {"measure": ["state"]})
+    assert printed.split() == ["4", "0", "2", "2", "4"], "each call was made once"
     compiled = read_findings(tmp_path / "probe").compiled
     found = {call.name.partition(" ")[0]: call for call in compiled}
     assert {name: (call.compared, len(call.states)) for name, call in found.items()} == {

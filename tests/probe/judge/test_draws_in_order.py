@@ -1,16 +1,13 @@
 """Random numbers that compiled code puts in another order of the elements are no wrong result."""
 
-import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from probed import run_probed
 from repro_kit.model.measure.timing import wrong_result
-from repro_kit.runner.launch import launch
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.subject_start import probe_environment
 
 #: Eager draws the mask for a transposed tensor in the order of its memory; Inductor makes that tensor contiguous.
 SCRIPT = """
@@ -30,18 +27,7 @@ torch.compile(lambda x: normed(x, 2))(x)
 @pytest.mark.torch
 @pytest.mark.slow
 def test_another_order_is_right_and_other_values_are_not(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    env = probe_environment(os.environ, "override", tmp_path / "probe", 300, {"measure": ["accuracy"]})
-    ran = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=env,
-        timeout=300,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ran.exit_status == 0, (tmp_path / "err.txt").read_text()
+    run_probed(tmp_path, SCRIPT, "override", {"measure": ["accuracy"]})
     right, wrong = read_findings(tmp_path / "probe").compiled
     assert (right.compared, right.difference, right.random) == (1, None, True), right.note
     assert "in another order of its elements" in right.note
