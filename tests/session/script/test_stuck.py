@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,6 +31,21 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         yield process
         process.kill()
+
+
+@contextmanager
+def asleep(**env: str) -> Iterator[int]:
+    """The pid of a process that sleeps by now: an interpreter that starts computes, or waits for a core."""
+    command = [sys.executable, "-c", f"print(flush=True); {ASLEEP}"]
+    with subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        while psutil.Process(process.pid).status() != psutil.STATUS_SLEEPING:
+            time.sleep(0.05)
+        try:
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def a_run(
@@ -64,14 +78,13 @@ def watched(directory: Path, *, decides: bool = True) -> CompileWatch:
 
 
 def test_a_compile_that_sleeps_longer_than_its_limit_is_ended(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ASLEEP]) as process:
-        watch = CompileWatch(a_run(tmp_path, process.pid, silent=600, statements=10), SilentUi(), decides=True)
+    with asleep() as pid:
+        watch = CompileWatch(a_run(tmp_path, pid, silent=600, statements=10), SilentUi(), decides=True)
         watch.tick(1.0)
         with pytest.raises(EndedEarly):
             for seconds in range(2, 20, 2):
                 watch.tick(float(seconds))
         assert "slept for" in watch.reason and "50 s" in watch.reason and "--timeout S" in watch.reason
-        process.send_signal(signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
@@ -84,22 +97,18 @@ def test_below_the_limit_the_run_goes_on(
 
 
 def test_a_compile_for_an_accelerator_may_take_longer(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ASLEEP]) as process:
-        watched(a_run(tmp_path / "gpu", process.pid, silent=150, statements=1, device="cuda:0"))
+    with asleep() as pid:
+        watched(a_run(tmp_path / "gpu", pid, silent=150, statements=1, device="cuda:0"))
         with pytest.raises(EndedEarly):
-            watched(a_run(tmp_path / "cpu", process.pid, silent=150, statements=1))
-        process.kill()
+            watched(a_run(tmp_path / "cpu", pid, silent=150, statements=1))
 
 
 def test_a_kernel_that_triton_has_ready_is_a_sign(tmp_path: Path) -> None:
     kernels = tmp_path / "triton"
     (kernels / "KERNEL").mkdir(parents=True)
-    with subprocess.Popen(
-        [sys.executable, "-c", ASLEEP], env={**os.environ, "TRITON_CACHE_DIR": str(kernels)}
-    ) as process:
-        watch = watched(a_run(tmp_path / "run", process.pid, silent=600, statements=1))
+    with asleep(TRITON_CACHE_DIR=str(kernels)) as pid:
+        watch = watched(a_run(tmp_path / "run", pid, silent=600, statements=1))
         assert watch.silent < 60
-        process.kill()
 
 
 def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:
@@ -131,14 +140,13 @@ def test_a_compile_that_gives_signs_has_a_limit_as_a_whole(
         return SimpleNamespace(user=next(used), system=0.0, children_user=0.0, children_system=0.0)
 
     monkeypatch.setattr(psutil.Process, "cpu_times", cpu_times)
-    with subprocess.Popen([sys.executable, "-c", ASLEEP]) as process:
-        directory = a_run(tmp_path, process.pid, silent=30, statements=statements)
+    with asleep() as pid:
+        directory = a_run(tmp_path, pid, silent=30, statements=statements)
         os.utime(next((directory / "probe").glob("graph-*")), (time.time() - 200, time.time() - 200))
         watch = CompileWatch(directory, SilentUi(), decides=True)
         watch.tick(2.0)
         with pytest.raises(EndedEarly) if ends else nullcontext():
             watch.tick(4.0)
-        process.kill()
     assert ("used 100 CPU seconds for its graph" in watch.reason) is ends
 
 
