@@ -60,13 +60,31 @@ for size in (2, 3):
 torch.compile(chosen, backend="eager", fullgraph=True)(torch.ones(3))
 torch.compile(step, backend="eager")(torch.ones(4), {limit})
 """
+EXPORTS = """
+import torch
+
+class Mean(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("steps", torch.zeros(()))
+    def forward(self, x):
+        self.steps.add_(1)
+        self.mean = self.mean + x.mean(0)
+        return torch.nn.functional.dropout(x - self.mean, training=False)
+
+x = torch.randn(3, 4)
+module = torch.export.export(Mean(), (x,), strict={strict}).module()
+for _ in range(2):
+    module(x)
+"""
 RIGHT = {"inside": False, "steps": 1, "raises": False, "scale": 1, "limit": 9}
 
 
-def _repro(tmp_path: Path, failure: Failure, **changed: object) -> Path:
+def _repro(tmp_path: Path, failure: Failure, text: str = SCRIPT, **changed: object) -> Path:
     script = tmp_path / PLACE / "train.py"
-    script.parent.mkdir()
-    script.write_text(SCRIPT.format(**{**RIGHT, **changed}))
+    script.parent.mkdir(parents=True)
+    script.write_text(text.format(**{**RIGHT, **changed}))
     subject = Subject("script", ("train.py",), str(script.parent), sys.executable)
     facts = Facts(signature_of(failure), failure, ENV)
     repro = tmp_path / "repro.py"
@@ -107,6 +125,17 @@ def test_it_fails_with_the_compiler_and_passes_without(
     assert signature_of(failure).matches(signature_of(found), Strength.REBASED)
     status, output = _run(repro, TORCH_COMPILE_DISABLE="1")
     assert status == 0 and "PASS" in output, output
+
+
+def test_an_exported_program_is_compared_with_its_model(tmp_path: Path) -> None:
+    repro = _repro(tmp_path / "strict", WRONG, EXPORTS, strict=True)
+    status, output = _run(repro)
+    assert status == 1 and "FAIL accuracy: the exported Mean, call 1: state mean values: Tensor-likes are" in output
+    for right in (
+        _run(repro, TORCH_COMPILE_DISABLE="1"),
+        _run(_repro(tmp_path / "as it is", WRONG, EXPORTS, strict=False)),
+    ):
+        assert right[0] == 0 and "PASS" in right[1], right[1]
 
 
 def test_a_lost_side_effect_is_no_wrong_result(tmp_path: Path) -> None:

@@ -123,22 +123,24 @@ class _Compared:
     runner: str  # code that runs the script
     options: str  # further arguments of `assert_close`
     state: bool  # what differs is the Python state that a call leaves
+    exports: bool  # the script may export
     state_words: str = OTHER_STATE
 
 
 def _compared(subject: Subject, sources: SourceFiles, facts: Facts) -> _Compared | None:
     """How to compare the calls of a script that itself shows nothing; None for another failure or command."""
     failure, runner = facts.failure, _runner(subject, sources)
-    if facts.signature.kind not in COMPARED or failure is None or not runner or _mention(sources, _EXPORTS):
+    if facts.signature.kind not in COMPARED or failure is None or not runner:
         return None
     if (failure.exceptions and facts.signature.kind is Kind.ACCURACY) or failure.exit_status:
         return None
-    options = ", check_stride=True" if facts.signature.difference == "stride" else ""
+    options = "check_stride=True" if facts.signature.difference == "stride" else ""
     if facts.signature.difference == STATE:
-        options = ", rtol=1e-3, atol=1e-3"  # as digests of a state are compared, where rounding is no difference
+        options = "rtol=1e-3, atol=1e-3"  # as digests of a state are compared, where rounding is no difference
     elif failure.tolerance is not None:
-        options += ", rtol={}, atol={}".format(*failure.tolerance)
-    return _Compared(runner, options, state=facts.signature.difference == STATE)
+        options = ", ".join([*filter(None, [options]), "rtol={}, atol={}".format(*failure.tolerance)])
+    exports = facts.signature.kind is Kind.ACCURACY and _mention(sources, _EXPORTS)
+    return _Compared(runner, options, state=facts.signature.difference == STATE, exports=exports)
 
 
 def _mention(sources: SourceFiles, words: re.Pattern[bytes]) -> bool:

@@ -38,6 +38,7 @@ class WatchedCalls:
         self.observers = observers
         self.around = around
         self.compiled: list[CompiledCallable] = []
+        self.records: list[CompiledCallData] = []
         atexit.register(self._end)
 
     def watch(self, compiled: Any, original: Any) -> Any:
@@ -46,19 +47,22 @@ class WatchedCalls:
             return compiled
         watched = CompiledCallable(self, original)
         self.compiled.append(watched)
+        self.add(watched.record)
         return _outermost.made_by(watched.call, compiled)
+
+    def add(self, record: CompiledCallData) -> None:
+        """Write another record, of calls that are observed elsewhere."""
+        self.records.append(record)
 
     def write(self) -> None:
         """Write the measurements of all callables."""
-        measured: MeasuredCalls = {
-            "compiled": [compiled.record for compiled in self.compiled if compiled.record["calls"]]
-        }
+        measured: MeasuredCalls = {"compiled": [record for record in self.records if record["calls"]]}
         self.findings.write(MEASURED, measured)
 
     def _end(self) -> None:
         for compiled in self.compiled:
             compiled.end()
-        if self.compiled:
+        if self.records:
             self.write()
 
 

@@ -38,7 +38,7 @@ def observe(call: Call) -> None:
     record = call.record
     if record.get("difference"):
         return
-    with _undisturbed():
+    with undisturbed():
         program = _AsProgram(call)
         with program.untouched():
             comparison: ComparisonData = {}
@@ -82,7 +82,7 @@ def observe_validation(call: Call) -> None:
     record = call.record
     if record.get("lost"):
         return
-    with _undisturbed():
+    with undisturbed():
         program = _AsProgram(call)
         with program.untouched():
             lost = _lost(program)
@@ -243,7 +243,7 @@ def _modules(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Restore the script's random number generators when the block ends."""
     numpy = sys.modules.get("numpy")
     states = random.getstate(), numpy.random.get_state() if numpy else None

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any
 
@@ -37,7 +37,7 @@ from repro_probe.protocol.findings import (
     Raised,
 )
 from repro_probe.protocol.graph_data import CompileSettings, GraphEvent
-from repro_probe.protocol.orders import Measure, Orders, RunMode
+from repro_probe.protocol.orders import Orders, RunMode
 
 #: Command lines with these words are tools, such as Inductor's compile workers, and not the user's processes.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
@@ -85,13 +85,18 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
 
         graph_recorder.install(findings)
     elif mode == "override":
+        from repro_probe.calls.measuring import measuring_of
         from repro_probe.change import override
 
-        override.install(findings, lambda settings: _note_settings(findings, settings), _watch_calls(findings))
+        measuring = measuring_of(findings) if findings.options.get("measure") else None
+        watch = measuring.watch if measuring else _watch_calls(findings)
+        override.install(findings, lambda settings: _note_settings(findings, settings), watch)
         if findings.options.get("record"):
-            from repro_probe.record import graph_recorder
+            from repro_probe.record import export_recorder, graph_recorder
 
-            graph_recorder.record_graphs(findings)
+            export_recorder.install(graph_recorder.record_graphs(findings))
+        if measuring:
+            measuring.compare_exports()  # outside of what the overrides put in place of an export
         if "timeline" in findings.options:
             from repro_probe.calls import timeline
 
@@ -105,9 +110,7 @@ def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> No
 
 
 def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
-    """Return a function that wraps a compiled callable so that its calls are measured or recorded, if ordered."""
-    if findings.options.get("measure"):
-        return _measured(findings, findings.options["measure"], findings.options.get("compared_calls"))
+    """Return a function that wraps a compiled callable so that its calls are nudged or recorded, if ordered."""
     if "nudge" in findings.options:
         return _nudged(float(findings.options["nudge"]))
     if findings.options.get("witness"):
@@ -126,38 +129,6 @@ def _nudged(direction: float) -> Callable[[Any, Any], Any]:
         from repro_probe.calls import nudged_calls  # imports torch, which is imported by now
 
         return nudged_calls.nudged(compiled, direction)
-
-    return watch
-
-
-def _measured(
-    findings: FindingsDirectory, measures: Sequence[Measure], compared: int | None
-) -> Callable[[Any, Any], Any]:
-    """Return a function that wraps a compiled callable so that observers take `measures` of its calls.
-
-    `compared` is the number of calls to compare with eager, or None for the usual number.
-    """
-    from repro_probe.calls import call_timing, calls
-
-    watching: list[calls.WatchedCalls] = []
-
-    def watch(compiled: Any, original: Any) -> Any:
-        if not watching:
-            observers: list[calls.Observer] = []
-            if {"time", "memory"} & set(measures):
-                observers.append((call_timing.observer(measures), None))
-            if {"accuracy", "validation"} & set(measures):
-                from repro_probe.calls import compare_calls  # imports torch, which is imported by now
-
-                observe = compare_calls.observe if "accuracy" in measures else compare_calls.observe_validation
-                observers.insert(0, (observe, compared or compare_calls.CALLS))
-            around = None
-            if "state" in measures:
-                from repro_probe.calls import compare_state
-
-                around = compare_state.begin
-            watching.append(calls.WatchedCalls(findings, observers, around))
-        return watching[0].watch(compiled, original)
 
     return watch
 

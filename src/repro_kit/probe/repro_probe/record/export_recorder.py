@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from repro_probe.change.export_stand_ins import CAPTURE, EXPORTS, PACKAGERS, Call, entry_of, wrap
 from repro_probe.change.override import is_users
 from repro_probe.common.imports import when_imported
-from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, PACKAGED, PRECOMPILE
+from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, EXPORT_STRICT, PACKAGED, PRECOMPILE
 from repro_probe.protocol.graph_data import BackendData, CompileSettings
 
 if TYPE_CHECKING:
@@ -44,13 +44,19 @@ def _noted(recorder: GraphRecorder, name: str, original: Call) -> Call:
         entry = entry_of(name, bool(given.get("strict")))
         recorder.event("compile-call", None, settings=_settings(entry, given))
         try:
-            return original(*positional, **named)
+            with _for_dynamo(recorder, entry):
+                return original(*positional, **named)
         except Exception:
             if entry not in PACKAGED:
                 _trace_by_dynamo(recorder, entry, given)
             raise
 
     return call
+
+
+def _for_dynamo(recorder: GraphRecorder, entry: str) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which Dynamo's graphs count as exported; only a strict export lets Dynamo trace."""
+    return recorder.compiled_by(_backend(entry)) if entry == EXPORT_STRICT else contextlib.nullcontext()
 
 
 def _arguments(function: Call, positional: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
