@@ -42,7 +42,7 @@ class ExportedCalls:
         self.make_module = torch.export.ExportedProgram.module
         torch.export.ExportedProgram.module = self._watched_module()
 
-    def export(self, original: Export, mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+    def export(self, original: Export, mod: Any, args: Any, kwargs: Any = None, **options: Any) -> Any:
         """Export as `original` does, and compare the exported program on the example inputs."""
         record: CompiledCallData = {"name": f"{type(mod).__name__} (exported)", "calls": 0, "backward": False}
         try:

@@ -182,7 +182,7 @@ class _StandIns:
     def exporting(self, original: Call) -> Call:
         """Return a function that exports in the other way, or only runs the model once."""
 
-        def export(mod: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+        def export(mod: Any, args: Any, kwargs: Any = None, **options: Any) -> Any:
             if self.backend in ENTRIES:
                 return self._otherwise(original, mod, args, kwargs, options)
             import torch
