@@ -1,10 +1,10 @@
-"""A test of pytest as a script: the file of the test, with a call of the test at its end."""
+"""A test of pytest or unittest as a script: the file of the test, with a call of the test at its end."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -32,6 +32,7 @@ class ChosenTest:
     file: str
     names: tuple[str, ...]
     parameters: str | None
+    of_pytest: bool = True  # else of unittest
 
     @property
     def node(self) -> str:
@@ -64,7 +65,8 @@ class ChosenTest:
 
     def conftests(self, cwd: Path) -> tuple[Path, ...]:
         """The files with fixtures for the test: ``conftest.py`` beside the test and above, the outermost first."""
-        directories = [place for place in (cwd / self.file).parents if place.is_relative_to(cwd)]
+        places = (cwd / self.file).parents if self.of_pytest else ()
+        directories = [place for place in places if place.is_relative_to(cwd)]
         return tuple(file for place in reversed(directories) if (file := place / "conftest.py").is_file())
 
 
@@ -101,13 +103,14 @@ def script_of(text: str, test: ChosenTest, conftests: Sequence[str] = ()) -> str
     tree.body = sorted(body, key=lambda node: not _is_future(node))
     scopes: list[list[ast.stmt]] = [tree.body]
     marks = marks_of_module(tree)
-    instance = _Instance()
+    instance, functions = _Instance(), _functions(tree.body)
     for name in test.names[:-1]:
         found = _class(scopes[-1], name, test)
         scopes.append(found.body)
         marks = [*reversed(found.decorator_list), *marks]
-        instance = _instance(found, test)
-    function = next((node for node in _functions(scopes[-1]) if node.name == test.names[-1]), None)
+        functions = [*_methods(found, tree)]
+        instance = _instance(found, test, functions, tree)
+    function = next((node for node in reversed(functions) if node.name == test.names[-1]), None)
     if function is None:
         raise CannotFold(f"{test.file} defines no {test.names[-1]}")
     marks = [*reversed(function.decorator_list), *marks]
@@ -159,21 +162,41 @@ class _Instance:
     prepared: tuple[str, ...] = ()
 
 
-def _instance(cls: ast.ClassDef, test: ChosenTest) -> _Instance:
+def _instance(cls: ast.ClassDef, test: ChosenTest, functions: Sequence[ast.FunctionDef], tree: ast.Module) -> _Instance:
     """How pytest and unittest make the instance that runs `test`."""
     path, name = ".".join(test.names[:-1]), test.names[-1]
-    methods = {function.name: function for function in _functions(cls.body)}
-    is_case = any(ast.unparse(base).endswith("TestCase") for base in cls.bases)
+    methods = {function.name: function for function in functions}
+    is_case = any(ast.unparse(base).endswith("TestCase") for base in _bases(cls, tree))
     of_class = [f"{path}.{method}()" for method in ("setup_class", "setUpClass") if method in methods]
+    of_module = [f"{each.name}()" for each in _functions(tree.body) if each.name == "setUpModule"]
     prepared = []
     if "setup_method" in methods:
         takes_test = len(methods["setup_method"].args.args) > 1
         prepared.append(f"{_INSTANCE}.setup_method({f'{_INSTANCE}.{name}' if takes_test else ''})")
     if "setUp" in methods:
         prepared.append(f"{_INSTANCE}.setUp()")
-    return _Instance(
-        (*of_class, f"{_INSTANCE} = {path}({name!r})" if is_case else f"{_INSTANCE} = {path}()"), tuple(prepared)
-    )
+    made = f"{_INSTANCE} = {path}({repr(name) if is_case else ''})"
+    return _Instance((*of_module, *of_class, made), tuple(prepared))
+
+
+def _bases(cls: ast.ClassDef, tree: ast.Module) -> Iterator[ast.expr]:
+    """The bases of a class and, where the file defines them, theirs."""
+    for base in cls.bases:
+        yield base
+        yield from (above for defined in _defined(base, tree) for above in _bases(defined, tree))
+
+
+def _methods(cls: ast.ClassDef, tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The methods of a class and of its bases, as far as the file defines them, its own last."""
+    for base in reversed(cls.bases):
+        for defined in _defined(base, tree):
+            yield from _methods(defined, tree)
+    yield from _functions(cls.body)
+
+
+def _defined(base: ast.expr, tree: ast.Module) -> list[ast.ClassDef]:
+    name = base.id if isinstance(base, ast.Name) else ""
+    return [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
 
 
 def _is_pytests(decorator: ast.expr) -> bool:

@@ -15,6 +15,7 @@ from repro_kit.session.script.rank_subject import launch_in, rank_subject
 from repro_kit.session.verdicts.observed_failures import tail
 from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
 from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
+from repro_kit.stages.minify.unittest_tests import failed_test, runs_unittest
 
 _MAIN = "__main__"
 
@@ -49,12 +50,16 @@ def main_file(case: Case) -> Path:
 
 
 def test_of(case: Case) -> ChosenTest | None:
-    """The test of pytest that is reduced; None for another subject. Raises CannotFold."""
+    """The test of pytest or unittest that is reduced; None for another subject. Raises CannotFold."""
     observation = case.current(OBSERVATION)
     chosen = observation.failures[case.file.failure_index :] if observation is not None else ()
     raised = chosen[0].failure.exceptions[:1] if chosen else ()
     error = f"{raised[0].type}: {raised[0].message}" if raised else ""
-    return ChosenTest.of(case.file.subject, tail(case.path / "observe" / "stdout.txt"), error)
+    subject, observed = case.file.subject, case.path / "observe"
+    if runs_unittest(subject):
+        files = read_findings(observed / "probe").module_files
+        return failed_test(tail(observed / "stderr.txt"), raised[0].message if raised else "", files)
+    return ChosenTest.of(subject, tail(observed / "stdout.txt"), error)
 
 
 def ranks_of(subject: Subject) -> int:
