@@ -107,7 +107,11 @@ LOST_EXCEPTION = Failure(Kind.VALIDATION, exceptions=(ExceptionLink("ValueError"
 @pytest.mark.parametrize(
     ("failure", "changed", "words"),
     [
-        (WRONG, {"backend": "scaled"}, "FAIL accuracy: call 1 of compiled functions, Net: result values: Tensor-likes are"),
+        (
+            WRONG,
+            {"backend": "scaled"},
+            "FAIL accuracy: call 1 of compiled functions, Net: result values: Tensor-likes are",
+        ),
         (LOST_STATE, {"inside": True}, "Net, leaves another Python state than in eager: "),
         (LOST_STATE, {"inside": True, "steps": 0}, "Counter order has other parts than in eager: names ['a', 'b']"),
         (LOST_EXCEPTION, {"raises": True, "limit": 3}, "FAIL validation: the compiled graph returns, eager raises"),
