@@ -280,3 +280,28 @@ def test_the_guards_of_all_cached_compiles_weigh_as_much_as_the_recompiles_that_
     told = replace(recompiled(), reasons=tuple(modes), compiles=(CompileRef("0/0"), *refs))
     (one,) = advice(Insights(recompiles=(told,)))
     assert one.weight == 1.5
+
+
+def test_what_causes_most_recompiles_comes_first() -> None:
+    """A counter changes in each call, and the size of the last batch of an epoch once."""
+    counter, size = (
+        parse_guard("model.updates == 0"),
+        parse_guard("tensor 'x' size mismatch at index 0. expected 3, actual 2"),
+    )
+    refs = tuple(CompileRef(f"0/{at}") for at in range(5))
+    reasons = (Reason(size, True, 1, refs[2:3]), Reason(counter, False, 4, refs[1:]))
+    rows = tuple(RecompileRow(ref, ("2" if at == 2 else "3",)) for at, ref in enumerate(refs))
+    table = RecompileTable(("L['x'].size()[0]",), rows)
+    blocked = Blocked("L['model'].updates", Block.INTEGER, ("0", "1", "2"))
+    insights = Insights(
+        recompiles=(Recompiled("forward", CODE, 4, refs, reasons, table),), shapes=DynamicShapes(blocked=(blocked,))
+    )
+    first, second, *_ = advice(insights)
+    assert "allow_unspec_int_on_nn_module" in first.what
+    assert "dynamic from the start" in second.what and "5 times, once because this size changed" in second.why
+
+
+def test_a_float_that_became_a_constant_is_no_size() -> None:
+    constant = Specialization(Cause.CODE, ("L['scale']",), "0.1", "zf3", where=Frame(FILE, 7, "forward"), code=CODE)
+    found = advice(Insights(recompiles=(recompiled("scale == 0.1"),), specializations=(constant,)))
+    assert [one.what for one in found] == ["Give `scale` of `forward` as a tensor: torch.tensor(0.1)"]

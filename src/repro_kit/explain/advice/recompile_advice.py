@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from repro_kit.explain.advice.source_edits import edit, tree
 from repro_kit.explain.context import Context, compiled_name, listed
@@ -62,28 +62,35 @@ def _sizes(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     if not sizes or not any(map(_mismatch, recompiled.reasons)):
         return
     name = compiled_name(recompiled.name)
+    caused = _caused(filter(_mismatch, recompiled.reasons)) or recompiled.count
+    because = f"because {'this size' if len(sizes) == 1 else 'these sizes'} changed"
+    share = "" if caused >= recompiled.count else "once " if caused == 1 else f"{caused} times "
     yield Suggestion(
         f"Make {listed(sizes, 2)} of `{name}` dynamic from the start",
-        f"`{name}` was compiled {times(recompiled)} times, because "
-        f"{'this size' if len(sizes) == 1 else 'these sizes'} changed",
+        f"`{name}` was compiled {times(recompiled)} times, {share}{because}",
         "recompiles",
         Aim.RECOMPILES,
         AppliedChange(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
         place=context.place(recompiled.code),
         note="this applies to every compiled function with an input of that name" + _marked(sizes),
-        weight=recompiled.count,
+        weight=caused,
     )
     if len(recompiled.compiles) > 2:
         yield Suggestion(
             "Compile with dynamic=True",
-            f"`{name}` was compiled {times(recompiled)} times for different sizes",
+            f"`{name}` was compiled {times(recompiled)} times, {share}{because}",
             "recompiles",
             Aim.RECOMPILES,
             AppliedChange(arguments={"dynamic": True}),
             place=context.place(recompiled.code),
             note="the trial applies it to every torch.compile of the script",
-            weight=recompiled.count - 0.5,
+            weight=caused - 0.5,
         )
+
+
+def _caused(reasons: Iterable[Reason]) -> int:
+    """How many recompiles the guards caused: a later recompile may fail the guards of all earlier compiles."""
+    return len({compile_ref for reason in reasons for compile_ref in reason.compiles})
 
 
 def _mismatch(reason: Reason) -> bool:
@@ -253,8 +260,14 @@ def _blocked(context: Context) -> Iterator[Suggestion]:
             "shapes",
             Aim.RECOMPILES,
             change,
-            weight=len(sources),
+            weight=max(len(sources), _caused(_about(context, sources))),
         )
+
+
+def _about(context: Context, sources: Sequence[str]) -> Iterator[Reason]:
+    """The guards on `sources` that failed."""
+    for recompiled in context.insights.recompiles:
+        yield from (reason for reason in recompiled.reasons if whole_source(reason.guard.source) in sources)
 
 
 def _limit(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:

@@ -12,6 +12,8 @@ from repro_kit.explain.sections.specializations_section import named
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
+_FLOAT = "zf"  # the symbols of floats: as a tensor, a float is no constant (recompile_advice.py)
+
 #: Only as an attribute, because a bare name would need another import.
 _MARK = re.compile(r"^[^#]*\.mark_dynamic\(\s*(?P<argument>[\w.]*)")
 
@@ -35,7 +37,7 @@ def _recompiled(context: Context, specialization: Specialization) -> int:
 
 def _code(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
     again = _recompiled(context, specialization)
-    if not again or specialization.where is None:
+    if not again or specialization.where is None or specialization.symbol.startswith(_FLOAT):
         return
     code = specialization.where.code or context.line(specialization.where) or named(specialization)
     yield Suggestion(
