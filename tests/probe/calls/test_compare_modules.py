@@ -42,3 +42,39 @@ def test_a_module_that_checks_its_dtypes_has_a_reference() -> None:
     with torch.no_grad():
         record = compared(module, lambda out: out * 1.5, torch.randn(1, 3, 8, 8).half())
     assert [row["eager"] is not None for row in record["errors"]] == [True]
+
+
+class _Doubled(torch.autograd.Function):
+    """A gradient that is twice what it must be; the result is right."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2
+
+
+class _Trainer:
+    def __init__(self) -> None:
+        self.model = torch.nn.Linear(3, 1)
+
+    def loss(self, x: Any) -> Any:
+        return self.model(x).sum()
+
+
+@pytest.mark.parametrize("of", ["argument", "object"])
+def test_gradients_of_the_modules_of_arguments_and_of_the_owner_are_compared(of: str) -> None:
+    trainer = _Trainer()
+    x = torch.ones(2, 3)
+    if of == "argument":
+        owner: Any = SimpleNamespace(record={}, original=lambda model, x: model(x).sum())
+        observe(Call(owner, lambda model, x: _Doubled.apply(model(x)).sum(), (trainer.model, x), {}))
+    else:
+        owner = SimpleNamespace(record={}, original=trainer.loss)
+        observe(Call(owner, lambda x: _Doubled.apply(trainer.model(x)).sum(), (x,), {}))
+    difference = owner.record["difference"]
+    name = "argument 0" if of == "argument" else "self.model"
+    assert (difference["kind"], difference["where"]) == ("value", f"grad of {name}.weight")
+    assert trainer.model.weight.grad is None

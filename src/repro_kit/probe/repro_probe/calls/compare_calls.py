@@ -11,7 +11,7 @@ import functools
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -139,7 +139,7 @@ class _AsProgram:
         self.call = call
         leaves, self.structure = tree_flatten(call.arguments)
         self.leaves = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in leaves]
-        self.state = dict(_state(call.original))
+        self.state = dict(_state(call.original, leaves))
         self.values = [tensor.detach().clone() for tensor in self.state.values()]
         given = filter(_is_tensor, leaves)  # of these each call gets copies
         self.python_state = ReachableState(torch, [call.original, call.arguments], [*self.state.values(), *given])
@@ -221,25 +221,30 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
-def _state(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the parameters and buffers, by name, of the modules that `function` is, belongs to, or refers to."""
-    for prefix, module in _modules(function):
-        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            yield f"{prefix}{name}", tensor
+def _state(function: Any, arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the parameters and buffers, by name, of the modules of the function and of its arguments, each once."""
+    seen: set[int] = set()
+    given = ((f"argument {at}.", leaf) for at, leaf in enumerate(arguments))
+    for prefix, module in (*_reached(function), *given):
+        if isinstance(module, torch.nn.Module):
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield f"{prefix}{name}", tensor
 
 
-def _modules(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
+def _reached(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what `function` is or belongs to, with the attributes of that object, or what the function refers to."""
     owner = getattr(function, "__self__", None)
     if isinstance(function, torch.nn.Module) or isinstance(owner, torch.nn.Module):
         yield "", owner if isinstance(owner, torch.nn.Module) else function
         return
+    yield from ((f"self.{name}.", value) for name, value in getattr(owner, "__dict__", {}).items())
     try:
         reached = inspect.getclosurevars(function)
     except (TypeError, ValueError):  # not a Python function, or some of its variables are not set yet
         return
-    for name, value in {**reached.globals, **reached.nonlocals}.items():
-        if isinstance(value, torch.nn.Module):
-            yield f"{name}.", value
+    yield from ((f"{name}.", value) for name, value in {**reached.globals, **reached.nonlocals}.items())
 
 
 @contextlib.contextmanager
