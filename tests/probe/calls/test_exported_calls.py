@@ -10,6 +10,7 @@ from repro_kit.runner.read_findings import Findings, read_findings
 
 MODELS = """
 import io
+import threading
 import torch
 from torch import nn
 from torch.export import Dim, export
@@ -47,6 +48,14 @@ class Writes(nn.Module):
         x.mul_(2)
         return x + 1
 
+class Locked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def forward(self, x):
+        return x + 1
+
 x, batch = torch.randn(3, 4), Dim("batch", min=2)
 shapes = {"x": {0: batch}}
 """
@@ -63,6 +72,7 @@ module(x)
 before = module.mean.clone()
 module.load_state_dict({"mean": torch.ones(4)})
 module(x[:2])
+export(Locked(), (x,))
 given = x.clone()
 export(Writes(), (given,)).module()(given)
 print(torch.equal(given, x * 2), bool(torch.isclose(before, x.mean(0)).all()), counts.steps.item())
@@ -97,7 +107,8 @@ def test_healthy_exports_agree_and_the_script_goes_on_as_without(tmp_path: Path)
     found, printed = findings(tmp_path, HEALTHY)
     assert printed.split() == ["True", "True", "3"]
     assert wrong_result(found.compiled) is None
-    assert [call.problem for call in found.compiled if call.problem] == []
+    (problem,) = [call.problem for call in found.compiled if call.problem]
+    assert problem.startswith("Locked cannot be copied: TypeError")
     by_name = {call.name: call for call in found.compiled}
     assert by_name["Counts (exported)"].compared and by_name["Writes (exported)"].compared
     assert "random" in next(call.note for call in found.compiled if call.name == "Trains (exported)")

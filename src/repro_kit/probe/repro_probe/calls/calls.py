@@ -56,7 +56,8 @@ class WatchedCalls:
 
     def write(self) -> None:
         """Write the measurements of all callables."""
-        measured: MeasuredCalls = {"compiled": [record for record in self.records if record["calls"]]}
+        seen = [record for record in self.records if record["calls"] or record.get("problem")]
+        measured: MeasuredCalls = {"compiled": seen}
         self.findings.write(MEASURED, measured)
 
     def _end(self) -> None:
