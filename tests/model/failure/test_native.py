@@ -1,9 +1,11 @@
-"""What a dying process prints: the stack of faulthandler."""
+"""What a dying process prints: the stack of faulthandler, and the last words of C++."""
 
 import subprocess
 import sys
 
-from repro_kit.model.failure.native import faulthandler_stack
+import pytest
+
+from repro_kit.model.failure.native import faulthandler_stack, last_words
 
 COLLECTING = """
 import faulthandler, gc
@@ -30,3 +32,10 @@ def test_lines_after_the_stack_are_no_part_of_it() -> None:
   File "b.py", line 1 in elsewhere
 """
     assert [frame.function for frame in faulthandler_stack(text)] == ["outer", "inner"]
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_the_words_of_a_thread_may_stand_within_those_of_another(at: int) -> None:
+    pieces = ["terminate called after throwing an instance of '", "int", "'\n"]  # libstdc++ writes each on its own
+    text = "".join([*pieces[:at], "terminate called recursively\n", *pieces[at:]])
+    assert last_words(text) == "terminate called after throwing an instance of 'int'"

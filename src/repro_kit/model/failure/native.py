@@ -17,6 +17,8 @@ _TERMINATE = re.compile(
     r"^terminate called (?:after throwing an instance of '(?P<type>[^']+)'(?:\s+what\(\):\s+(?P<what>.*))?|.*)$",
     re.MULTILINE,
 )
+#: What each further thread prints at once that fails too, also within the message of the first.
+_RECURSIVELY = "terminate called recursively\n"
 _ASSERT = re.compile(r"^.*Assertion [`'].*' failed\.?.*$", re.MULTILINE)
 _FATAL = re.compile(r"^Fatal Python error: (?P<what>.+)$", re.MULTILINE)
 _FATAL_SIGNALS = {
@@ -50,8 +52,7 @@ def last_words(text: str) -> str:
     heap = _HEAP.search(text)
     if heap:
         return heap["text"]
-    for ended in _TERMINATE.finditer(text):
-        # Threads that fail together also print "terminate called recursively", with no type: skip it.
+    for ended in _TERMINATE.finditer(text.replace(_RECURSIVELY, "")):
         if ended["type"]:
             return f"{ended['type']}: {ended['what']}" if ended["what"] else ended[0]
     asserted = _ASSERT.search(text)
