@@ -192,7 +192,7 @@ def _compared(failure: Failure | None, ended: Run, findings: Findings) -> Verdic
     if not count:
         return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=_why_not(ended, findings))
     notes = dict.fromkeys(call.note for call in findings.compiled if call.note)
-    words = [f"{count} compiled call{'s agree' if count > 1 else ' agrees'} with eager", *notes]
+    words = [f"{count} compiled call{'s agree' if count > 1 else ' agrees'} with eager", *notes, *_problems(findings)]
     return Verdict(Status.PASS, seconds=ended.seconds, note="; ".join(words))
 
 
@@ -213,12 +213,17 @@ def _reading(symptom: Symptom, findings: Findings, summary: TraceSummary) -> Mea
 
 
 def _why_not(ended: Run, findings: Findings) -> str:
-    problems = [f"{call.name}: {call.problem}" for call in findings.compiled if call.problem]
+    problems = _problems(findings)
     if problems:
         return "; ".join(problems)
     if not ended.ok:
         return f"{exit_name(ended)} while measuring"
     return "the program made no call of a compiled function or module"
+
+
+def _problems(findings: Findings) -> list[str]:
+    """Why calls could not be measured."""
+    return [f"{call.name}: {call.problem}" for call in findings.compiled if call.problem]
 
 
 def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:

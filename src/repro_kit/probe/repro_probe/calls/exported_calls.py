@@ -150,7 +150,7 @@ class _Model:
         for outcome in (first, second, exported):
             outcome.after = {name: leaf for name, leaf in outcome.after.items() if name in shared}
         if first.random or _differences(first, second):
-            self.record["note"] = f"{self.record['name']} draws random numbers, or changes from call to call"
+            self.record["problem"] = "not compared: two calls in eager give other results, or draw random numbers"
             return
         self.record["compared"] = self.record.get("compared", 0) + 1
         found = _differences(first, exported)
