@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from repro_probe.calls.calls import WatchedCalls
 from repro_probe.calls.compare_calls import undisturbed
+from repro_probe.calls.reachable_state import ReachableState
 from repro_probe.change.override import is_users
 from repro_probe.judge import compare_outputs
 from repro_probe.judge.comparison_tolerance import Tolerance
@@ -135,8 +136,12 @@ class _Model:
             mine[name].data.copy_(theirs[name].data)
         args, kwargs = _copies((args, kwargs))
         random = torch.random.get_rng_state()
-        result = self.model(*args, **kwargs)
-        outcome = _outcome(result, tree_leaves((args, kwargs)), _state(self.model))
+        python_state = ReachableState(torch, [self.model], mine.values())  # an export keeps it as it was
+        try:
+            result = self.model(*args, **kwargs)
+            outcome = _outcome(result, tree_leaves((args, kwargs)), _state(self.model))
+        finally:
+            python_state.restore()
         outcome.random = not torch.equal(random, torch.random.get_rng_state())
         return outcome
 
