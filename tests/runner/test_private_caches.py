@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.compiler import give_headers, probes, take_probes
+from repro_kit.runner.compiler import give_headers, give_probes, probes, take_probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.subject_start import private_caches
 
@@ -68,11 +68,15 @@ def test_the_probes_that_a_run_has_built_are_kept_and_its_kernels_are_not(tmp_pa
     for name, code in (("probe", "void __avx_chk_kernel() {}"), ("kernel", "void kernel() {}")):
         (cache / "ab" / f"{name}.cpp").write_text(code)
         (cache / "ab" / f"{name}.so").write_text("x")
+        (cache / "ab" / f"{name}.so.loads").touch()
     (cache / "ab" / "not_built.cpp").write_text("void __avx_chk_kernel() {}")
     take_probes("/venv/bin/python", cache)
     known = probes("/venv/bin/python")
     assert known is not None
-    assert [path.relative_to(known).as_posix() for path in known.rglob("*") if path.is_file()] == ["ab/probe.so"]
+    kept = ["ab/probe.so", "ab/probe.so.loads"]
+    assert sorted(path.relative_to(known).as_posix() for path in known.rglob("*") if path.is_file()) == kept
+    give_probes("/venv/bin/python", tmp_path / "next")
+    assert sorted(path.relative_to(tmp_path / "next").as_posix() for path in tmp_path.glob("next/*/*")) == kept
 
 
 @pytest.mark.torch

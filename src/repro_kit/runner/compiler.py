@@ -43,15 +43,13 @@ def probes(python: str) -> Path | None:
 
 
 def give_probes(python: str, cache: Path) -> None:
-    """Copy the shared test libraries into `cache`, an empty cache directory of Inductor."""
-    probe_directory = probes(python)
-    for source in (
-        sorted(probe_directory.glob("??/*.so")) if probe_directory else ()
-    ):  # other files are still being written
-        target = cache / source.relative_to(probe_directory or source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # another repro-kit may be removing the file
-            shutil.copy2(source, target)
+    """Copy the shared test libraries, and the notes that they load, into `cache`, an empty cache of Inductor."""
+    known = probes(python)
+    for library in sorted(known.glob("??/*.so")) if known else ():  # other files are still being written
+        (cache / library.parent.name).mkdir(parents=True, exist_ok=True)
+        for file in (library, _note(library)):
+            with suppress(FileNotFoundError):  # it has no note, or another repro-kit may be removing the file
+                shutil.copy2(file, cache / file.parent.name / file.name)
 
 
 def take_probes(python: str, cache: Path) -> None:
@@ -67,6 +65,13 @@ def take_probes(python: str, cache: Path) -> None:
             if _PROBE.search(source.read_bytes()) and built.is_file() and not target.exists():
                 target.parent.mkdir(exist_ok=True)
                 write_atomic(target, built.read_bytes())
+                if _note(built).exists():
+                    _note(target).touch()
+
+
+def _note(library: Path) -> Path:
+    """The file that says that a test library loads (probe/repro_probe/common/vec_isa.py)."""
+    return library.with_name(f"{library.name}.loads")
 
 
 def give_headers(temporary: Path) -> None:

@@ -39,3 +39,15 @@ def test_a_module_that_does_not_exist_stays_an_import_error() -> None:
         "try:\n    import no_such_module\nexcept ImportError as error:\n    print(error)\n"
     )
     assert out == "No module named 'no_such_module'\n"
+
+
+def test_no_garbage_is_collected_during_a_watched_import_and_the_users_choice_stays(tmp_path) -> None:
+    (tmp_path / "watched.py").write_text("import gc\nprint(gc.isenabled())\n")
+    for choose, after in (("", "True"), ("gc.disable()", "False")):
+        out = run(
+            f"import gc, sys\nsys.path.append({str(tmp_path)!r})\n{choose}\n"
+            "from repro_probe.common.imports import when_imported\n"
+            "when_imported('watched', lambda module: None)\n"
+            "import watched\nprint(gc.isenabled())\n"
+        )
+        assert out.split() == ["False", after]

@@ -33,6 +33,12 @@ WRONG = "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 1 / 
             "Tensor-likes are not close!; Mismatched elements: 1 / 4 (25.0%)",
             Signature(Kind.ACCURACY).summary(),
         ),
+        (
+            Signature(Kind.ACCURACY),
+            WRONG + "[rank0]:[W1128 00:06:43.288556758 ProcessGroup.cpp:390] Warning: there are 2 unwaited calls\n",
+            "Tensor-likes are not close!; Mismatched elements: 1 / 4 (25.0%)",
+            Signature(Kind.ACCURACY).summary(),
+        ),
         (Signature(Kind.TIMEOUT), "FAIL timeout: no end after 20 s\n", HANGS, HANGS),
         (Signature(Kind.TIMEOUT), RAISED, HANGS, HANGS),  # what else was printed is not the failure
     ],

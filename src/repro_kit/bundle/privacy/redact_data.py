@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -28,14 +29,15 @@ def redact_typed(value: T, redact: Redact) -> T:
 
 def _typed(value: Any, redact: Redact) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        hints = get_type_hints(type(value))
-        changed = {
-            field.name: _typed(getattr(value, field.name), redact)
-            for field in fields(value)
-            if not _is_fixed(hints[field.name])
-        }
-        return replace(value, **changed)
+        return replace(value, **{name: _typed(getattr(value, name), redact) for name in _open_fields(type(value))})
     return value if isinstance(value, Enum) else _walked(value, redact, _typed)
+
+
+@cache
+def _open_fields(cls: type[Any]) -> tuple[str, ...]:
+    """The fields of dataclass `cls` that hold more than words of a fixed vocabulary."""
+    hints = get_type_hints(cls)
+    return tuple(field.name for field in fields(cls) if not _is_fixed(hints[field.name]))
 
 
 def _is_fixed(hint: Any) -> bool:

@@ -26,6 +26,7 @@ _MEASURED = re.compile(
     r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time|compile-growth): (?P<words>.+)$", re.MULTILINE
 )
 _EXPECTED = re.compile(r"^FAIL: ", re.MULTILINE)  # of a script, which may end with a status and no traceback
+_LOG = re.compile(r"^(?:\[rank\d+\]:)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ", re.M)  # written by torch, also at the end
 _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 
 CANNOT_RUN = 125  # exit status
@@ -66,7 +67,7 @@ def failure_in(output: str) -> Failure | None:
         return lost_validation([ExceptionLink(validation["type"], validation["message"])])
     accuracy = _ACCURACY.search(output)
     if accuracy:
-        difference = native.difference_in(accuracy["message"])
-        return Failure(Kind.ACCURACY, Phase.COMPARE, text=accuracy["message"], difference=difference)
+        message = _LOG.split(accuracy["message"], maxsplit=1)[0]
+        return Failure(Kind.ACCURACY, Phase.COMPARE, text=message, difference=native.difference_in(message))
     silent = Failure(Kind.RUNTIME_ERROR, exit_status=1, text=output) if _EXPECTED.search(output) else None
     return failure_from_text(output) or silent

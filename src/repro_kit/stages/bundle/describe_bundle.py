@@ -237,7 +237,8 @@ def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] 
     if facts.signature.kind is not Kind.ACCURACY:
         run_facts = replace(facts, failure=check.failing.verdict.failure)
         return without_private(run_facts, redact).expected
-    message = check.failing.output.partition("FAIL accuracy: ")[2]
+    failure = check.failing.verdict.failure
+    message = failure.text if failure and failure.kind is Kind.ACCURACY else ""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return "; ".join(lines[:_ERROR_LINES]) or facts.expected
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.abc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -26,12 +28,25 @@ class _Loader(importlib.abc.Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
+        with _no_collection():
+            self._loader.exec_module(module)
         for callback in self._callbacks:
             callback(module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the garbage collection: an import makes many objects and hardly any garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
@@ -129,11 +130,13 @@ def main() -> None:
         "torch": None,
         "packages": packages(),
     }
+    gc.disable()  # an import makes many objects and hardly any garbage, and this process ends soon
     try:
         import torch
     except ImportError as error:
         report["error"] = str(error)
     else:
+        gc.freeze()  # else the end of the process looks at all that was imported
         report["torch"] = str(torch.__version__)
         report["torch_git"] = torch.version.git_version
         report["accelerator"] = accelerator(torch)

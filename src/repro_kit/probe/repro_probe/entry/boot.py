@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import functools
+import gc
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
 from repro_probe.common.own_packages import own_packages
 from repro_probe.common.stacks import dump_at
+from repro_probe.common.vec_isa import remember_loads
 from repro_probe.protocol.findings import (
     EVENTS,
     EXCEPTION,
@@ -53,6 +55,7 @@ def start(orders: Orders) -> None:
     try:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
+        when_imported("torch._inductor.cpu_vec_isa", lambda module: _guarded(findings, remember_loads, module))
         _install_mode(orders["mode"], findings)
         if orders["mode"] != "override" or not orders["options"].get("measure"):  # a thread would change a measurement
             from repro_probe.record import rank_state
@@ -135,6 +138,7 @@ def _nudged(direction: float) -> Callable[[Any, Any], Any]:
 
 def _torch_seen(findings: FindingsDirectory, torch: Any) -> None:
     """Record this process when it imports torch, and watch how it ends."""
+    gc.freeze()  # torch's own objects stay: without them, each garbage collection of the run is quicker
     say_hello(findings, torch)
     _watch_exceptions(findings)
     _watch_signals(findings)

@@ -13,8 +13,9 @@ import socket
 import sys
 import traceback
 
+from repro_probe.common import vec_isa
 from repro_probe.protocol.queries import Query, QueryReport
-from repro_probe.server import children, query_process, vec_isa
+from repro_probe.server import children, query_process
 from repro_probe.server.whole_files import build_whole
 
 

@@ -11,9 +11,10 @@ import sys
 import time
 from typing import Any
 
+from repro_probe.common import vec_isa
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
-from repro_probe.server import precompiled_headers, query_process, vec_isa
+from repro_probe.server import precompiled_headers, query_process
 from repro_probe.server.children import die_with_parent, redirect, write_all
 from repro_probe.server.whole_files import build_whole
 

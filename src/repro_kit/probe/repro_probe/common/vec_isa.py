@@ -8,16 +8,21 @@ from typing import Any
 
 
 def pick() -> None:
-    """Let torch choose, and remember its choice.
+    """Let torch choose now, and remember what loads."""
+    from torch._inductor import cpu_vec_isa
+
+    remember_loads(cpu_vec_isa)
+    cpu_vec_isa.pick_vec_isa()
+
+
+def remember_loads(cpu_vec_isa: Any) -> None:
+    """Let module `cpu_vec_isa` of torch note which test libraries load; nothing where this torch has no such test.
 
     Torch starts a process to see whether a test library loads. A file beside the library notes that it does.
     """
-    from torch._inductor import cpu_vec_isa
-
     owner: Any = getattr(cpu_vec_isa, "VecISA", None)
     load = getattr(owner, "_probe_load", None)
     if load is None:
-        cpu_vec_isa.pick_vec_isa()
         return
 
     def load_once(self: Any, path: str) -> Any:
@@ -31,7 +36,3 @@ def pick() -> None:
         return loads
 
     owner._probe_load = load_once
-    try:
-        cpu_vec_isa.pick_vec_isa()
-    finally:
-        owner._probe_load = load
