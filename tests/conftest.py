@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -17,6 +18,11 @@ if os.environ.get("CI"):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The examples take minutes each: at the end, all but one worker would wait for the last of them."""
     items.sort(key=lambda item: "test_examples" not in item.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: garbage collections need not look at it."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
