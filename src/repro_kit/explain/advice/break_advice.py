@@ -84,7 +84,7 @@ def _scalar(context: Context, graph_break: GraphBreak) -> Suggestion | None:
     if "capture_scalar_outputs" not in " ".join((graph_break.kind, graph_break.explanation, *graph_break.hints)):
         return None
     return Suggestion(
-        "Capture `.item()` in the graph",
+        "Capture `.item()` and `.tolist()` in the graph",
         _why(context, graph_break),
         "breaks",
         Aim.GRAPH_BREAKS,
