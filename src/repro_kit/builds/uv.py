@@ -56,10 +56,12 @@ class Uv:
     ) -> None:
         """Install `requirement` and the wanted packages; offline first where the wheel is `cached`.
 
+        Modules are compiled to bytecode: runs of a `repro.py` write none, and would compile torch's anew each time.
+
         The versions that the user pins win, even where the build asks for others. Where a pinned package asks for
         another build, the build wins. Raises UnusableError with uv's message when the installation fails.
         """
-        command = ["pip", "install", "--quiet", "--python", python, *self._choices(wants)]
+        command = ["pip", "install", "--quiet", "--compile-bytecode", "--python", python, *self._choices(wants)]
         direct = [requirement] if requirement else []
         requirements = [*direct, *(_written(package, wants) for package in wants.packages)]
         pinned = [package for package in wants.packages if "==" in package or "@" in package]
