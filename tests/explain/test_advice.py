@@ -13,7 +13,7 @@ from repro_kit.trace.break_text import GraphBreak
 from repro_kit.trace.guard_text import parse_guard
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.dynamic_shapes import Block, Blocked, DynamicShapes, Symbol, SymbolOrigin
-from repro_kit.trace.insights.overview import Overview, OverviewNode
+from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, OverviewState
 from repro_kit.trace.insights.recompiles import Reason, Recompiled, RecompileRow, RecompileTable
 from repro_kit.trace.insights.specializations import Cause, Specialization
 from repro_kit.trace.places import CompileRef
@@ -102,6 +102,17 @@ def test_a_function_that_cannot_be_traced_is_disabled_where_another_calls_it() -
 def test_a_context_manager_is_moved_and_no_operator_is_made_of_it() -> None:
     (one,) = advice(Insights(breaks=(broken("Unsupported context manager", 3),)))
     assert one.what == 'Move `with open("f") as file:` out of the compiled function'
+
+
+@pytest.mark.parametrize(("code", "is_disabled"), [(Frame(FILE, 2, "helper"), False), (CODE, True)])
+def test_a_function_is_disabled_only_where_it_is_called_by_the_compiled_one(code: Frame, is_disabled: bool) -> None:
+    context = "module: <unknown module>, qualname: Random.random, skip reason: x"
+    ref = CompileRef("0/0")
+    found = broken("Attempted to call function marked as skipped", 6, context, inner=Frame(FILE, 3, "helper"))
+    info = CompileInfo(ref, OverviewState.BROKEN, code)
+    (one,) = advice(Insights(breaks=(replace(found, compiles=(ref,)),), overview=Overview(compiles=(info,))))
+    assert (one.edit is not None) is is_disabled
+    assert is_disabled or one.what.startswith("Call `Random.random` outside of the compiled function")
 
 
 def test_logging_is_left_out_by_its_method() -> None:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from repro_kit.explain.advice.source_edits import branch_at, edit, indent, tree, without_branch
-from repro_kit.explain.context import Context
+from repro_kit.explain.context import Context, plain_name
 from repro_kit.explain.sections.breaks_section import advice_of, cost, title
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.break_text import GraphBreak
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
-_SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<name>[\w.<>]+)")
+_SKIPPED = re.compile(r"module: (?P<module>[\w.]+|<[\w ]+>), qualname: (?P<name>[\w.<>]+)")
 _SET = re.compile(r"Set `?torch\._dynamo\.config\.(?P<name>\w+) ?= ?(?P<value>True|False)\b")
 _LOGGERS = ("debug", "info", "warning", "error", "exception", "critical", "log", "warn")
 _EAGER = 3.0  # a function left to eager costs about as much as this many graphs
@@ -147,7 +147,7 @@ def _branch(context: Context, graph_break: GraphBreak) -> Suggestion | None:
 
 def _disabled(context: Context, graph_break: GraphBreak) -> Suggestion | None:
     """A function that Dynamo cannot trace, called from inside the compiled function."""
-    inner = graph_break.stack[-1] if len(graph_break.stack) > 1 else None
+    inner = len(graph_break.stack) > 1 and not _is_compiled_itself(context, graph_break)
     opaque = (
         _BUILTIN.match(graph_break.context)
         or _SKIPPED.search(graph_break.context)
@@ -181,6 +181,14 @@ def _disabled(context: Context, graph_break: GraphBreak) -> Suggestion | None:
         Aim.GRAPH_BREAKS,
         place=context.place(graph_break.where),
     )
+
+
+def _is_compiled_itself(context: Context, graph_break: GraphBreak) -> bool:
+    """Whether each compile with the break is one of the very function that has the break."""
+    compiled = {info.ref: info.code for info in context.insights.overview.compiles}
+    codes = [compiled.get(ref) for ref in graph_break.compiles]
+    name = graph_break.where.function if graph_break.where else ""
+    return bool(codes) and all(code is not None and plain_name(code.function) == plain_name(name) for code in codes)
 
 
 def _decorated(context: Context, graph_break: GraphBreak) -> SourceEdit | None:
