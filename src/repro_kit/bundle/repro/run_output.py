@@ -64,10 +64,15 @@ def failure_in(output: str) -> Failure | None:
         return Failure(Kind(measured["kind"]), text=measured["words"])
     validation = _VALIDATION.search(output)
     if validation:
-        return lost_validation([ExceptionLink(validation["type"], validation["message"])])
+        return lost_validation([ExceptionLink(validation["type"], _before_log(validation["message"]))])
     accuracy = _ACCURACY.search(output)
     if accuracy:
-        message = _LOG.split(accuracy["message"], maxsplit=1)[0]
+        message = _before_log(accuracy["message"])
         return Failure(Kind.ACCURACY, Phase.COMPARE, text=message, difference=native.difference_in(message))
     silent = Failure(Kind.RUNTIME_ERROR, exit_status=1, text=output) if _EXPECTED.search(output) else None
     return failure_from_text(output) or silent
+
+
+def _before_log(message: str | None) -> str:
+    """`message` up to what torch logs after it, as the process ends."""
+    return _LOG.split(message or "", maxsplit=1)[0]
