@@ -316,3 +316,14 @@ def test_a_float_that_became_a_constant_is_no_size() -> None:
     constant = Specialization(Cause.CODE, ("L['scale']",), "0.1", "zf3", where=Frame(FILE, 7, "forward"), code=CODE)
     found = advice(Insights(recompiles=(recompiled("scale == 0.1"),), specializations=(constant,)))
     assert [one.what for one in found] == ["Give `scale` of `forward` as a tensor: torch.tensor(0.1)"]
+
+
+def test_tensors_of_the_code_after_a_graph_break_follow_the_argument_that_changed_in_the_same_way() -> None:
+    double = "dtype mismatch. expected Float, actual Double"
+    named = "torch_dynamo_resume_in_forward_at_7"
+    resumed = replace(recompiled(f"tensor 'y' {double}", f"tensor '___stack0' {double}"), name=named)
+    (one,) = advice(Insights(recompiles=(resumed, recompiled(f"tensor 'x' {double}"))))
+    assert (one.what, one.place) == ("Give `x` in one dtype", "train.py:5")
+    assert "`forward from line 7` was compiled again for tensor 'y'" in one.why
+    (alone,) = advice(Insights(recompiles=(resumed,)))  # code between two graphs may have changed it
+    assert alone.what == "Give `y` in one dtype"

@@ -124,6 +124,24 @@ x = torch.compile(torch.cos)(torch.ones(4))
 label = labelled(x, 1.23456)[1]
 assert label == f"{1.23456:.1f}", label
 """
+#: Dynamo makes an object of a class without the `__call__` of its metaclass.
+NO_GRAPH_DIFFERS = """
+import torch
+
+class Tenfold(type):
+    def __call__(cls, value):
+        return super().__call__(value * 10)
+
+class Factor(metaclass=Tenfold):
+    def __init__(self, value):
+        self.value = value
+
+@torch.compile
+def scaled(x):
+    return x.sin() * Factor(2).value
+
+print(torch.compile(torch.cos)(torch.ones(4)), scaled(torch.ones(4)))
+"""
 #: What torch imports for the joint graph's patterns is there once a process has compiled something.
 FIRST_COMPILE = """
 import sys
@@ -216,3 +234,14 @@ def test_graphs_are_not_tried_for_long_where_the_check_fails_with_all_graphs_in_
     assert capture.note.startswith("the script's own check fails with all graphs in eager, too; graph 0/0 alone")
     assert "fresh interpreter" not in capture.note
     assert summary["runs"].count("does its check pass with all graphs in eager?") == 1
+
+
+def test_graphs_are_not_tried_for_long_where_the_calls_differ_with_all_graphs_in_eager(tmp_path: Path) -> None:
+    summary, case = collected(tmp_path, NO_GRAPH_DIFFERS, "--check", "accuracy", "--until", "capture")
+    capture = case.load(CAPTURE)
+    assert (summary["failure"], capture.subject, capture.graphs) == ("accuracy", "script", 2)
+    assert capture.note.startswith(
+        "the script's calls differ from eager with all graphs in eager, too; graph 0/0 alone"
+    )
+    assert "fresh interpreter" not in capture.note
+    assert summary["runs"].count("do its calls agree with eager with all graphs in eager?") == 1

@@ -72,6 +72,11 @@ def compiled_name(function: str) -> str:
     return f"{plain_name(function)} from line {resumed['line']}" if resumed else function
 
 
+def is_resumed(function: str) -> bool:
+    """Whether the compiled code is what follows a graph break, rather than a function of the user's."""
+    return bool(_RESUMED.match(function))
+
+
 def headline(reason: str) -> str:
     """The first line of a failure's message, and the second if the first ends with a colon."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from repro_kit.explain.advice.source_edits import edit, tree
-from repro_kit.explain.context import Context, compiled_name, listed
+from repro_kit.explain.context import Context, compiled_name, is_resumed, listed
 from repro_kit.explain.sections.recompiles_section import times
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.model.failure.failure import Frame
@@ -24,10 +24,11 @@ _MOST_LIMIT = 64
 
 def suggest(context: Context) -> Iterator[Suggestion]:
     """Suggest dynamic sizes, settings to change, numbers as tensors, then a higher limit."""
+    given = _given(context.insights.recompiles)
     for recompiled in context.insights.recompiles:
         yield from _sizes(context, recompiled)
         yield from _numbers(context, recompiled)
-        yield from _others(context, recompiled)
+        yield from _others(context, recompiled, given)
     yield from _blocked(context)
     for recompiled in context.insights.recompiles:
         yield from _limit(context, recompiled)
@@ -162,41 +163,66 @@ _CONSTANT = "Keep `{source}` the same between calls, or hold it in a tensor: eac
 _TWICE = 2  # changes after which torch makes an integer argument dynamic
 
 
-def _others(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
-    """Branches on a size, and guards that are about neither sizes nor floats."""
+#: How a tensor may differ between calls, so that what is computed from the tensor differs in the same way.
+_OF_TENSORS = (Guard.DTYPE, Guard.DEVICE, Guard.RANK, Guard.STRIDE)
+
+
+def _given(recompiles: Iterable[Recompiled]) -> dict[tuple[str, str, str], tuple[Recompiled, GuardText]]:
+    """For each change of a tensor (kind, expected, actual) the first function that is given such a tensor."""
+    changes = [
+        (recompiled, reason.guard)
+        for recompiled in recompiles
+        if not is_resumed(recompiled.name)
+        for reason in recompiled.reasons
+        if reason.guard.kind in _OF_TENSORS
+    ]
+    return {_change(guard): (recompiled, guard) for recompiled, guard in reversed(changes)}
+
+
+def _change(guard: GuardText) -> tuple[str, str, str]:
+    return guard.kind, guard.expected, guard.actual
+
+
+def _others(
+    context: Context, recompiled: Recompiled, given: Mapping[tuple[str, str, str], tuple[Recompiled, GuardText]]
+) -> Iterator[Suggestion]:
+    """Branches on a size, and guards that are about neither sizes nor floats.
+
+    `given`: from which arguments tensors in the code after a graph break may have their dtype, device or layout.
+    """
     explained: dict[str, set[CompileRef]] = {}
     for reason in recompiled.reasons:
-        asked = _asked(context, recompiled, reason)
+        changed, guard = recompiled, reason.guard
+        if is_resumed(recompiled.name):
+            changed, guard = given.get(_change(guard), (changed, guard))
+        asked = _asked(context, changed, guard)
         if asked is None:
             continue
         advice, note = asked
-        where = _users_line(reason)
-        name = compiled_name(recompiled.name)
         before = explained.setdefault(advice, set())  # a later recompile has the guards of all earlier compiles
         compiles = set(reason.compiles) - before
         before |= compiles
         yield Suggestion(
             advice,
-            f"`{name}` was compiled again for {reason.guard.text}{_times(reason)}",
+            f"`{compiled_name(recompiled.name)}` was compiled again for {reason.guard.text}{_times(reason)}",
             "recompiles",
             Aim.RECOMPILES,
-            place=context.place(where or recompiled.code),
+            place=context.place(_users_line(guard) or changed.code),
             note=note,
             weight=(len(compiles) if reason.compiles else reason.count) / 2,
         )
 
 
-def _asked(context: Context, recompiled: Recompiled, reason: Reason) -> tuple[str, str] | None:
+def _asked(context: Context, recompiled: Recompiled, guard: GuardText) -> tuple[str, str] | None:
     """What the caller can change, and a note on it; None where another rule knows better."""
-    guard = reason.guard
     if guard.kind == Guard.SIZE:
-        where = _users_line(reason)
+        where = _users_line(guard)
         if guard.actual or not where or "0/1" in guard.note or "duck" in guard.note:
             return None
         line = where.code or context.line(where) or guard.text
         note = "each side is a separate compile: torch.cond traces both, torch._check(…) says which side holds"
         return f"Do not let `{line}` depend on {guard.source}", note
-    internal = not guard.source or guard.source.startswith("___")
+    internal = not guard.source or "___" in guard.source
     if guard.kind not in _ASKED or (internal and guard.kind != Guard.STATE):
         return None
     if guard.kind == Guard.VALUE and _is_number(guard.expected):
@@ -214,8 +240,8 @@ def _stays_constant(context: Context, recompiled: Recompiled, guard: GuardText) 
     return len(values) > _TWICE and guard.source not in blocked and not _is_float(guard.expected)
 
 
-def _users_line(reason: Reason) -> Frame | None:
-    where = reason.guard.where
+def _users_line(guard: GuardText) -> Frame | None:
+    where = guard.where
     return where if where and not is_torch(where.file) else None
 
 

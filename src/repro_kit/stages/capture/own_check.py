@@ -12,23 +12,24 @@ from collections.abc import Callable
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.case.stage_results import ObservedFailure
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import COMPARED, Kind, Status
 from repro_kit.model.failure.signature import Strength
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.script import watched_recording
 from repro_kit.session.script.script_run import run_overridden
-from repro_kit.session.verdicts import observed_failures, settle
+from repro_kit.session.verdicts import settle, symptoms
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.session.verdicts.eager_run import run_eager
+from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.stages.capture.program_forms import Attempt
-from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 _PASSES, _ALIKE, _OTHERWISE = "passes", "fails alike", "ends otherwise"
 _FAILS_WITHOUT = "the script's own check fails with all graphs in eager, too"
+_DIFFERS_WITHOUT = "the script's calls differ from eager with all graphs in eager, too"
 _FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
 
 
@@ -59,14 +60,24 @@ class OwnCheck:
         return self._depends_on(failure, frame, f"graph {attempt.graph.compile_id}")
 
     def without_graphs(self, attempt: Attempt) -> str:
-        """That the check fails with all graphs in eager, too, so that it depends on none of them; "" where it passes
-        then, or where that is not known: nothing was checked, or `attempt` has no graph of Dynamo's.
+        """That the script fails with all graphs in eager, too, so that the failure depends on none of them; "" where
+        it passes then, or where that is not known: nothing was checked, or `attempt` has no graph of Dynamo's.
         """
-        failure = self.failed_check()
+        own = self.failed_check()
+        failure = own or self._compared()
         if failure is None or _frame_of(attempt) is None or watched_recording.is_watched(self._case.path):
             return ""
-        alike = self._ends(failure, ">=0", "does its check pass with all graphs in eager?") == _ALIKE
-        return _FAILS_WITHOUT if alike else ""
+        question = "does its check pass" if own else "do its calls agree with eager"
+        if self._ends(failure, ">=0", f"{question} with all graphs in eager?") != _ALIKE:
+            return ""
+        return _FAILS_WITHOUT if own else _DIFFERS_WITHOUT
+
+    def _compared(self) -> ObservedFailure | None:
+        """The failure of the case, where repro-kit's comparison of the script's calls with eager tells it."""
+        observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
+        chosen = next(iter(observation.failures[at:]), None)
+        measured = chosen is not None and chosen.source == "measured" and chosen.failure.kind in COMPARED
+        return chosen if measured else None
 
     def failed_check(self) -> ObservedFailure | None:
         """The failure of the case, where the script's own check tells it: by an exception, or by its exit status."""
@@ -116,13 +127,14 @@ class OwnCheck:
         directory = self._case.path / "observe" / "own-check"
         shutil.rmtree(directory, ignore_errors=True)
         override: Override = {"eager_graphs": in_eager}
+        symptom = symptoms.case_symptom(self._case) if failure.source == "measured" else None
+        if symptom is not None:
+            override["measure"] = symptoms.probes(symptom)
         ended = run_overridden(self._case, directory, override, why=why, timeout=self._options.timeout)
-        findings, summary = read_findings(directory / "probe"), summarise(directory / "trace")
-        failures = observed_failures.found_in(directory, ended, findings, summary)
-        if ended.ok and not failures:
+        verdict = verdict_of(directory, ended, symptom, failure.signature, passes_in_eager=True)
+        if verdict.status is Status.PASS:
             return _PASSES
-        wrong = map(as_wrong_result, failures)
-        alike = any(failure.signature.matches(it.signature, Strength.REBASED) for it in wrong)
+        alike = outcome_of(verdict, failure.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
         return _ALIKE if alike else _OTHERWISE
 
 
