@@ -27,7 +27,7 @@ def stored_inputs(program: Program, metadata: Metadata) -> Iterator[tuple[Tensor
             ends = [view.offset + span(view.shape or (), view.stride or ()) for view, _ in views]
             view_record = next((candidate for _, candidate in views if candidate is not None), None)
             record = replace(view_record, shape=(max(ends),), stride=(1,)) if view_record is not None else None
-        if record is None and line.strided is not None:
+        if record is None:
             record = _of_results(program, metadata, line.name)
         if record is None:
             continue
@@ -50,7 +50,10 @@ def set_values(name: str, record: TensorRecord, data: Data) -> SetData:
 
 
 def _of_results(program: Program, metadata: Metadata, name: str) -> TensorRecord | None:
-    """The metadata of the first argument that is made of the input `name`, through other inputs; None without one."""
+    """The metadata of the first argument that is made of the input `name`, through other inputs; None without one.
+
+    A copy (``x = x_start.clone()``) has the shape of the input; the line of any other input states a shape.
+    """
     made = [name]
     for line in program.inputs:
         if set(line.reads) & set(made):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from repro_kit.model.failure.failure import ExceptionLink
+from repro_kit.model.failure.failure import ExceptionLink, Frame
 from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.model.rank_history import RankState
 from repro_kit.probe.repro_probe.protocol.findings import (
@@ -54,6 +54,7 @@ class UncaughtException:
     machine: bool = False  # the exception is an error of the operating system, or was caused by one
     compares: bool = False  # the condition that raised the exception compares tensors
     clock: bool = False  # the condition that raised the exception reads a clock
+    interrupted: tuple[Frame, ...] = ()  # what the script's own alarm interrupted, whose handler raised the exception
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class _Raised:
     machine: bool = False
     compares: bool = False
     clock: bool = False
+    interrupted: tuple[Frame, ...] = ()
 
 
 def read_findings(directory: Path) -> Findings:
@@ -174,6 +176,7 @@ def _exceptions(directory: Path, problems: list[str]) -> Iterator[UncaughtExcept
                 raised.machine,
                 raised.compares,
                 raised.clock,
+                raised.interrupted,
             )
 
 

@@ -64,28 +64,31 @@ shapes = {"x": {0: batch}}
 """
 
 HEALTHY = """
-export(Trains(), (x,), dynamic_shapes=shapes).run_decompositions().module()(x)
+export(Trains(), (x,), dynamic_shapes=shapes, strict=False).run_decompositions().module()(x)
 export(Trains().eval(), (x,), dynamic_shapes=shapes, strict=True).run_decompositions().module()(x[:2])
-counts = export(Counts(), (x,), {"scale": 3}).module()
+counts = export(Counts(), (x,), {"scale": 3}, strict=False).module()
 calls = list(called)
 for _ in range(5):
     counts(x, scale=3)
 assert called == calls, "the model in eager leaves the script's own state as it was"
-module = export(Reassigns(), (x,), dynamic_shapes=shapes).module()
-optimizer = torch.optim.SGD(export(nn.Linear(4, 4), (x,)).module().parameters(), lr=0.1)
+module = export(Reassigns(), (x,), dynamic_shapes=shapes, strict=False).module()
+optimizer = torch.optim.SGD(export(nn.Linear(4, 4), (x,), strict=False).module().parameters(), lr=0.1)
 module(x)
 before = module.mean.clone()
 module.load_state_dict({"mean": torch.ones(4)})
 module(x[:2])
-export(Locked(), (x,))
+export(Locked(), (x,), strict=False)
 given = x.clone()
-export(Writes(), (given,)).module()(given)
+export(Writes(), (given,), strict=False).module()(given)
 print(torch.equal(given, x * 2), bool(torch.isclose(before, x.mean(0)).all()), counts.steps.item())
 """
 
 LOSES = """
-program = export(Reassigns(), (x,), strict=True)
-print(program.module()(x).shape)
+try:
+    export(Reassigns(), (x,), strict=True).module()(x)
+except AssertionError as error:
+    assert "Mutating module attribute" in str(error)
+    print("refused")
 """
 
 CHANGED_LATER = """
@@ -126,7 +129,9 @@ def test_healthy_exports_agree_and_the_script_goes_on_as_without(tmp_path: Path)
     ("code", "where"), [(LOSES, "mean after the call"), (CHANGED_LATER, "output 0")], ids=("state", "later call")
 )
 def test_an_exported_program_that_does_something_else_is_a_wrong_result(tmp_path: Path, code: str, where: str) -> None:
-    found, _ = findings(tmp_path, code)
+    found, printed = findings(tmp_path, code)
+    if printed == "refused\n":
+        pytest.skip("this torch refuses to export a model that sets a buffer anew")
     failure = wrong_result(found.compiled)
     assert failure is not None and failure.difference is not None
     assert failure.difference.where == where and "(exported)" in failure.text

@@ -1,8 +1,12 @@
 """What a function can reach is put back as it was, and nothing is touched that did not change."""
 
 import functools
+import itertools
+import random
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 from repro_probe.calls.reachable_state import ReachableState
 
 #: All of torch that plain Python state needs.
-TORCH = SimpleNamespace(Tensor=type("Tensor", (), {}))
+TORCH = SimpleNamespace(Tensor=type("Tensor", (), {}), Generator=type("Generator", (), {}))
 GLOBAL = {"steps": [1]}
 
 
@@ -121,3 +125,61 @@ def test_values_and_gradients_of_tensors_are_put_back() -> None:
     state.restore()
     assert weight.tolist() == [1, 1] and weight.grad is None
     assert list(cache) == ["k"] and cache["k"].tolist() == [0, 0]
+
+
+class Slotted:
+    __slots__ = ("__hidden", "count", "unset")
+
+    def __init__(self) -> None:
+        self.count, self.__hidden = 0, [0]
+
+    def step(self) -> list[int]:
+        self.count += 1
+        self.__hidden.append(self.count)
+        return self.__hidden
+
+
+def test_slots_are_put_back() -> None:
+    slotted = Slotted()
+    state = ReachableState(TORCH, [slotted.step])
+    assert slotted.step() == [0, 1]
+    state.restore()
+    assert slotted.count == 0 and slotted.step() == [0, 1] and not hasattr(slotted, "unset")
+
+
+def test_a_generator_of_random_numbers_draws_the_same_again() -> None:
+    owner = SimpleNamespace(rng=random.Random(3), system=random.SystemRandom())
+    state = ReachableState(TORCH, [vars(owner)])
+    drawn = [owner.rng.random() for _ in range(3)]
+    state.restore()
+    assert [owner.rng.random() for _ in range(3)] == drawn
+
+
+@pytest.mark.torch
+def test_a_generator_of_torch_draws_the_same_again() -> None:
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(3)
+    _draws_the_same_again(torch, lambda: torch.rand((), generator=generator).item())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["default_rng", "RandomState"])
+def test_a_generator_of_numpy_draws_the_same_again(kind: str) -> None:
+    generator = getattr(pytest.importorskip("numpy").random, kind)(3)
+    _draws_the_same_again(pytest.importorskip("torch"), lambda: generator.uniform())
+
+
+def _draws_the_same_again(torch: Any, draw: Callable[[], float]) -> None:
+    state = ReachableState(torch, [draw])
+    drawn = draw()
+    assert draw() != drawn
+    state.restore()
+    assert draw() == drawn
+
+
+def test_iterators_are_named_since_nothing_turns_them_back() -> None:
+    ahead = iter([1, 2])
+    reached = {"of a list": ahead, "counted": itertools.count(), "made": (item for item in [1]), "kept": [1, 2]}
+    state = ReachableState(TORCH, [reached])
+    assert state.iterators == ["list_iterator", "count", "generator"]
+    assert next(ahead) == 1  # it was not advanced

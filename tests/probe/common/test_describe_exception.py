@@ -1,12 +1,16 @@
 """The chain of an exception is the same, whether the probe describes it or its traceback is read as text."""
 
+import signal
+import sys
+import time
 import traceback
 from collections.abc import Callable
+from types import FrameType
 
 import pytest
 
 from repro_kit.model.failure.tracebacks import chains
-from repro_probe.common.describe_exception import describe_exception
+from repro_probe.common.describe_exception import describe_exception, interrupted_frames
 
 
 class Unsupported(Exception):
@@ -73,3 +77,48 @@ TypeError: 'NoneType' object is not callable
     raised = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nKeyError: 3\n'
     assert chains(ignored) == []
     assert [chain[0].type for chain in chains(raised + ignored)] == ["KeyError"]
+
+
+class Guard:
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        self.late()
+
+    def late(self) -> None:
+        raise TimeoutError("late")
+
+
+def waits() -> None:
+    time.sleep(60)
+
+
+def raised_by(function: Callable[[], None]) -> Exception:
+    try:
+        function()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def alarmed() -> None:
+    before = signal.signal(signal.SIGALRM, Guard().stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    try:
+        waits()
+    except TimeoutError as error:
+        raise Unsupported("wrapped") from error
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="this system has no alarms")
+def test_what_an_alarm_interrupted_is_told_without_its_handler() -> None:
+    frames = interrupted_frames(raised_by(alarmed))
+    assert [frame["function"] for frame in frames] == ["alarmed", "waits"]
+
+
+def test_an_exception_that_no_alarm_raised_interrupted_nothing() -> None:
+    def called() -> None:
+        Guard().stop(1, sys._getframe())  # as a handler is called, and with a signal of no timer
+
+    assert interrupted_frames(raised_by(called)) == []
+    assert interrupted_frames(raised_by(a_cause_without_frames)) == []

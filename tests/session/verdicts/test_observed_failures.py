@@ -215,3 +215,26 @@ def test_what_compiled_code_raised_counts_though_the_program_caught_and_printed_
     prefix = "E1127 10:11:12.131415 77 torch/_inductor/select_algorithm.py:99] [0/0] "
     assert found("".join(prefix + line + "\n" for line in RAISED.splitlines())) == [], "torch gets over it"
     assert found(RAISED, 1) == [("output", "TypeError")]
+
+
+LOWERING = Frame("/venv/lib/python3.11/site-packages/torch/_inductor/sizevars.py", 190, "simplify")
+ALARM = UncaughtException(
+    7,
+    60.0,
+    (ExceptionLink("torch._inductor.exc.InductorError", "TimeoutError: late"), ExceptionLink("TimeoutError", "late")),
+    interrupted=(Frame("/home/me/train.py", 9, "main"), LOWERING),
+)
+
+
+def test_a_compile_that_the_scripts_own_alarm_ended_late_is_a_hang(tmp_path: Path) -> None:
+    late = replace(ENDED, seconds=60.0)
+    (found,) = found_in(tmp_path, late, Findings(exceptions=(ALARM,)), TraceSummary())
+    assert (found.signature.kind, found.signature.frames) == (Kind.TIMEOUT, ("sizevars.py:simplify",))
+    assert found.failure.text == "TimeoutError: late" and found.source == "exception"
+
+
+def test_an_alarm_after_a_short_time_or_in_the_users_own_code_tells_no_hang(tmp_path: Path) -> None:
+    assert kinds(tmp_path, ALARM) == ["torch._inductor.exc.InductorError"]
+    own = replace(ALARM, links=ALARM.links[1:], interrupted=ALARM.interrupted[:1])
+    (found,) = found_in(tmp_path, replace(ENDED, seconds=60.0), Findings(exceptions=(own,)), TraceSummary())
+    assert found.signature.kind is Kind.RUNTIME_ERROR

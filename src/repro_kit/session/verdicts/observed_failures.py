@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 
+from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.brief import brief_failure
@@ -21,7 +22,7 @@ from repro_kit.model.failure.classify import (
 )
 from repro_kit.model.failure.failure import Failure, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer, nature_of
-from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.frames import rises_in_compiler, torch_path
 from repro_kit.model.failure.late_errors import is_late, printed_assertion
 from repro_kit.model.failure.native import faulthandler_stack, signal_in
 from repro_kit.model.failure.signature import Strength, signature_of
@@ -68,10 +69,20 @@ def found_in(directory: Path, observed: Run, findings: Findings, summary: TraceS
         swallowed = [one for one in swallowed if one not in parted]
     mute = any(one.failure.exit_status is not None or _is_report(one.failure) for one in ended)
     failures = [*parted, *swallowed, *ended] if mute else [*parted, *ended, *swallowed]
-    return [
-        replace(failed_observed, failure=brief_failure(failed_observed.failure))
-        for failed_observed in _distinct(failures)
-    ]
+    distinct = [_ended_by_alarm(failed) if observed.seconds >= HANG else failed for failed in _distinct(failures)]
+    return [replace(failed, failure=brief_failure(failed.failure)) for failed in distinct]
+
+
+def _ended_by_alarm(failed: ObservedFailure) -> ObservedFailure:
+    """`failed` as the hang that it is, where the script's own alarm ended a compile by an exception.
+
+    The place that the alarm interrupts is chance, and nothing that fails alone has the alarm.
+    """
+    if not (failed.failure.exceptions and failed.failure.stack):
+        return failed
+    root = failed.failure.exceptions[-1]
+    hang = failure_from_timeout(failed.failure.stack, text=f"{root.type}: {root.message}")
+    return replace(failed, failure=replace(hang, compile_id=failed.failure.compile_id), signature=signature_of(hang))
 
 
 def _logged(directory: Path) -> list[ObservedFailure]:
@@ -177,6 +188,8 @@ def failure_of(uncaught: UncaughtException) -> Failure:
 
 def _seen(uncaught: UncaughtException) -> ObservedFailure:
     failure = failure_of(uncaught)
+    if rises_in_compiler(uncaught.interrupted):
+        failure = replace(failure, stack=uncaught.interrupted)
     nature = nature_of(failure, machine=uncaught.machine, compares=uncaught.compares, clock=uncaught.clock)
     return ObservedFailure(failure, signature_of(failure), nature=nature)
 

@@ -6,14 +6,15 @@ from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import DEADLOCK, Signature
 
 _PROGRAM = 1800.0
-_OF_SLOW = {Kind.TIMEOUT: 40.0, Kind.COMPILE_GROWTH: 60.0}  # of a compile that does not end
+_OF_SLOW = {Kind.TIMEOUT: 150.0, Kind.COMPILE_GROWTH: 60.0}  # of a compile that does not end
 _QUERIES = 8
 _SCRIPT = 300.0
 _SCRIPT_OF_HANG = 600.0  # each script that is accepted takes the limit of a hang
 
 
 def deadline_of_program(signature: Signature, seconds: float) -> float:
-    """A hang gets less time: each program that still hangs costs half a minute, so more buys little.
+    """A hang gets less time: each program that still hangs costs half a minute. Five of them are enough to replace
+    stored values, and to drop most of what the recipe has.
 
     Ranks that wait for each other are noticed sooner, and get the usual time. Compile time that grows too fast gets
     less time as well, since a query makes several compiles: time for some queries of `seconds`.

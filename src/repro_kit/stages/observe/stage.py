@@ -306,3 +306,5 @@ def _conclude(
             ui.note(f"Also failed: {in_words(failure.signature, failure.failure)} (choose it with --failure {number})")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
+    if chosen.failure.kind is Kind.TIMEOUT and chosen.source == "exception":
+        ui.note(f"The script's own alarm ended the compile ({chosen.failure.text}). It may hang, or be slow.")

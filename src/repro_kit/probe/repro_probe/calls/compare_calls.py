@@ -40,6 +40,8 @@ def observe(call: Call) -> None:
         return
     with undisturbed():
         program = _AsProgram(call)
+        if not _is_repeatable(program, record):
+            return
         with program.untouched():
             comparison: ComparisonData = {}
             eager, compiled = _both(program, record)
@@ -54,6 +56,16 @@ def observe(call: Call) -> None:
         comparison.pop("errors", None)
         comparison.pop("rounding", None)
     record.update(cast(CompiledCallData, comparison))
+
+
+def _is_repeatable(program: _AsProgram, record: CompiledCallData) -> bool:
+    """Whether each repetition begins in the same state; `record` says why not."""
+    iterators = ", ".join(dict.fromkeys(program.python_state.iterators))
+    if iterators:
+        record["problem"] = (
+            f"not compared: it can reach an iterator ({iterators}), which each repeated call would advance"
+        )
+    return not iterators
 
 
 def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outcome]:
@@ -84,6 +96,8 @@ def observe_validation(call: Call) -> None:
         return
     with undisturbed():
         program = _AsProgram(call)
+        if not _is_repeatable(program, record):
+            return
         with program.untouched():
             lost = _lost(program)
     record["compared"] = record.get("compared", 0) + 1

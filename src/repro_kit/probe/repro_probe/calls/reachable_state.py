@@ -1,7 +1,8 @@
 """Keep the Python state that a function can reach, and put it back after the function was called for a comparison.
 
-Kept are containers, attributes, closures, globals that the function names, and the values of tensors. What C code,
-generators and open files hold is not.
+Kept are containers, attributes, closures, globals that the function names, the values of tensors, and the states of
+generators of random numbers. What C code and open files hold is not. Nor is how far an iterator has come, which makes a
+call one that cannot be repeated.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from repro_probe.calls.state_digest import FOREIGN, names_of
+from repro_probe.calls import generators
+from repro_probe.calls.state_digest import FOREIGN, names_of, slots_of
 
 _MOST = 50_000  # objects that are looked at
 _NO_STATE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, str, bytes, int, float, complex, type(None))
@@ -25,6 +27,7 @@ class ReachableState:
         self, torch: Any, roots: Iterable[Any], without: Iterable[Any] = (), most_bytes: int = 1 << 30
     ) -> None:
         """`without`: objects that are left out, with what only they reach. `most_bytes`: of all values of tensors."""
+        self.iterators: list[str] = []  # the types of the iterators that were reached
         self._torch = torch
         self._bytes_left = most_bytes
         self._restorers: list[Callable[[], None]] = []
@@ -61,8 +64,29 @@ class ReachableState:
             return self._function(value) if _is_own(value) else ()
         if isinstance(value, type):
             return self._class(value) if _is_own(value) else ()
+        if type(value).__module__ in ("builtins", "itertools") and hasattr(value, "__next__"):
+            self.iterators.append(type(value).__name__)
+            return ()
+        self._random(value)
         attributes = getattr(value, "__dict__", None)
-        return [*self._mapping(attributes), type(value)] if isinstance(attributes, dict) else ()
+        named = [*self._mapping(attributes), type(value)] if isinstance(attributes, dict) else []
+        return [*named, *(self._slot(value, slot) for slot in slots_of(value))]
+
+    def _slot(self, value: Any, slot: types.MemberDescriptorType) -> Any:
+        before = slot.__get__(value, type(value))
+
+        def restore() -> None:
+            if getattr(value, slot.__name__, None) is not before:
+                slot.__set__(value, before)
+
+        self._restorers.append(restore)
+        return before
+
+    def _random(self, value: Any) -> None:
+        access = generators.access(self._torch, value)
+        if access is not None:
+            read, put_back = access
+            self._restorers.append(functools.partial(put_back, read()))
 
     def _tensor(self, tensor: Any) -> Iterable[Any]:
         plain = type(tensor) in (self._torch.Tensor, self._torch.nn.Parameter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 import types
 from collections import deque
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any
+
+from repro_probe.calls import generators
 
 _ITEMS, _DEPTH = 200, 5  # items of a container, depth of nesting
 
@@ -75,6 +78,12 @@ class StateDigest:
         if isinstance(value, (set, frozenset)):
             return [len(value), *sorted(repr(deeper(item)) for item in islice(value, _ITEMS))]
         attributes = getattr(value, "__dict__", None)
+        access = generators.access(torch, value)
+        if access is not None:
+            return {"state": _of_random(access[0]()), **(deeper(attributes) if attributes else {})}
+        slots = slots_of(value)
+        if slots:
+            attributes = {**(attributes or {}), **{slot.__name__: slot.__get__(value, type(value)) for slot in slots}}
         if not isinstance(attributes, dict):
             return type(value).__name__
         hidden = isinstance(value, torch.nn.Module)  # empty private attributes of a module, such as hooks, are left out
@@ -91,6 +100,12 @@ class StateDigest:
             return [digest(value.__self__), digest(value.__func__)]
         own = vars(value).items()
         return {name: digest(item) for name, item in own if isinstance(item, FunctionType) or not name.startswith("__")}
+
+
+def _of_random(state: Any) -> str:
+    """Return a digest of the state of a generator of random numbers."""
+    numbers = state.tolist() if hasattr(state, "tolist") else state
+    return hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
 
 
 def _name_of_key(key: Any, at: int) -> str:
@@ -120,3 +135,14 @@ def names_of(code: CodeType) -> set[str]:
         if isinstance(constant, types.CodeType):
             names |= names_of(constant)
     return names
+
+
+def slots_of(value: Any) -> list[types.MemberDescriptorType]:
+    """Return the slots of `value` that are set, of classes of the user."""
+    return [
+        member
+        for kind in type(value).__mro__
+        if str(kind.__module__).partition(".")[0] not in FOREIGN
+        for member in vars(kind).values()
+        if isinstance(member, types.MemberDescriptorType) and hasattr(value, member.__name__)
+    ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import linecache
 import re
-from types import TracebackType
+import signal
+from types import FrameType, TracebackType
 from typing import Any
 
 from repro_probe.protocol.failure_data import FrameData, LinkData
 
+_TIMERS = [getattr(signal, name) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF") if hasattr(signal, name)]
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 
 
@@ -18,11 +20,40 @@ def describe_exception(error: BaseException | None) -> list[LinkData]:
     Each entry has the type (qualified, but for builtins), the whole message, and the exception's own frames, outermost
     first.
     """
-    links: list[LinkData] = []
+    return [
+        {"type": _type_name(link), "message": _message(link), "frames": _frames_of(link.__traceback__)}
+        for link in _chain(error)
+    ]
+
+
+def interrupted_frames(error: BaseException) -> list[FrameData]:
+    """Return the frames, outermost first, that a timer's signal interrupted whose handler raised `error`; else [].
+
+    Python calls a handler with the number of the signal and the frame that was interrupted, which is the frame before
+    the handler's in the traceback.
+    """
+    for link in _chain(error):
+        before, trace = None, link.__traceback__
+        while trace is not None:
+            if before is not None and _is_handler(trace.tb_frame, before.tb_frame):
+                return _frames_of(link.__traceback__, trace)
+            before, trace = trace, trace.tb_next
+    return []
+
+
+def _is_handler(frame: FrameType, interrupted: FrameType) -> bool:
+    code = frame.f_code
+    values = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+    pairs = zip(values, values[1:])
+    return any(isinstance(number, int) and number in _TIMERS and given is interrupted for number, given in pairs)
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    links: list[BaseException] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        links.append({"type": _type_name(error), "message": _message(error), "frames": _frames_of(error.__traceback__)})
+        links.append(error)
         error = _cause(error)
     return links
 
@@ -60,9 +91,10 @@ def _message(error: BaseException) -> str:
         return f"<message not printable: {type(problem).__name__}>"
 
 
-def _frames_of(trace: TracebackType | None) -> list[FrameData]:
+def _frames_of(trace: TracebackType | None, until: TracebackType | None = None) -> list[FrameData]:
+    """Return the frames of `trace`, without those from `until` on."""
     frames = []
-    while trace is not None:
+    while trace is not None and trace is not until:
         code = trace.tb_frame.f_code
         frames.append(_frame(code.co_filename, trace.tb_lineno, code.co_name, trace.tb_frame.f_globals))
         trace = trace.tb_next

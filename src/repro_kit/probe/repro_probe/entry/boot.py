@@ -213,7 +213,7 @@ def _is_installed_command(file: str) -> bool:
 
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
     """Write the chain of `error`, the tolerance of the check that raised it, and its nature."""
-    from repro_probe.common.describe_exception import describe_exception
+    from repro_probe.common.describe_exception import describe_exception, interrupted_frames
     from repro_probe.judge.stated import tolerance
     from repro_probe.record import nature
 
@@ -221,6 +221,7 @@ def note_exception(findings: FindingsDirectory, name: str, error: BaseException)
         "time": time.time(),
         "exceptions": describe_exception(error),
         "tolerance": tolerance(error),
+        "interrupted": interrupted_frames(error),
         **nature.of(error),
     }
     findings.write(name, raised)

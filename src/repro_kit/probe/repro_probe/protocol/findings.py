@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from .failure_data import DifferenceData, ErrorRow, LinkData
+from .failure_data import DifferenceData, ErrorRow, FrameData, LinkData
 
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
@@ -93,11 +93,15 @@ class ExceptionNature(TypedDict):
 
 
 class Raised(ExceptionNature):
-    """An exception that ended a process or a thread. `tolerance` is stated by the check that raised it."""
+    """An exception that ended a process or a thread. `tolerance` is stated by the check that raised it.
+
+    `interrupted`: the frames that the signal of a timer interrupted whose handler raised it.
+    """
 
     time: float
     exceptions: list[LinkData]
     tolerance: list[float] | None
+    interrupted: list[FrameData]
 
 
 class CompiledCallBase(TypedDict):
