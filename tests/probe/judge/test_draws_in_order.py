@@ -21,14 +21,22 @@ def normed(x, scale):
 x = torch.randn(2, 6, 2)
 torch.compile(normed)(x, 1)
 torch.compile(lambda x: normed(x, 2))(x)
+
+torch._inductor.config.fallback_random = True
+torch.manual_seed(0)
+eager = normed(x, 1)
+torch.manual_seed(0)
+print(torch.allclose(torch.compile(normed)(x, 1), eager))
 """
 
 
 @pytest.mark.torch
 @pytest.mark.slow
 def test_another_order_is_right_and_other_values_are_not(tmp_path: Path) -> None:
-    run_probed(tmp_path, SCRIPT, "override", {"measure": ["accuracy"]})
-    right, wrong = read_findings(tmp_path / "probe").compiled
+    printed = run_probed(tmp_path, SCRIPT, "override", {"measure": ["accuracy"]})
+    if printed == "True\n":
+        pytest.skip("this torch draws random numbers in the order of the elements")
+    right, wrong, _ = read_findings(tmp_path / "probe").compiled
     assert (right.compared, right.difference, right.random) == (1, None, True), right.note
     assert "in another order of its elements" in right.note
     assert wrong_result([wrong]) is not None
