@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 def run(tmp_path: Path, mode: str, options: dict[str, object], code: str = SCRIPT) -> str:
-    if not hasattr(pytest.importorskip("torch.compiler"), "precompile"):
-        pytest.skip("this torch has no torch.compiler.precompile")
+    if not hasattr(getattr(pytest.importorskip("torch.compiler"), "precompile", None), "capture"):
+        pytest.skip("this torch has no torch.compiler.precompile.capture")
     return run_probed(tmp_path, code, mode, options)
 
 

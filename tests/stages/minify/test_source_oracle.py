@@ -19,8 +19,8 @@ PASSES = ScriptRun(Verdict(Status.PASS))
 class Told(SourceOracle):
     """Answers its runs with the compiler in order, and passes without it."""
 
-    def __init__(self, runs: Sequence[ScriptRun], *, seeded: bool, failure: Failure = FAILURE) -> None:
-        super().__init__(ProgramOracle("python"), Expected(signature_of(failure), seeded=seeded), 60)
+    def __init__(self, runs: Sequence[ScriptRun], seeds: Sequence[str], failure: Failure = FAILURE) -> None:
+        super().__init__(ProgramOracle("python"), Expected(signature_of(failure), seeds=frozenset(seeds)), 60)
         self.left = list(runs)
 
     def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
@@ -31,18 +31,21 @@ class Told(SourceOracle):
 
 
 @pytest.mark.parametrize(
-    ("text", "seeded", "runs", "outcome"),
+    ("text", "seeds", "runs", "outcome"),
     [
-        ("x = torch.randn(2)", True, [FAILS, FAILS, FAILS], RunOutcome.FAILS_ALIKE),
-        ("x = torch.randn(2)", True, [FAILS, FAILS, PASSES], RunOutcome.PASSES),
-        ("torch.manual_seed(0); x = torch.randn(2)", True, [FAILS], RunOutcome.FAILS_ALIKE),
-        ("x = torch.randn(2)", False, [FAILS], RunOutcome.FAILS_ALIKE),
+        ("x = torch.randn(2)", ["torch.manual_seed"], [FAILS, FAILS, FAILS], RunOutcome.FAILS_ALIKE),
+        ("x = torch.randn(2)", ["torch.manual_seed"], [FAILS, FAILS, PASSES], RunOutcome.PASSES),
+        ("torch.manual_seed(0); x = torch.randn(2)", ["torch.manual_seed"], [FAILS], RunOutcome.FAILS_ALIKE),
+        ("torch.manual_seed(0)", ["torch.manual_seed", "random.seed"], [FAILS, FAILS, PASSES], RunOutcome.PASSES),
+        ("x = torch.randn(2)", [], [FAILS], RunOutcome.FAILS_ALIKE),
+        ("r = random.Random()", [], [FAILS], RunOutcome.INVALID),
+        ("r = random.Random(7)", [], [FAILS], RunOutcome.FAILS_ALIKE),
     ],
 )
 def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
-    text: str, seeded: bool, runs: list[ScriptRun], outcome: RunOutcome
+    text: str, seeds: list[str], runs: list[ScriptRun], outcome: RunOutcome
 ) -> None:
-    oracle = Told(runs, seeded=seeded)
+    oracle = Told(runs, seeds)
     (answer,) = oracle.check([SourceProgram(text)])
     assert answer.outcome is outcome
     assert oracle.left == []
@@ -54,7 +57,7 @@ def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
 )
 def test_later_programs_are_repeated_only_where_values_may_decide(kind: Kind, runs: int) -> None:
     failure = Failure(kind, text="no kernel")
-    oracle = Told([ScriptRun(Verdict(Status.FAIL, failure=failure))] * runs, seeded=True, failure=failure)
+    oracle = Told([ScriptRun(Verdict(Status.FAIL, failure=failure))] * runs, ["torch.manual_seed"], failure)
     programs = [SourceProgram("x = torch.randn(2)"), SourceProgram("torch.randn(2)")]
     assert [answer.outcome for answer in oracle.check(programs[:1])] == [RunOutcome.FAILS_ALIKE]
     assert [answer.outcome for answer in oracle.check(programs[1:])] == [RunOutcome.FAILS_ALIKE]

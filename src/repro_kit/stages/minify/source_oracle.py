@@ -37,7 +37,9 @@ _SAME_RANDOM = {"inductor.fallback_random": True}
 #: Failures of other kinds are mostly mistakes that the candidate makes itself, such as a name that is not defined.
 _OF_COMPILER = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
 _BEFORE_VALUES = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR)
-SEED = "manual_seed"
+_SEEDS = re.compile(r"[\w.]*\b(?:manual_seed|seed|set_seed|seed_everything)(?=\()")
+#: A generator of random numbers that starts anywhere (random.Random, numpy.random); torch's own starts at one place.
+_UNSEEDED = re.compile(r"\b(?:Random|default_rng|RandomState)\(\s*\)")
 _AGAIN = 2  # runs with other random numbers
 
 
@@ -49,7 +51,8 @@ class Expected:
     symptom: Symptom | None = None
     causes: frozenset[str] = frozenset()
     same_random: bool = False  # the failure shows with `fallback_random` too
-    seeded: bool = False  # the script sets a seed
+    seeds: frozenset[str] = frozenset()  # the functions by which the script sets seeds
+    unseeded: bool = False  # the script has a generator without a seed
     in_eager: bool = False  # the failure needs no compiler, so that candidates run without it
     beyond_rounding: bool = False  # a compiled call differs from the same call in eager by more than rounding
 
@@ -62,6 +65,16 @@ class ScriptRun:
     causes: frozenset[str] = frozenset()
     compiled_at: tuple[int, ...] = ()
     is_wrong: bool = False  # where compiled calls were compared with eager, one of them differs
+
+
+def seeds_in(text: str) -> frozenset[str]:
+    """The functions by which a script sets seeds of random numbers, as it calls them."""
+    return frozenset(_SEEDS.findall(text))
+
+
+def draws_unseeded(text: str) -> bool:
+    """Whether a script makes a generator of random numbers without a seed."""
+    return bool(_UNSEEDED.search(text))
 
 
 class SourceOracle:
@@ -86,7 +99,7 @@ class SourceOracle:
             to_data(expected.symptom),
             sorted(expected.causes),
             expected.same_random,
-            expected.seeded,
+            sorted(expected.seeds),
             self._timeout,
             self._oracle.python,
             *([self._ranks] if self._ranks > 1 else []),
@@ -113,6 +126,8 @@ class SourceOracle:
         if outcome is RunOutcome.FAILS_ALIKE:
             if not run.causes <= expected.causes:
                 return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the same symptom with another cause")
+            if draws_unseeded(program.text) and not expected.unseeded:
+                return Answer(RunOutcome.INVALID, verdict.seconds, "it draws other random numbers in each run")
             if not self.needs_compiler(program):
                 return Answer(RunOutcome.INVALID, verdict.seconds, "it fails without torch.compile too")
             if expected.beyond_rounding and not self.differs_beyond_rounding(program):
@@ -127,12 +142,12 @@ class SourceOracle:
         return Answer(outcome, verdict.seconds, signature_of(focused(failure, expected.signature)).summary())
 
     def _needs_no_seed(self, program: SourceProgram, strength: Strength) -> bool:
-        """Whether a program that has lost the script's seed fails alike with other random numbers, too.
+        """Whether a program that has lost a seed of the script's fails alike with other random numbers, too.
 
         Where the compiler raises, hardly any value has been computed: the first such program is enough to tell.
         """
         expected = self._expected
-        if not expected.seeded or SEED in program.text or self._seed_is_needless:
+        if expected.seeds <= seeds_in(program.text) or self._seed_is_needless:
             return True
         verdicts = [run.verdict for run in self.runs([program] * _AGAIN)]
         fail_alike = all(outcome_of(it, expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)

@@ -35,7 +35,13 @@ from repro_kit.stages.minify.progress import shown
 from repro_kit.stages.minify.rank_views import RankView, rank_views
 from repro_kit.stages.minify.results import write_source
 from repro_kit.stages.minify.source_files import folded, main_file, test_of, third_party
-from repro_kit.stages.minify.source_oracle import SEED, Expected, SourceOracle, raising_lines
+from repro_kit.stages.minify.source_oracle import (
+    Expected,
+    SourceOracle,
+    draws_unseeded,
+    raising_lines,
+    seeds_in,
+)
 from repro_kit.ui import Ui
 
 _HANG = 1.1 * HANG  # a script that hangs here hangs in repro.py, which also starts an interpreter
@@ -202,7 +208,8 @@ class _Attempt:
                 self.signature,
                 self.symptom,
                 same_random=same_random,
-                seeded=SEED in program.text,
+                seeds=seeds_in(program.text),
+                unseeded=draws_unseeded(program.text),
                 in_eager=self.in_eager,
             )
             judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
