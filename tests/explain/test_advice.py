@@ -327,3 +327,12 @@ def test_tensors_of_the_code_after_a_graph_break_follow_the_argument_that_change
     assert "`forward from line 7` was compiled again for tensor 'y'" in one.why
     (alone,) = advice(Insights(recompiles=(resumed,)))  # code between two graphs may have changed it
     assert alone.what == "Give `y` in one dtype"
+
+
+def test_a_line_that_makes_a_size_a_constant_of_several_values_is_one_suggestion() -> None:
+    where = Frame(FILE, 7, "forward", "for k in range(quota):")
+    special = [Specialization(Cause.CODE, ("L['quota']",), value, "s0", where=where, code=CODE) for value in "34"]
+    found = advice(Insights(recompiles=(recompiled("L['mode'] == 'a'"),), specializations=tuple(special)))
+    assert [one.what for one in found if "depend on" in one.what] == [
+        "Do not let `for k in range(quota):` depend on L['quota'] (s0) = 3, 4"
+    ]

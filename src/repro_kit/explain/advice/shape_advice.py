@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from repro_kit.explain.advice.recompile_advice import changing_sizes, dynamic_source
 from repro_kit.explain.advice.source_edits import edit
@@ -36,21 +37,31 @@ def _recompiled(context: Context, specialization: Specialization) -> int:
 
 
 def _code(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
-    again = _recompiled(context, specialization)
-    if not again or specialization.where is None or specialization.symbol.startswith(_FLOAT):
+    again, where = _recompiled(context, specialization), specialization.where
+    if not again or where is None or specialization.symbol.startswith(_FLOAT):
         return
-    code = specialization.where.code or context.line(specialization.where) or named(specialization)
+    alike = [other for other in context.insights.specializations if _is_same_step(other, specialization)]
+    if alike[0] is not specialization:
+        return
+    values = ", ".join(dict.fromkeys(other.value for other in alike))
+    size = named(replace(specialization, value=values))
+    code = where.code or context.line(where) or size
     yield Suggestion(
-        f"Do not let `{code}` depend on {named(specialization)}",
+        f"Do not let `{code}` depend on {size}",
         f"that line makes the size a constant, so each other value is compiled again: {counted(again, 'recompile')} of "
         f"`{plain_name(specialization.code.function) if specialization.code else ''}`",
         "specializations",
         Aim.RECOMPILES,
-        place=context.place(specialization.where),
+        place=context.place(where),
         weight=again - 0.2,
         note="compare with a range, use torch.cond, or state what always holds with torch._check(…); "
         "mark_unbacked(…, strict=True) makes torch fail instead of specializing",
     )
+
+
+def _is_same_step(one: Specialization, other: Specialization) -> bool:
+    """Whether the same line makes the same size a constant, be it of another value."""
+    return (one.cause, one.where, one.sources) == (other.cause, other.where, other.sources)
 
 
 def _zero_one(context: Context, specialization: Specialization) -> Iterator[Suggestion]:
