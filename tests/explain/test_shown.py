@@ -14,8 +14,9 @@ from repro_kit.explain.context import Context
 from repro_kit.explain.page import page
 from repro_kit.explain.sections import NAMES
 from repro_kit.explain.sentences import sentences
+from repro_kit.model.failure.failure import Frame
 from repro_kit.model.serialize import from_data
-from repro_kit.session.explained import Explained
+from repro_kit.session.explained import Explained, context_of
 from repro_kit.trace import summarise
 from repro_kit.trace.insights import Insights
 from root import ROOT
@@ -126,3 +127,19 @@ def test_defaults_of_another_release_say_so() -> None:
     other = replace(log, insights=replace(log.insights, overview=overview))
     told = [str(it.report(Path()).section("overview")) for it in (log, other)]
     assert "those of 2.6.0 may differ" not in told[0] and "those of 2.6.0 may differ" in told[1]
+
+
+def test_of_a_trace_from_elsewhere_only_python_files_here_are_read(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for file in (here / "model.py", here / "credentials", tmp_path / "elsewhere.py"):
+        file.write_text("first = 1\n")
+    (here / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    files = ("here/model.py", "here/credentials", "elsewhere.py", "here/link.py")
+
+    def read(*, own: bool) -> list[str]:
+        context = context_of(Insights(), here, own=own)
+        return [context.line(Frame(str(tmp_path / file), 1, "f")) for file in files]
+
+    assert read(own=False) == ["first = 1", "", "", ""]
+    assert read(own=True)[:3] == ["first = 1"] * 3

@@ -117,7 +117,7 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
         else:
             case = source.case if params["try_"] else None
             explained = try_advice(source, case, options.observe.timeout, ui, cwd) if case else explain(source, cwd)
-            view.show_explained(ui, explained, cwd, params["section"], params["html"])
+            view.show_explained(ui, explained, source, cwd, params["section"], params["html"])
             if source.case is None and explained.insights.failures and holds_failed_program(source.trace):
                 ui.note(f"To run and reduce the graph that failed: {shlex.join(['repro-kit', 'collect', source.name])}")
         if params["perfetto"] is not None:

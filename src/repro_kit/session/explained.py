@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,14 @@ class Explained:
     tried: Tried | None = None
     state: str = ""  # the `state` of the `Source`
 
-    def report(self, cwd: Path) -> ExplainReport:
-        """The report that is shown to a user who is in directory `cwd`."""
+    def report(self, cwd: Path, *, own: bool = False) -> ExplainReport:
+        """The report that is shown to a user who is in directory `cwd`. `own`: see `context_of`."""
         cold, warm, further_advice = (
             (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
         )
         report_sections = (
             advice_section.section(self.advice, cold, warm),
-            *sections(context_of(self.insights, cwd), further_advice),
+            *sections(context_of(self.insights, cwd, own=own), further_advice),
         )
         return ExplainReport(self.subject, self.sentences, report_sections)
 
@@ -49,9 +50,13 @@ class Explained:
         return data
 
 
-def context_of(insights: Insights, cwd: Path) -> Context:
-    """The insights for a user who is in directory `cwd`, with access to the user's files."""
-    return Context(insights, str(cwd), read_text)
+def context_of(insights: Insights, cwd: Path, *, own: bool = False) -> Context:
+    """The insights for a user who is in directory `cwd`, with access to the user's files.
+
+    `own`: the trace is of the user's own run. Any other may name files that its reader would not show, so that only
+    Python files below `cwd` are read.
+    """
+    return Context(insights, str(cwd), read_text if own else partial(_read_below, cwd))
 
 
 def explained_before(case: Case) -> Explained | None:
@@ -69,6 +74,15 @@ def read_before(case: Case) -> Explained | None:
         return case.read("insights.json", Explained) if case.has("insights.json") else None
     except ReproKitError:
         return None  # written by another version: the next run of `explain` replaces it
+
+
+def _read_below(directory: Path, file: str) -> str | None:
+    try:
+        path = Path(file).resolve()
+        is_below = path.suffix == ".py" and path.is_relative_to(directory.resolve())
+    except (OSError, ValueError, RuntimeError):  # a null character, a loop of links
+        return None
+    return read_text(str(path)) if is_below else None
 
 
 def read_text(file: str) -> str | None:

@@ -30,6 +30,8 @@ PRODUCTS = "torch.backends.cuda.matmul.fp32_precision"
 def run(setting: str) -> list[str]:
     code = SCRIPT.format(probe=str(PROBE), setting=setting)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if "fp32_precision" in setting and "AttributeError" in done.stderr:
+        pytest.skip("this torch has no such setting of the precision of products")
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -2,16 +2,20 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from repro_kit.bisect.build import Build
+from repro_kit.bisect.state import BisectState
+from repro_kit.bisect.store import read_own_state, write_state
 from repro_kit.case.case import Case, Subject
 from repro_kit.cli.main import cli
 from repro_kit.commands.bisect.bisect_subject import build_subject
 from repro_kit.errors import ReproKitError
-from repro_kit.session.strangers.trust import agree
+from repro_kit.session.strangers.trust import agree, agree_to_trace
 from repro_kit.ui import SilentUi
 
 
@@ -101,3 +105,24 @@ def test_the_log_of_a_bisection_runs_nothing_and_is_no_consent(case: Case) -> No
     assert not Case.open(path).is_own
     assert "[bisect" not in CliRunner().invoke(cli, ["bisect", "--log", str(path)]).output
     assert not Case.open(path).is_own
+
+
+def test_the_graph_of_a_trace_runs_only_after_a_yes(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.log"
+    trace.write_text("")
+    with pytest.raises(ReproKitError, match=r"holds the code of a graph, which would run with your rights"):
+        agree_to_trace(trace, SilentUi())
+    agree_to_trace(trace, SilentUi(yes=True))
+
+
+def test_builds_that_somebody_else_chose_are_not_installed(tmp_path: Path) -> None:
+    build = Build("2.12.0", url="https://example.com/torch-2.12.0-py3-none-any.whl")
+    state = BisectState(1, "repro.py; torch", (build,), "torch", "releases", "repro.py")
+    write_state(tmp_path, state)
+    assert read_own_state(tmp_path) == state
+    write_state(tmp_path, replace(state, patience=3))  # a judgement, say
+    assert read_own_state(tmp_path) is not None
+    text = (tmp_path / "state.json").read_text()
+    (tmp_path / "state.json").write_text(text.replace("example.com", "example.org"))
+    with pytest.raises(ReproKitError, match="was not written by you on this machine"):
+        read_own_state(tmp_path)

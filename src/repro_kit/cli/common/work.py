@@ -200,7 +200,7 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None, 
 
     `name` names the case; empty: the file does.
     """
-    from repro_kit.commands.intake.program_sources import reader_of, recorded_failure
+    from repro_kit.commands.intake.program_sources import is_trace, reader_of, recorded_failure
 
     reader = reader_of(path) if form_of(ctx) == "script" else None
     if reader is None:
@@ -210,16 +210,18 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None, 
     from repro_kit.session.kept_options import write_options
     from repro_kit.session.script.subject_check import program_subject
     from repro_kit.session.stop import Stop
-    from repro_kit.session.strangers.trust import agree
+    from repro_kit.session.strangers.trust import agree, agree_to_trace
 
     programs = reader(path, compile_id)
     values = merged(ctx)
     options = make_options(values)
     output, failure = options.bundle.output, options.observe.failure
     case_directory = program_case_path(Path(name) if name else path, output)
+    ui = make_ui(values)
+    if is_trace(path) and not (case_directory / "capture" / "program.py").is_file():
+        agree_to_trace(path, ui)
     subject = program_subject(case_directory, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))
-    ui = make_ui(values)
     agree(case, ui)
     write_options(case, options)
     job = Job(case, options.with_(output=str(bundle_path(case_directory, output))), ui, resumed)

@@ -19,9 +19,11 @@ from repro_kit.trace.trace_diff import difference
 from repro_kit.ui import Ui
 
 
-def show_explained(ui: Ui, explained: Explained, cwd: Path, names: Sequence[str], html: Path | None) -> None:
+def show_explained(
+    ui: Ui, explained: Explained, source: TraceSource, cwd: Path, names: Sequence[str], html: Path | None
+) -> None:
     """Print what one trace says."""
-    _show(ui, explained.report(cwd), names, html)
+    _show(ui, explained.report(cwd, own=source.is_own), names, html)
     ui.result(explained.as_json())
 
 
@@ -37,7 +39,8 @@ def show_difference(
             "or two traces."
         )
     differences = difference(before, after)
-    _show(ui, compared_report(differences, context_of(after, cwd), (other.name, source.name)), names, html)
+    context = context_of(after, cwd, own=source.is_own)
+    _show(ui, compared_report(differences, context, (other.name, source.name)), names, html)
     ui.result(to_data(differences))
 
 

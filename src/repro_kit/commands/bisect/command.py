@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from repro_kit.bisect import JudgeNext, SearchEnding, next_step
 from repro_kit.bisect.state import BisectState
-from repro_kit.bisect.store import ANSWER, STATE, read_state
+from repro_kit.bisect.store import ANSWER, STATE, read_own_state
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.target import target_of
@@ -121,7 +121,7 @@ def _answer(
     )
     with ui.stage("builds"):
         state, source = plan(
-            axis, search, selection, target_of(_python(request, subject)), directory, read_state(directory)
+            axis, search, selection, target_of(_python(request, subject)), directory, read_own_state(directory)
         )
         state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
         ui.done(f"{len(state.range)} of {source.description}: {state.range[0].shown} … {state.range[-1].shown}")
@@ -191,7 +191,7 @@ def show(report: BisectReport, ui: Ui) -> None:
 
 def _show_log(directory: Path, ui: Ui) -> Exit:
     """Show the judgements in order, and the next build."""
-    state = read_state(directory)
+    state = read_own_state(directory)
     if state is None:
         raise UsageError(f"Nothing was judged yet: there is no {STATE} in {directory}.")
     rows = [

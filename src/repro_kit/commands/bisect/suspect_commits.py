@@ -104,6 +104,6 @@ def _script(report: BisectReport, commits: Between, manual_repro: ManualRepro) -
         directory=shlex.quote(str(manual_repro.directory.absolute())),
         find_fix=report.state.find_fix,
         repeats=report.state.repeats,
-        old=commits.old,
-        new=commits.new,
+        old=shlex.quote(commits.old),
+        new=shlex.quote(commits.new),
     )

@@ -46,6 +46,11 @@ class TraceSource:
     case: Case | None = None
     state: str = ""
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the trace is of a run of the user's own."""
+        return self.case is not None and self.case.is_own
+
 
 def source_of_case(case: Case, options: ObserveOptions, ui: Ui, *, as_it_is: bool = False) -> TraceSource:
     """The trace of the case's script.
@@ -77,24 +82,24 @@ def insights_of(source: TraceSource) -> Insights:
 def explain(source: TraceSource, cwd: Path) -> Explained:
     """Explain the trace. Raises ReproKitError if the trace is empty."""
     insights = insights_of(source)
-    context = context_of(insights, cwd)
+    context = context_of(insights, cwd, own=source.is_own)
     trials = tuple(_untried(suggestion) for suggestion in suggestions(context))
     explained = Explained(source.name, sentences(context, trials), trials, insights, state=source.state)
     if source.case is None:
         return explained
     before = read_before(source.case)
     tried = before.tried if before and before.insights == insights else None
-    return _kept(source.case, _with(explained, tried, cwd) if tried else explained)
+    return _kept(source.case, _with(explained, tried, cwd, own=source.is_own) if tried else explained)
 
 
 def try_advice(source: TraceSource, case: Case, timeout: float, ui: Ui, cwd: Path) -> Explained:
     """Explain the trace, and run the case's script once with each suggestion."""
     explained = explain(source, cwd)
-    suggested = suggestions(context_of(explained.insights, cwd))
+    suggested = suggestions(context_of(explained.insights, cwd, own=source.is_own))
     with ui.stage("try"):
         tried = try_all(suggested, explained.insights, case, timeout, ui)
         ui.done(advice_section.section(tried.trials).summary)
-    return _kept(case, _with(explained, tried, cwd))
+    return _kept(case, _with(explained, tried, cwd, own=source.is_own))
 
 
 def _kept(case: Case, explained: Explained) -> Explained:
@@ -107,8 +112,8 @@ def _untried(suggestion: Suggestion) -> Trial:
     return Trial((suggestion,), Ruling.UNTRIED, why_untried(suggestion))
 
 
-def _with(explained: Explained, tried: Tried, cwd: Path) -> Explained:
-    retold = sentences(context_of(explained.insights, cwd), tried.trials)
+def _with(explained: Explained, tried: Tried, cwd: Path, *, own: bool) -> Explained:
+    retold = sentences(context_of(explained.insights, cwd, own=own), tried.trials)
     return replace(explained, sentences=retold, advice=tried.trials, tried=tried)
 
 

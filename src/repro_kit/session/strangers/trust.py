@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
@@ -23,3 +24,15 @@ def agree(case: Case, ui: Ui) -> None:
     if not ui.confirm(f"{origin}. Run {shown_command}, and the programs in the case, with your rights?"):
         raise UsageError(f"{origin}, and would run {shown_command}; look at the case, and give --yes if you trust it.")
     case.accept()
+
+
+def agree_to_trace(path: Path, ui: Ui) -> None:
+    """Ask for consent before running the graph that a trace holds: a trace says nothing about who made it.
+
+    Raises ReproKitError without consent.
+    """
+    if not ui.confirm(f"Run the graph that {path} holds, which is code, with your rights?"):
+        raise UsageError(
+            f"{path} holds the code of a graph, which would run with your rights; look at the code "
+            f"(repro-kit explain --artifact fx_graph_runnable {path}), and give --yes if you trust it."
+        )

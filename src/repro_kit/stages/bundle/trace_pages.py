@@ -20,7 +20,7 @@ def add_pages(case: Case, contents: Contents) -> Iterator[str]:
     """Add the pages to `contents`, which has the redacted trace; yields a sentence for pages that are left out."""
     explained = explained_before(case)
     if explained is not None:
-        report = explained.report(Path(case.file.subject.cwd))
+        report = explained.report(Path(case.file.subject.cwd), own=case.is_own)
         contents.learn(report)
         contents.add_made("explain.html", "explanation", lambda: page(contents.redact(report)))
     program = tlparse()
