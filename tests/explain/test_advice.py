@@ -336,3 +336,9 @@ def test_a_line_that_makes_a_size_a_constant_of_several_values_is_one_suggestion
     assert [one.what for one in found if "depend on" in one.what] == [
         "Do not let `for k in range(quota):` depend on L['quota'] (s0) = 3, 4"
     ]
+
+
+@pytest.mark.parametrize("test", ["not y.sum() > 0", "y.sum() > 0 and flag", "(y > 1).sum()", "0 < y.sum() < 1"])
+def test_a_condition_that_is_no_boolean_tensor_is_not_edited(test: str) -> None:
+    (one,) = advice(Insights(breaks=(broken("Data-dependent branching", 7),)), SOURCE.replace("y.sum() > 0", test))
+    assert one.edit is None

@@ -17,6 +17,15 @@ _TENSOR = re.compile(r"^([a-z]\w*)\[([^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*|\d+(?:\.\d+)?(?:e-?\d+)?")
 _PLACE = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d{1,9}) in (?P<function>[^,]+), code: (?P<code>.*)$")
 _SYMBOL = re.compile(r"^[su]\d+$")
+#: Operators with sizes among their arguments. An integer of any other one says what it computes (``dim=1``, ``x * 2``).
+_OF_SIZES = {
+    *("view", "_unsafe_view", "reshape", "unflatten", "expand", "repeat", "tile", "broadcast_to", "as_strided"),
+    *("slice", "narrow", "split", "split_with_sizes", "getitem", "pad", "constant_pad_nd", "interpolate"),
+    *("zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "empty_strided"),
+    *("new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided"),
+}  # fmt: skip
+_CALLED = re.compile(r"^([\w.]+)\(")
+_INDEXED = re.compile(r"^\w+\[")
 
 
 @dataclass(frozen=True)
@@ -114,11 +123,15 @@ def _effect(line: str) -> str | None:
 
 
 def _masked(expression: str, names: set[str]) -> str:
-    """`expression` with ``%`` for a value of the graph and ``#`` for an integer or a symbol."""
+    """`expression` with ``%`` for a value of the graph and ``#`` for a symbol, or an integer that may be a size."""
+    called = _CALLED.match(expression)
+    words = called[1].split(".") if called else []
+    operator = words[1:] if words and words[0] in names else words
+    has_sizes = not _OF_SIZES.isdisjoint(operator) or bool(_INDEXED.match(expression))
 
     def mask(match: re.Match[str]) -> str:
         head, dot, rest = match[0].partition(".")
-        if head.isdigit() and not rest:
+        if head.isdigit() and not rest and has_sizes:
             return "#"
         if _SYMBOL.match(head):
             return "#"

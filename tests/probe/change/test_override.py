@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from probed import run_probed
 from repro_kit.model.ablation.parting import parting
 from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.read_findings import read_findings
@@ -158,3 +159,24 @@ def test_settings_stay_and_a_function_of_the_script_can_be_the_backend(tmp_path:
     ran = launch([sys.executable, str(script)], cwd=tmp_path, env=env, timeout=120, stdout=out, stderr=err)
     assert ran.ok, err.read_text()
     assert out.read_text() == "mine False set up\nFalse 1\n"
+
+
+UNGUARDED = """
+import torch
+factor = 2
+
+@torch.compile(backend="eager", options={"guard_filter_fn": lambda guards: [False] * len(guards)})
+def scaled(x):
+    return x * factor
+
+scaled(torch.ones(1))
+factor = 3
+print(scaled(torch.ones(1)).item())
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"backend": "aot_eager"}, {"backend": "inductor", "mode": "max-autotune"}])
+def test_the_users_filter_of_guards_stays_with_any_backend_and_mode(tmp_path: Path, options: dict[str, object]) -> None:
+    assert run_probed(tmp_path, UNGUARDED, "override", options) == "2.0\n"

@@ -2,7 +2,7 @@
 
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.session.verdicts.users_own import stop
 
@@ -37,3 +37,14 @@ def test_a_higher_order_operator_that_refuses_its_function_in_eager_is_named():
     assert "not to blame" not in sentence
     explained = said("Data-dependent branching", "torch._dynamo.exc.Unsupported")  # by torch._dynamo.explain
     assert "A higher-order operator" not in explained
+
+
+def test_what_torch_compile_itself_raises_is_not_said_to_fail_without_it() -> None:
+    frames = (
+        Frame("/home/me/train.py", 4, "<module>"),
+        Frame("/venv/lib/site-packages/torch/__init__.py", 9, "compile"),
+    )
+    failure = Failure(Kind.DYNAMO_ERROR, exceptions=(ExceptionLink("InvalidBackend", "nosuch", frames),))
+    sentence = stop(ObservedFailure(failure, signature_of(failure), source="exception")).sentence
+    assert sentence.startswith("torch.compile(…) itself raises this, with compiling switched off too")
+    assert "fails without torch.compile" not in sentence

@@ -14,6 +14,7 @@ from detect_secrets.filters.heuristic import is_potential_uuid, is_sequential_st
 from repro_kit.bundle.privacy.addresses import addresses_in
 from repro_kit.bundle.privacy.entropy import hex_keys, is_cache_key, is_compilers, is_random, random_segments
 from repro_kit.bundle.privacy.python_parts import data_of
+from repro_kit.bundle.privacy.python_secrets import strings_given
 from repro_kit.bundle.privacy.spellings import with_line_ends
 from repro_kit.bundle.privacy.token_forms import tokens_in
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
@@ -48,6 +49,8 @@ _STRONG = (
     r"account|license|encryption|signing|session|master|ssh)[_ -]?(?:key|token|secret|id)|"
     r"(?:bearer|refresh|id)[_ -]token|cookie)"
 )
+#: A name in code: of the words above, and short forms that a sentence has in other senses.
+_STRONG_NAME = re.compile(rf"(?i)(?<![a-z]){_STRONG}s?(?![a-z])|(?:^|_)(?:auth|creds|pass|pw)$")
 #: A quote, perhaps escaped; before it, the letters of a Python literal.
 _QUOTE, _LETTERS = r"\\*['\"]", r"[bBrRfFuU]{0,2}"
 #: From the end of a name to its value, perhaps with an annotation in between.
@@ -126,7 +129,8 @@ def secrets_in(text: str, name: str = "text.txt") -> Iterator[Secret]:
     data = f"{data}\n{with_line_ends(data)}"
     for hit in _certain(text, flat, name):
         yield from (piece for piece in _without_code(hit, data) if not _TOKEN.search(piece.value))
-    for hit in (*_random(flat), *_detected(flat, name), *_beside_words(flat)):
+    given = _given_in_python(text) if name.endswith(".py") else ()
+    for hit in (*_random(flat), *_detected(flat, name), *_beside_words(flat), *given):
         for piece in _without_code(hit, data):
             if piece.value and not (_TOKEN.search(piece.value) or _CODE.fullmatch(piece.value) or _is_harmless(piece)):
                 yield piece
@@ -165,6 +169,13 @@ def _beside_words(text: str) -> Iterator[Secret]:
         called = _CALLED.match(text, match.start("secret"))
         if is_random(match["secret"]) and not (is_cache_key(match["secret"]) or called):
             yield Secret(match["secret"], "random, next to a word for secrets", in_code=False)
+
+
+def _given_in_python(source: str) -> Iterator[Secret]:
+    for value in strings_given(source, lambda name: _STRONG_NAME.search(name) is not None):
+        is_name = _NAMES_ONE.search(value) and not any(map(str.isdigit, value))  # as in getenv("DB_PASSWORD")
+        if len(value) >= _SHORTEST_PIECE and not is_name:
+            yield Secret(value, _AFTER_WORD, in_code=False)
 
 
 def _detected(text: str, name: str) -> Iterator[Secret]:

@@ -64,6 +64,8 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     report = Path(outcome.case or ".") / "bundle" / "issue.md"
     if outcome.layer == Layer.USER:
         yield "report", f"{report}, for whoever maintains that code: this is no bug of PyTorch"
+    elif outcome.layer == Layer.BACKEND:
+        yield "report", f"{report}, first for whoever maintains the backend; then for {BUG_FORM}"
     elif outcome.cause == SCRIPT_CODE:
         yield "report", f"{report}, first for whoever maintains that code of the script; then for {BUG_FORM}"
     else:

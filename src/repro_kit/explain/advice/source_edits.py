@@ -41,6 +41,9 @@ def indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+
+
 @dataclass(frozen=True)
 class Branch:
     """An ``if`` that only chooses a value: ``target = body`` or ``target = other`` (or nothing) when `test` holds.
@@ -59,7 +62,9 @@ class Branch:
 def branch_at(module: ast.Module, line: int) -> Branch | None:
     """The ``if`` at `line` if it only chooses a value; an ``elif`` cannot be replaced alone."""
     statement = next((node for node in nodes_at(module, line) if isinstance(node, ast.If)), None)
-    if statement is None or len(statement.body) != 1 or len(statement.orelse) > 1 or _is_elif(module, statement):
+    if statement is None or not _is_boolean_tensor(statement.test):
+        return None
+    if len(statement.body) != 1 or len(statement.orelse) > 1 or _is_elif(module, statement):
         return None
     body_statement, else_statement = statement.body[0], statement.orelse[0] if statement.orelse else None
     last = statement.end_lineno or line
@@ -73,6 +78,13 @@ def branch_at(module: ast.Module, line: int) -> Branch | None:
             return Branch(line, last, test, name, ast.unparse(body), ast.unparse(other)) if name == again else None
         case _:
             return None
+
+
+def _is_boolean_tensor(test: ast.expr) -> bool:
+    """Whether a condition is one boolean tensor: ``not``, ``and`` and ``0 < x < 1`` make a Python bool of it."""
+    if isinstance(test, ast.Call):
+        return isinstance(test.func, ast.Attribute) and test.func.attr in ("any", "all")
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], _ORDERS) and len(test.ops) == 1
 
 
 def _is_elif(module: ast.Module, node: ast.If) -> bool:

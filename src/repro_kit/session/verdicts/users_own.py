@@ -6,6 +6,8 @@ import re
 
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
+from repro_kit.model.failure.failure import Frame
+from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.signature import in_words
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import observed_failures
@@ -26,13 +28,26 @@ _OF_AN_OPERATOR = (
 )
 
 
+#: The call itself: what is compiled runs later.
+_OF_THE_CALL = (
+    "torch.compile(…) itself raises this, with compiling switched off too, so that no compiled code is to blame: look "
+    "at its arguments, and at what the script sets before"
+)
+
+
 def stop(chosen: ObservedFailure) -> Stop:
     """The end of the work, with the failure in words."""
     failure = chosen.failure
     words = "The program fails without torch.compile too, so the compiler is not to blame"
     if any(_WRAPPER.search(link.message) for link in failure.exceptions):
         words = _OF_WRAPPER
+    elif any(_is_the_call(frame) for link in failure.exceptions for frame in link.frames):
+        words = _OF_THE_CALL
     elif any(_DYNAMOS.match(link.type) and _HIGHER_ORDER.search(link.message) for link in failure.exceptions):
         words = _OF_AN_OPERATOR
     said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
     return Stop(Exit.USER_BUG, said)
+
+
+def _is_the_call(frame: Frame) -> bool:
+    return frame.function == "compile" and torch_path(frame.file) == "torch/__init__.py"

@@ -34,6 +34,9 @@ _inside = threading.local()
 _HANDS_ON = ("torch.nn.modules.module", "torch.compiler")
 
 
+_OF_DYNAMO = "guard_filter_fn"  # the option of torch.compile that every backend takes
+
+
 def is_users(frame: FrameType) -> bool:
     """Whether a call of `torch.compile` from `frame` was made by the user."""
     name = frame.f_globals.get("__name__") or ""
@@ -184,13 +187,26 @@ def _compile_arguments(arguments: dict[str, Any], options: ProbeOptions) -> dict
         if name in options:
             changed[name] = names.backend(options[name]) if name == "backend" else options[name]
     if options.get("backend", before) != before:
-        # Options and modes belong to the backend that they were written for.
+        # Options and modes belong to the backend that they were written for; a filter of guards is Dynamo's.
         changed.pop("mode", None)
-        changed.pop("options", None)
-    if "mode" in options:
+        kept = {name: value for name, value in (changed.pop("options", None) or {}).items() if name == _OF_DYNAMO}
+        if kept:
+            changed["options"] = kept
+    guard_filter = (changed.get("options") or {}).get(_OF_DYNAMO)
+    if "mode" in options and guard_filter is not None:  # torch takes a mode or options
+        changed.pop("mode", None)
+        changed["options"] = {**_options_of_mode(options["mode"]), _OF_DYNAMO: guard_filter}
+    elif "mode" in options:
         changed.pop("options", None)
         changed["mode"] = options["mode"]
     return changed
+
+
+def _options_of_mode(mode: str | None) -> dict[str, Any]:
+    import torch._inductor
+
+    settings: dict[str, Any] = torch._inductor.list_mode_options(mode) if mode else {}
+    return settings
 
 
 def _wrap_optimize(dynamo: Any, options: ProbeOptions) -> None:
