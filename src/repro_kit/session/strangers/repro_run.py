@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -237,14 +237,16 @@ def run_repro(
     timeout: float,
     compiled: bool = True,
     variables: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
     limits: ProcessLimits | None = None,
     beside: Path | None = None,
     on_tick: Callable[[float], None] | None = None,
 ) -> RunOfRepro:
     """Run a copy of `directory`/repro.py once, with an empty home and the variables that a stranger would have.
 
-    `compiled`: if False, run under ``TORCH_COMPILE_DISABLE=1``. `variables`: more variables to set. `limits`: for
-    untrusted code. `beside`: a directory whose files appear in the working directory. `on_tick`: as in `launch`.
+    `compiled`: if False, run under ``TORCH_COMPILE_DISABLE=1``. `variables`: more variables to set; `without`: names of
+    variables to leave out. `limits`: for untrusted code. `beside`: a directory whose files appear in the working
+    directory. `on_tick`: as in `launch`.
     """
     settled = {**(variables or {}), **({} if compiled else {"TORCH_COMPILE_DISABLE": "1"})}
     with _strangers_directory(directory) as work_directory:
@@ -254,10 +256,11 @@ def run_repro(
             _link(beside, work_directory / "cwd")
             _link(beside, work_directory / "bundle" / PLACE)
         out, err = work_directory / "stdout.txt", work_directory / "stderr.txt"
+        given = _environment(work_directory) | settled
         run = launch(
             [python, "-c", _AS_SCRIPT, str(work_directory / "bundle" / REPRO)],
             cwd=work_directory / "cwd",
-            env=_environment(work_directory) | settled,
+            env={name: value for name, value in given.items() if name not in without},
             timeout=timeout,
             stdout=out,
             stderr=err,

@@ -24,6 +24,8 @@ _NEVER = re.compile(
 )
 #: Variables that have no effect once Python has started, or that belong to the machine.
 _TOO_LATE = re.compile(r"PYTHON\w+|MALLOC_\w+|CC|CXX|RANK|WORLD_SIZE|LOCAL_RANK|CUDA_VISIBLE_DEVICES")
+#: Variables that choose the compiler of generated code, and where it looks.
+OF_COMPILERS = ("CC", "CXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 _CONFIRMED = 3  # runs that must fail with the needs that were found
 _PACKAGE = Path(__file__).resolve().parents[3]  # the directory on the path for `import repro_kit`
 

@@ -16,7 +16,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import BUNDLE
 from repro_kit.case.stage_results import BundleResult
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
@@ -31,7 +31,7 @@ from repro_kit.stages.bundle.consent import gate
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
 from repro_kit.stages.bundle.dry_run import preview
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, results_of
-from repro_kit.stages.bundle.needs import carried, find_needs
+from repro_kit.stages.bundle.needs import OF_COMPILERS, carried, find_needs
 from repro_kit.stages.bundle.trace_pages import add_pages
 from repro_kit.ui import Ui
 
@@ -129,7 +129,7 @@ def _best(
     work = _Checking(case, results, redactor, options, ui)
     for candidate in candidates(case, results):
         needs_known = any(attempt.check.needs for attempt in unverified)
-        attempt = work.attempt(candidate) if needs_known else work.with_needs(candidate)
+        attempt = work.with_any_compiler(work.attempt(candidate) if needs_known else work.with_needs(candidate))
         if attempt.check.verified:
             return work.with_proven_claims(attempt), [*filter(None, [candidate.note]), *reasons]
         reasons += attempt.check.reasons
@@ -167,6 +167,23 @@ class _Checking:
         if attempt.check.verified or not words:
             return attempt
         reason = f"repro.py fails as expected only with {' and '.join(words)} of this machine, which the bundle lacks"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
+
+    def with_any_compiler(self, attempt: _Attempt) -> _Attempt:
+        """`attempt`; not verified where `repro.py` passes once the user's choice of a C++ compiler is left out.
+
+        A stranger gets these variables of his own machine, and so does the check.
+        """
+        form, chosen = attempt.candidate, [name for name in OF_COMPILERS if os.environ.get(name)]
+        if not chosen or not attempt.check.verified:
+            return attempt
+        self.ui.progress(f"running repro.py without {', '.join(chosen)}")
+        with self._written(attempt.contents) as directory:
+            run = run_repro(self._python, directory, timeout=form.limit + START_MARGIN, without=chosen)
+        if run.verdict.status is not Status.PASS:
+            return attempt
+        words = tuple(f"the environment variable {name}" for name in chosen)
+        reason = f"repro.py passes without {' and '.join(words)}: the compiler or the headers there are the cause"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
