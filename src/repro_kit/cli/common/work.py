@@ -218,7 +218,8 @@ def program_case(ctx: click.Context, path: Path, compile_id: str | None = None, 
     output, failure = options.bundle.output, options.observe.failure
     case_directory = program_case_path(Path(name) if name else path, output)
     ui = make_ui(values)
-    if is_trace(path) and not (case_directory / "capture" / "program.py").is_file():
+    resumes = not values["fresh"] and (case_directory / "capture" / "program.py").is_file()
+    if is_trace(path) and not resumes:
         agree_to_trace(path, ui)
     subject = program_subject(case_directory, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(case_directory, subject, failure, fresh=values["fresh"]))

@@ -22,7 +22,7 @@ def access(torch: Any, value: Any) -> StateAccess | None:
         return None
     if isinstance(value, numpy_random.RandomState):
         return value.get_state, value.set_state
-    bits = getattr(value, "bit_generator", value)
+    bits = value.bit_generator if isinstance(value, numpy_random.Generator) else value
     if isinstance(bits, numpy_random.BitGenerator):
         return lambda: bits.state, lambda state: setattr(bits, "state", state)
     return None

@@ -75,11 +75,7 @@ class ReachableState:
     def _slot(self, value: Any, slot: types.MemberDescriptorType) -> Any:
         before = slot.__get__(value, type(value))
 
-        def restore() -> None:
-            if getattr(value, slot.__name__, None) is not before:
-                slot.__set__(value, before)
-
-        self._restorers.append(restore)
+        self._restorers.append(functools.partial(slot.__set__, value, before))
         return before
 
     def _random(self, value: Any) -> None:

@@ -144,5 +144,13 @@ def slots_of(value: Any) -> list[types.MemberDescriptorType]:
         for kind in type(value).__mro__
         if str(kind.__module__).partition(".")[0] not in FOREIGN
         for member in vars(kind).values()
-        if isinstance(member, types.MemberDescriptorType) and hasattr(value, member.__name__)
+        if isinstance(member, types.MemberDescriptorType) and _is_set(member, value)
     ]
+
+
+def _is_set(member: types.MemberDescriptorType, value: Any) -> bool:
+    try:  # not `hasattr`, which asks the user's own `__getattr__` for a slot that is not set
+        member.__get__(value, type(value))
+    except AttributeError:
+        return False
+    return True
