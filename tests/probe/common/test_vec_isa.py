@@ -20,8 +20,10 @@ print(chosen, sum(command[0] == sys.executable for command in commands))
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_run_does_not_try_again_what_an_earlier_run_could_load(tmp_path: Path, monkeypatch) -> None:
-    cpu_vec_isa = pytest.importorskip("torch._inductor.cpu_vec_isa")
-    if not hasattr(cpu_vec_isa.VecISA, "_probe_load"):
+    pytest.importorskip("torch._inductor.cpu_vec_isa")
+    import torch
+
+    if not hasattr(torch._inductor.cpu_vec_isa.VecISA, "_probe_load"):
         pytest.skip("this torch has no test of its own for loading")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     chosen = []
