@@ -38,7 +38,7 @@ def read_own_state(directory: Path) -> BisectState | None:
     state = read_state(directory)
     if state is not None and not is_marked(directory, _chosen(state)):
         raise UsageError(
-            f"{directory / STATE} was not written by you on this machine, and it names the builds to install; "
+            f"{directory / STATE} is not marked as yours on this machine, and it names the builds to install; "
             "start anew with --fresh."
         )
     return state

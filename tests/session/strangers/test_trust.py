@@ -124,5 +124,5 @@ def test_builds_that_somebody_else_chose_are_not_installed(tmp_path: Path) -> No
     assert read_own_state(tmp_path) is not None
     text = (tmp_path / "state.json").read_text()
     (tmp_path / "state.json").write_text(text.replace("example.com", "example.org"))
-    with pytest.raises(ReproKitError, match="was not written by you on this machine"):
+    with pytest.raises(ReproKitError, match="is not marked as yours on this machine"):
         read_own_state(tmp_path)
