@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
-from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
 from repro_kit.model.rank_history import RankState
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, TorchProcess, UncaughtException
@@ -128,6 +128,25 @@ def test_a_rank_that_a_signal_ended_is_a_crash(tmp_path: Path) -> None:
     assert crash.failure.step == steps[7]
     assert [frame.function for frame in crash.failure.stack] == ["wrapped"]
     own = replace(findings, exceptions=(CHILD, report))
+    assert [seen.source for seen in found_in(tmp_path, ENDED, own, TraceSummary())] == ["exception"]
+
+
+#: What a rank prints that NCCL's watchdog ends (ProcessGroupNCCL.cpp); std::terminate prints the last two lines.
+NCCL_TIMEOUT = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, Timeout(ms)=5000)"
+NCCL_WATCHDOG = f"""[rank0]:[E1127 10:00:00.1 ProcessGroupNCCL.cpp:690] [Rank 0] {NCCL_TIMEOUT}
+terminate called after throwing an instance of 'c10::DistBackendError'
+  what():  [PG ID 0 PG GUID 0(default_pg) Rank 0] Process group watchdog thread terminated: {NCCL_TIMEOUT}
+"""
+
+
+def test_a_rank_that_the_watchdog_of_nccl_ended_waited_for_another(tmp_path: Path) -> None:
+    (tmp_path / "stderr.txt").write_text(NCCL_WATCHDOG)
+    states = (rank_state(0, 5), replace(rank_state(1, 7), doing="compiling"))
+    report = of_launcher("train.py FAILED\nexitcode  : -6 (pid: 5)\nexitcode  : -15 (pid: 7)")
+    (waited,) = found_in(tmp_path, ENDED, Findings(exceptions=(report,), ranks=states), TraceSummary())
+    assert (waited.failure.signal, waited.nature) == ("SIGABRT", Nature.MACHINE)
+    assert is_of_a_peer(waited.failure)
+    own = Findings(exceptions=(CHILD, report), ranks=states)
     assert [seen.source for seen in found_in(tmp_path, ENDED, own, TraceSummary())] == ["exception"]
 
 

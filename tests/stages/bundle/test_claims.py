@@ -104,6 +104,12 @@ def test_a_reduced_program_that_fails_with_the_backend_before_contradicts_the_la
     assert dropped(captured, fails_with=("aot_eager_decomp_partition",)) == ()
 
 
+def test_no_claim_holds_where_the_check_itself_is_against_it() -> None:
+    known = known_of(candidate := candidate_of(ablation_of()))
+    checked = check_claims(candidate, known, check_of(), lambda _: True, against="repro.py passes without CXX")
+    assert checked.form.facts.layer is None and "since repro.py passes without CXX" in checked.dropped[0]
+
+
 def test_a_program_whose_recipe_does_less_than_the_blamed_backend_contradicts_it() -> None:
     candidate = candidate_of(ablation_of())
     lower = replace(candidate, program=PROGRAM.with_(recipe=Recipe(backend="aot_eager")))

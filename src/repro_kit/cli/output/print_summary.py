@@ -68,6 +68,8 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
         yield "report", f"{report}, first for whoever maintains the backend; then for {BUG_FORM}"
     elif outcome.cause == SCRIPT_CODE:
         yield "report", f"{report}, first for whoever maintains that code of the script; then for {BUG_FORM}"
+    elif not outcome.verified:
+        yield "report", f"{report} says why the bundle is not verified; mend that before it goes to {BUG_FORM}"
     else:
         yield "report", f"paste {report} into {BUG_FORM} and attach the bundle"
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"

@@ -23,6 +23,7 @@ from errno import (
 from repro_kit.model.failure.classify import is_compilers_type
 from repro_kit.model.failure.failure import ExceptionLink, Failure
 from repro_kit.model.failure.frames import rises_in_compiler, torch_path
+from repro_kit.model.failure.native import last_words
 from repro_kit.model.failure.tracebacks import short
 
 
@@ -119,6 +120,8 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
 
 def is_of_a_peer(failure: Failure) -> bool:
     """Whether `failure` is what one rank raises because another rank failed, or was late."""
+    if failure.signal == "SIGABRT" and _OF_A_PEER.search(last_words(failure.text)):
+        return True  # the watchdog of NCCL raises in a thread of its own, which ends the process
     return any(_OF_A_PEER.search(link.message) or short(link.type) == _OF_THE_STORE for link in failure.exceptions)
 
 

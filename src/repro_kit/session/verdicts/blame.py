@@ -132,6 +132,8 @@ def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
 
 
 def _of_the_user(failure: ObservedFailure) -> bool:
+    if is_of_a_peer(failure.failure):
+        return True
     raised = failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
     return raised and not is_late(unwrap(failure.failure.exceptions))
 

@@ -47,7 +47,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
     if judged.nobody or judged.eager is Status.FAIL:
         case.update(signature=None)
     if judged.nobody:
-        raise Stop(Exit.FAILED, f"Nobody is blamed: {judged.nobody}.")
+        raise Stop(Exit.FAILED, f"It cannot be told whether the compiler is at fault: {judged.nobody}.")
     if judged.both:
         words = f"The script catches an exception that its compiled calls raise in eager, too: {judged.both}"
         raise Stop(Exit.NOTHING_FAILED, f"Nothing failed. {words}.")

@@ -61,12 +61,17 @@ def _as_it_is(ablation: Ablation, subject: str) -> Tally:
     return sum((Tally(int(cell.same), cell.runs) for cell in judged), Tally())
 
 
-def check_claims(form: ReproForm, results: CaseResults, check: Check, fails_with: FailsWithBackend) -> CheckedClaims:
-    """`form` without the ablation, if the ablation cannot be shown to hold for `repro.py`."""
+def check_claims(
+    form: ReproForm, results: CaseResults, check: Check, fails_with: FailsWithBackend, *, against: str = ""
+) -> CheckedClaims:
+    """`form` without the ablation, if the ablation cannot be shown to hold for `repro.py`.
+
+    `against`: a reason that is known already, if there is one.
+    """
     ablation = form.facts.ablation
     if ablation is None:
         return CheckedClaims(form)
-    reason, lacking = next(_against(form, results, check, ablation), ""), 0
+    reason, lacking = against or next(_against(form, results, check, ablation), ""), 0
     if not reason and _ran_too_seldom(check, ablation):
         lacking = check.repeats
         reason = f"the failure is flaky, and cells that passed ran less than {lacking} times (use --repeat {lacking})"

@@ -53,6 +53,7 @@ class _Attempt:
     left_out: list[str]
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
     lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
+    against: str = ""  # why no claim of an earlier stage holds for it
 
 
 def run(case: Case, options: BundleOptions, ui: Ui) -> None:
@@ -183,8 +184,9 @@ class _Checking:
         if run.verdict.status is not Status.PASS:
             return attempt
         words = tuple(f"the environment variable {name}" for name in chosen)
-        reason = f"repro.py passes without {' and '.join(words)}: the compiler or the headers there are the cause"
-        return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
+        passes = f"repro.py passes without {' and '.join(words)}"
+        reason = f"{passes}: the compiler or the headers there are the cause"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words), against=passes)
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
         """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
@@ -214,7 +216,9 @@ class _Checking:
                 fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
-        checked_claims = check_claims(attempt.candidate, self.results, attempt.check, fails_with)
+        checked_claims = check_claims(
+            attempt.candidate, self.results, attempt.check, fails_with, against=attempt.against
+        )
         if not checked_claims.dropped:
             return attempt
         contents, left_out = self._filled(checked_claims.form)  # without the claims in the docstring of repro.py

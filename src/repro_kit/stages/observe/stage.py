@@ -81,7 +81,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings, ranks, described, users_cache=cache is not None)
     if blamed.nobody:
-        raise Stop(Exit.FAILED, f"Nobody is blamed: {blamed.nobody}.")
+        raise Stop(Exit.FAILED, f"It cannot be told whether the compiler is at fault: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)
     if blamed.rounding is not None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
