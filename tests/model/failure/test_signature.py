@@ -271,12 +271,13 @@ def test_the_scripts_own_exception_is_its_wrong_result_where_only_the_output_is_
 
 
 def test_classes_of_crash():
-    heap = [
-        crash("SIGSEGV"),
-        crash("SIGBUS"),
-        crash("SIGABRT", "free(): invalid pointer"),
-        crash("SIGABRT", "x\nmalloc(): bad"),
-    ]
+    by_glibc = (
+        "free(): invalid pointer",
+        "x\nmalloc(): bad",
+        "Fatal glibc error: malloc assertion failure in sysmalloc: (old_top == initial_top (av) && old_size == 0)",
+        "python: malloc.c:2379: sysmalloc: Assertion `(old_top == initial_top (av) && old_size == 0)' failed.",
+    )
+    heap = [crash("SIGSEGV"), crash("SIGBUS"), *(crash("SIGABRT", text) for text in by_glibc)]
     assert all(one.matches(other) for one in heap for other in heap)
     thrown = "terminate called after throwing an instance of 'std::out_of_range'\n  what():  index {} too big\n"
     one, other = (crash("SIGABRT", thrown.format(number)) for number in (3, 12))

@@ -7,10 +7,14 @@ import re
 
 from repro_kit.model.failure.failure import STATE, Difference, Frame
 
+#: glibc's malloc/malloc.c; its assertions read otherwise before 2.36, and again since 2.38 (assert/assert.c).
 _HEAP = re.compile(
-    r"^.*?(?P<text>(?:malloc|free|realloc|munmap_chunk|malloc_consolidate|calloc|_int_malloc|sysmalloc)\(\): .+"
+    r"^.*?(?P<text>"
+    r"(?:malloc|free|realloc|munmap_chunk|mremap_chunk|malloc_consolidate|calloc|_int_malloc|sysmalloc)\(\): .+"
+    r"|Fatal glibc error: malloc.*|malloc\.c:\d+: .+: Assertion .*|break adjusted to free malloc space"
     r"|malloc_consolidate.*|double free or corruption.*|corrupted (?:size vs\. prev_size|double-linked list).*"
-    r"|\*\*\* stack smashing detected \*\*\*.*|munmap_chunk.*invalid pointer.*|tcache_thread_shutdown.*)$",
+    r"|\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*.*|munmap_chunk.*invalid pointer.*"
+    r"|tcache_thread_shutdown.*)$",
     re.MULTILINE,
 )
 _TERMINATE = re.compile(
