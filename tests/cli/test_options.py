@@ -26,6 +26,18 @@ def test_the_help_of_a_group_keeps_its_lines() -> None:
     assert "\\b" not in text and "\n  repro-kit farm status\n" in text
 
 
+def test_many_options_stand_under_headings_and_help_is_the_last() -> None:
+    lines = said("collect", "--help")[1].splitlines()
+    headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert headings[0] == "The case:" and headings[-1] == "Answers and output:" and len(headings) == 7
+    assert lines[-1].split()[0] == "-h," and "1000000000" not in "".join(lines)
+
+
+def test_few_options_are_one_list() -> None:
+    _, text = said("show", "--help")
+    assert "Options:\n" in text and "Answers and output:" not in text
+
+
 @pytest.mark.parametrize("option", [("--package", "torchvision"), ("--markdown",), ("--cache", "x")])
 def test_an_option_for_builds_needs_builds(option: tuple[str, ...], tmp_path: Path) -> None:
     status, text = said("verify", *option, str(tmp_path))

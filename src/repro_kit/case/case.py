@@ -182,7 +182,7 @@ class Case:
 
     def load(self, file: ResultFile[T]) -> T:
         """The content of `file`, even if it is stale. Raises UsageError when the file is missing or damaged."""
-        return self.read(file.name, file.cls)
+        return self.read(file.name, file.cls, remedy=f"run `repro-kit {file.stage} {self.path}`")
 
     def store(self, file: ResultFile[T], value: T) -> Path:
         """Write `value` to `file`."""
@@ -198,15 +198,15 @@ class Case:
         write_atomic(path, dumps(value))
         return path
 
-    def read(self, name: str, cls: type[T]) -> T:
+    def read(self, name: str, cls: type[T], *, remedy: str = "run the stage again that writes it") -> T:
         """Read JSON file `name` as `cls`. Raises UsageError when it is missing or damaged."""
         path = self.path / name
         try:
             return from_data(orjson.loads(read_plain(path, LARGEST)), cls)
         except FileNotFoundError:
-            raise UsageError(f"{path} is missing; run the stage that writes it first.") from None
+            raise UsageError(f"{path} is missing; {remedy}.") from None
         except (OSError, ValueError) as error:
-            raise UsageError(f"{path} is damaged; run its stage again.") from error
+            raise UsageError(f"{path} is damaged; {remedy}.") from error
 
     def has(self, name: str) -> bool:
         """Whether file `name` exists."""

@@ -11,6 +11,7 @@ import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand, form_of
+from repro_kit.cli.common.numbers import COUNT, POSITIVE
 from repro_kit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,15 +56,13 @@ class BisectCommand(ReproCommand):
 @click.option("--pre", is_flag=True, help="Include pre-releases.")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
 @click.option("--constraint", multiple=True, metavar="FILE", help="Constraints file for the installation.")
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
 @click.option("--on-timeout", type=_SIDES, default="skip", help="Verdict for a build whose run times out.  [skip]")
 @click.option("--check", "symptom", metavar="SYMPTOM", help="Symptom in place of a failure: accuracy, recompiles>N …")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the expected one.")
-@click.option("--repeat", type=shared.COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
-@click.option("--max-skips", type=shared.COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [16]")
-@click.option(
-    "--spread", type=shared.COUNT, metavar="N", help="Judge N more builds, and find every change between them."
-)
+@click.option("--repeat", type=COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
+@click.option("--max-skips", type=COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [16]")
+@click.option("--spread", type=COUNT, metavar="N", help="Judge N more builds, and find every change between them.")
 @click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a build's verdict: good, bad, skip or forget.")
 @click.option("--log", is_flag=True, help="Show the verdicts and why each build was chosen. Run nothing.")
 @click.option(
@@ -72,7 +71,7 @@ class BisectCommand(ReproCommand):
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels.")
 @click.option(
     "--cache-size",
-    type=shared.POSITIVE,
+    type=POSITIVE,
     default=20.0,
     metavar="GIB",
     help="Size limit of the cache.  [20]",

@@ -9,19 +9,21 @@ import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import SubjectCommand
+from repro_kit.cli.common.headed_option import headed
 from repro_kit.cli.common.work import case_or_subject, program_case, work
 
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import
 _STAGE = click.Choice(STAGES)
+_STAGES = headed("The stages")
 
 
 @click.command("collect", cls=SubjectCommand, short_help="The whole pipeline: from a failing script to a bundle.")
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options
-@click.option("--only", type=_STAGE, multiple=True, help="Run only this stage (may be repeated).")
-@click.option("--until", type=_STAGE, help="Stop after this stage.")
-@click.option("--skip", type=_STAGE, multiple=True, help="Skip this stage (may be repeated).")
+@_STAGES("--only", type=_STAGE, multiple=True, help="Run only this stage (may be repeated).")
+@_STAGES("--until", type=_STAGE, help="Stop after this stage.")
+@_STAGES("--skip", type=_STAGE, multiple=True, help="Skip this stage (may be repeated).")
 @shared.interface_options
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context

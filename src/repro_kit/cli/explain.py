@@ -10,6 +10,7 @@ import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import SubjectCommand, form_of
+from repro_kit.cli.common.numbers import POSITIVE
 from repro_kit.cli.common.work import case_or_subject
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _is_script(word: str) -> bool:
 @shared.python_option
 @click.option("-o", "--output", metavar="PATH", help="Path of the case; with --artifact, directory of the artifacts.")
 @click.option("--fresh", is_flag=True, help="Remove the existing case, and start again.")
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of a run, in seconds.")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of a run, in seconds.  [600]")
 @click.option(
     "--section",
     type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
@@ -83,8 +84,8 @@ def _is_script(word: str) -> bool:
 def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
     r"""Explain what torch compiled, why the graph broke, recompiled or specialized, and what to do about it.
 
-    SUBJECT is a script (which is run first, unchanged), a TORCH_TRACE log or directory of logs, the text of
-    TORCH_LOGS, or a case. The directory may also hold the flight recorder's dumps of a distributed job.
+    SCRIPT runs first, unchanged. LOG is a TORCH_TRACE log, a directory of such logs, or the text of TORCH_LOGS. The
+    directory may also hold the flight recorder's dumps of a distributed job.
 
     \b
     repro-kit explain train.py --epochs 1

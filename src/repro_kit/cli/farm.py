@@ -11,6 +11,7 @@ import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
+from repro_kit.cli.common.numbers import COUNT, POSITIVE
 
 if TYPE_CHECKING:
     from repro_kit.commands.farm.place import FarmPlace
@@ -45,7 +46,7 @@ def command() -> None:
 def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     """Add bundles, cases or repro.py files. Nothing is run.
 
-    Says of a duplicate what it duplicates, and why. Exit 0: done; 2: a target was refused.
+    `farm add` names the case that a bundle duplicates, and why. Exit 0: done; 2: a target was refused.
     """
     from repro_kit.commands.farm.add import add
 
@@ -66,10 +67,8 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     metavar="WHERE",
     help="local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.  [local]",
 )
-@click.option(
-    "--workers", type=shared.COUNT, metavar="N", help="Cases that run at the same time.  [1; Slurm, Dask: all]"
-)
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--workers", type=COUNT, metavar="N", help="Cases that run at the same time.  [1; Slurm, Dask: all]")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
 @click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
 @click.option("--retry", is_flag=True, help="Run again what could not run.")
 @click.option("--shard", metavar="I/N", help="Run only this part of the cases; `farm merge` joins the parts.")

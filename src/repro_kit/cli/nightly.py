@@ -9,6 +9,7 @@ import click
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.numbers import POSITIVE
 
 if TYPE_CHECKING:
     from repro_kit.commands.farm.nightly import NightlyRequest
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 @click.option("--build", metavar="BUILD", help="Build to test.  [default: the newest]")
 @click.option("--python", metavar="PATH", help="Python to install the build for.  [default: the active environment's]")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
-@click.option("--timeout", type=shared.POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
 @click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels.")
 @click.option(
     "--cache-size",
-    type=shared.POSITIVE,
+    type=POSITIVE,
     default=20.0,
     metavar="GIB",
     help="Size limit of the cache.  [20]",

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.numbers import POSITIVE
 from repro_kit.errors import Exit, UsageError
 
 
@@ -19,13 +20,13 @@ from repro_kit.errors import Exit, UsageError
 @click.option("--against-nightly", is_flag=True, help="Install the newest nightly of torch, and run with it.")
 @click.option(
     "--timeout",
-    type=shared.POSITIVE,
+    type=POSITIVE,
     metavar="S",
     help="Time limit of the run, in seconds.  [default: the bundle's own]",
 )
 @click.option(
     "--memory",
-    type=shared.POSITIVE,
+    type=POSITIVE,
     metavar="GIB",
     help="Memory limit of the run, in GiB.  [default: 80 % of the machine's]",
 )
@@ -61,7 +62,8 @@ def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> No
         ctx.exit(_on_builds(targets, values, ctx.params["timeout"]))
     for option in ("package", "markdown", "cache", "cache_size"):
         if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{option.replace('_', '-')} needs builds: give --on, --releases or --nightly as well.")
+            flag, others = f"--{option.replace('_', '-')}", "--on, --releases, --nightly, --index-url or --wheels"
+            raise UsageError(f"{flag} needs builds: give {others} as well.")
     python = values["python"] and find_python(values["python"], Path.cwd(), os.environ)
     usual = values["timeout"] or RunOptions.timeout  # a file of settings says nothing against what a bundle asks for
     how = How(python, ctx.params["timeout"], values["memory"], values["against_nightly"], usual)

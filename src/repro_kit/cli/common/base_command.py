@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from repro_kit.cli.common.echo import echo, echo_json
+from repro_kit.cli.common.headed_option import write_options
 from repro_kit.errors import Exit, ReproKitError, UsageError
 
 _JSON = "repro_kit.json"
@@ -30,6 +31,10 @@ class ReproCommand(click.Command):
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        write_options(self.get_params(ctx), ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note `--json` before parsing, so that a parsing error is printed as JSON too."""

@@ -32,7 +32,7 @@ def _user(kind: type, does: str) -> OptionRule:
     return OptionRule(Source.USER, kind, does, announced=True)
 
 
-def _command(does: str = "is about one command") -> OptionRule:
+def _command(does: str = "is given anew with each command") -> OptionRule:
     return OptionRule(Source.COMMAND, does=does)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,8 @@ from click.core import ParameterSource
 
 from repro_kit.cli.common.config_defaults import Default, read_defaults, shown
 from repro_kit.cli.common.echo import echo
+from repro_kit.cli.common.headed_option import headed
+from repro_kit.cli.common.numbers import COUNT, INDEX, POSITIVE
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.session.options import Options, SymptomOptions
@@ -24,20 +25,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Positive(click.FloatRange):
-    """A finite number above 0."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return number
-
-
-_MOST = 10**9  # seconds, runs, GiB: larger values would overflow a clock
-POSITIVE = _Positive(min=0, min_open=True, max=_MOST)
+_CASE = headed("The case")
+_RUN = headed("The run of the command (observe)")
+_FAILURE = headed("The failure to look for")
+_REDUCTION = headed("The graph and its reduction (capture, minify)")
+_ABLATION = headed("The ablation (ablate)")
+_BUNDLE = headed("The bundle (bundle)")
+_BUILDS = headed("Other builds of torch")
+_OUTPUT = headed("Answers and output")
 _NOTED = "repro_kit.noted"  # in a context: the notes about files were printed
-COUNT = click.IntRange(min=1, max=_MOST)
 _DEFAULT = Options()
 #: As in model/measure/symptom.py, which takes longer to import; a test holds the two together.
 _SYMPTOMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
@@ -62,141 +58,142 @@ def _checked_symptom(ctx: click.Context, param: click.Parameter, value: str | No
 
 
 interface_options = _decorate(
-    click.option("--json", "json", is_flag=True, help="Print the result as one JSON object on stdout."),
-    click.option("-q", "--quiet", is_flag=True, help="Print only warnings and the result."),
-    click.option("-v", "--verbose", count=True, help="Print more details."),
-    click.option("-y", "--yes", is_flag=True, help="Answer every question with yes."),
+    _OUTPUT("--json", "json", is_flag=True, help="Print the result as one JSON object on stdout."),
+    _OUTPUT("-q", "--quiet", is_flag=True, help="Print only warnings and the result."),
+    _OUTPUT("-v", "--verbose", count=True, help="Print more details."),
+    _OUTPUT(
+        "-y",
+        "--yes",
+        is_flag=True,
+        help="Answer yes to every question but the one about model code (--trace).",
+    ),
 )
 
-python_option = click.option(
+python_option = _CASE(
     "--python", metavar="PATH", help="Python interpreter that has torch.  [default: the active environment's]"
 )
 
 subject_options = _decorate(
     python_option,
-    click.option("-o", "--output", metavar="PATH", help="Path of the case.  [default: ./NAME.repro]"),
-    click.option("--fresh", is_flag=True, help="Remove the existing case, and start again."),
+    _CASE("-o", "--output", metavar="PATH", help="Path of the case.  [default: ./NAME.repro]"),
+    _CASE("--fresh", is_flag=True, help="Remove the existing case, and start again."),
 )
 
 stage_options = _decorate(
-    click.option(
+    _RUN(
         "--timeout",
         type=POSITIVE,
         metavar="S",
         help=f"Time limit of a run of the command, in seconds.  [{_DEFAULT.observe.timeout:g}; less when stuck]",
     ),
-    click.option(
-        "--query-timeout",
-        type=POSITIVE,
-        metavar="S",
-        help="Time limit of a run of a captured program, in seconds.  [from what was measured]",
-    ),
-    click.option("-j", "--jobs", type=COUNT, metavar="N", help="Number of parallel runs.  [default: cores]"),
-    click.option(
+    _RUN("-j", "--jobs", type=COUNT, metavar="N", help="Number of parallel runs.  [default: cores]"),
+    _RUN("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in an extra run."),
+    _RUN("--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in an extra run."),
+    _RUN("--function", metavar="NAME", help="Collect Dynamo's bytecode and guards of NAME in an extra run."),
+    _FAILURE(
         "--failure",
-        type=click.IntRange(min=0, max=_MOST),
+        type=INDEX,
         metavar="N",
         help="Which failure to take if there are several; 0 is the first.",
     ),
-    click.option(
+    _FAILURE(
         "--check",
         metavar="SYMPTOM",
         callback=_checked_symptom,
         help=f"Look for a symptom that raises no error: {_SYMPTOMS}.",
     ),
-    click.option(
+    _FAILURE(
         "--treat-rounding-as",
         type=click.Choice(["rounding", "failure"]),
         help="What a difference that eager's own rounding explains is: no bug (exit 6), or a failure.  [rounding]",
     ),
-    click.option(
+    _FAILURE(
         "--oracle",
         metavar="CMD",
         help="Command that runs the script and judges the run by exit status: 0 good, 125 skip, any other bad.",
     ),
-    click.option(
+    _FAILURE(
         "--oracle-matches",
         metavar="REGEX",
         help="Count a bad run only if its output matches REGEX; otherwise it is another failure.",
     ),
-    click.option("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in an extra run."),
-    click.option(
-        "--debug-artifacts", is_flag=True, default=None, help="Collect the TORCH_COMPILE_DEBUG tree in an extra run."
+    _REDUCTION(
+        "--query-timeout",
+        type=POSITIVE,
+        metavar="S",
+        help="Time limit of a run of a captured program, in seconds.  [from what was measured]",
     ),
-    click.option("--function", metavar="NAME", help="Collect Dynamo's bytecode and guards of NAME in an extra run."),
-    click.option("--budget", type=COUNT, metavar="N", help=f"Query limit of a reduction.  [{_DEFAULT.minify.budget}]"),
-    click.option(
+    _REDUCTION("--budget", type=COUNT, metavar="N", help=f"Query limit of a reduction.  [{_DEFAULT.minify.budget}]"),
+    _REDUCTION(
         "--deadline",
         type=POSITIVE,
         metavar="S",
         help="Time limit of a reduction, in seconds.  [1800 for a graph, 300 for a script; for a hang 40 and 600]",
     ),
-    click.option(
+    _REDUCTION(
         "--border",
         type=click.Choice(["dynamo", "aot", "auto"]),
         help="Graph to reduce: torch operators (dynamo), aten operators (aot), or the smaller (auto).  [dynamo]",
     ),
-    click.option("--events", metavar="FILE", help="Append the events of a reduction to this file, as JSON lines."),
+    _REDUCTION("--events", metavar="FILE", help="Append the events of a reduction to this file, as JSON lines."),
 )
 
 matrix_options = _decorate(
-    click.option("--preset", type=click.Choice(PRESETS), help=f"How many cells to run.  [{_DEFAULT.ablate.preset}]"),
-    click.option(
-        "--backend", "backends", multiple=True, metavar="NAME", help="Also try this backend (may be repeated)."
-    ),
-    click.option(
+    _ABLATION("--preset", type=click.Choice(PRESETS), help=f"How many cells to run.  [{_DEFAULT.ablate.preset}]"),
+    _ABLATION("--backend", "backends", multiple=True, metavar="NAME", help="Also try this backend (may be repeated)."),
+    _ABLATION(
         "--axis",
         "axes",
         multiple=True,
         metavar="NAME=V,V",
         help="Also vary dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
     ),
-    click.option("--cross", is_flag=True, default=None, help="Try all combinations of the axes."),
-    click.option(
+    _ABLATION("--cross", is_flag=True, default=None, help="Try all combinations of the axes."),
+    _ABLATION(
         "--on",
         type=click.Choice(["auto", "program", "script", "both"]),
         help="Run the cells on the graph, the script, or both.  [auto: the reduced script, or the graph]",
     ),
-    click.option(
+    _ABLATION(
         "--repeat", type=COUNT, metavar="N", help="How often to run a cell that does not fail.  [by the failure rate]"
     ),
-    click.option(
+    _ABLATION(
         "--workarounds/--no-workarounds",
         default=None,
         help="Try workarounds on the script, and measure what they cost.  [yes]",
     ),
-    click.option("--stop-early", is_flag=True, default=None, help="Stop once the layer is known."),
+    _ABLATION("--stop-early", is_flag=True, default=None, help="Stop once the layer is known."),
 )
 
 bundle_options = _decorate(
-    click.option(
+    _BUNDLE(
         "--include-values",
         is_flag=True,
         default=None,
         help="Put tensor values and the values of command arguments into the bundle.",
     ),
-    click.option(
+    _BUNDLE(
         "--trace",
         type=click.Choice(["yes", "no", "redacted"]),
         help="Put trace, artifacts and logs into the bundle; redacted: the trace without code.  [default: ask]",
     ),
-    click.option("--dry-run", is_flag=True, help="List the files of the bundle without writing them."),
+    _BUNDLE("--dry-run", is_flag=True, help="List the files of the bundle without writing them."),
 )
 
 
 build_options = _decorate(
-    click.option(
+    _BUILDS(
         "--on",
         multiple=True,
         metavar="BUILDS",
         help="Run on these: versions, days or environments, with commas.",
     ),
-    click.option("--releases", metavar="RANGE", help="All releases of a range: 2.10: or 2.10:2.13."),
-    click.option("--index-url", metavar="URL", help="Builds of this index.  [default: releases on PyPI]"),
-    click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory."),
-    click.option("--package", default="torch", metavar="NAME", help="Package whose builds are run.  [torch]"),
-    click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels."),
-    click.option("--cache-size", type=POSITIVE, default=20.0, metavar="GIB", help="Size limit of the cache.  [20]"),
+    _BUILDS("--releases", metavar="RANGE", help="All releases of a range: 2.10: or 2.10:2.13."),
+    _BUILDS("--index-url", metavar="URL", help="Builds of this index.  [default: releases on PyPI]"),
+    _BUILDS("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory."),
+    _BUILDS("--package", default="torch", metavar="NAME", help="Package whose builds are run.  [torch]"),
+    _BUILDS("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels."),
+    _BUILDS("--cache-size", type=POSITIVE, default=20.0, metavar="GIB", help="Size limit of the cache.  [20]"),
 )
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from repro_kit.pipeline.run import StageEnding
     from repro_kit.ui import Ui
 
+#: What stands before the words of a subject on the command line.
+_FORMS = {"script": (), "module": ("-m",), "command": ("--",)}
+
 
 @dataclass(frozen=True)
 class Job:
@@ -84,14 +87,19 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
-        raise UsageError(f"--fresh needs the original command, not the case {path}.")
+        subject = Case.open(path).file.subject
+        words = shlex.join([*_FORMS[subject.form], *subject.argv])
+        raise UsageError(f"--fresh takes the original command, not the case {path}: repro-kit collect --fresh {words}")
     Case.open(path)  # a path that is not a case gets no lock
     ctx.with_resource(alone(path))
     case = Case.open(path)
     subject = case.file.subject
     given = ctx.params.get("python")
     if given not in (None, subject.python) and find_python(given, Path.cwd(), os.environ) != subject.python:
-        raise UsageError(f"{path} was made with {subject.python}; run collect again to use another interpreter.")
+        raise UsageError(
+            f"{path} was made with {subject.python}. For another interpreter, give collect the original command, "
+            "with another --output."
+        )
     ui = make_ui(values)
     agree(case, ui)
     if subject.form != "command":

@@ -106,7 +106,7 @@ def check_script(path: Path, shown: str) -> None:
     if path.is_dir():
         raise UsageError(f"{shown} is a directory, but no case and no trace; give a script, or -m MODULE.")
     if not path.exists():
-        raise UsageError(f"{shown} does not exist.")
+        raise UsageError(f"{shown} does not exist; give the path of a script or of a case, or -m MODULE.")
     if path.suffix == ".ipynb":
         raise UsageError(
             f"{shown} is a notebook; export it with `jupyter nbconvert --to script {shown}` and collect the script."

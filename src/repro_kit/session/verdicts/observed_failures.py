@@ -274,7 +274,8 @@ def _distinct(failures: list[ObservedFailure]) -> list[ObservedFailure]:
 def index_of(number: int, failures: list[ObservedFailure]) -> int:
     """The index of the failure that the user chose. Raises ReproKitError when there are fewer failures."""
     if number >= len(failures):
-        raise UsageError(f"--failure {number}: only {len(failures)} distinct failures were seen, counted from 0.")
+        seen = "; ".join(f"{at}: {failure.signature.summary()}" for at, failure in enumerate(failures))
+        raise UsageError(f"--failure {number}: there is no such failure. The run had {seen}.")
     return number
 
 

@@ -1,0 +1,49 @@
+"""Options under headings in the help of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Fewer options than this are one list.
+_MANY = 14
+_OTHERS = "Options"
+
+
+class HeadedOption(click.Option):
+    """An option that stands under `heading` where the help of its command has many options."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.heading = heading
+
+
+def headed(heading: str) -> Callable[..., Callable[[F], F]]:
+    """``click.option`` for options under `heading`."""
+    return partial(click.option, cls=HeadedOption, heading=heading)
+
+
+def write_options(params: Sequence[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write the options of a command: those without a heading first, then those of each heading together."""
+    options = [param for param in params if isinstance(param, click.Option)]
+    options.sort(key=_shows_help)  # the last one of the last heading
+    records = [(option, record) for option in options if (record := option.get_help_record(ctx)) is not None]
+    sections: dict[str, list[tuple[str, str]]] = {_OTHERS: []}
+    for option, record in records:
+        heading = option.heading if isinstance(option, HeadedOption) and len(records) >= _MANY else _OTHERS
+        if _shows_help(option):
+            heading = next(reversed(sections))
+        sections.setdefault(heading, []).append(record)
+    for heading, rows in sections.items():
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def _shows_help(option: click.Option) -> bool:
+    return "--help" in option.opts
