@@ -51,13 +51,40 @@ recorder.write(sys.argv[1])
 """
 
 
+def recorded(script: str, tmp_path: Path) -> list[str | None]:
+    file = tmp_path / "recorded.json"
+    env = {**os.environ, "PYTHONPATH": str(next(iter(repro_kit.probe.__path__))), "TORCH_COMPILE_DISABLE": "1"}
+    subprocess.run([sys.executable, "-c", script, str(file)], env=env, check=True)
+    return list(json.loads(file.read_text())["values"].values())
+
+
+#: A value of compiled code, and one of the code around it.
+COMPILED = """
+import sys, torch
+from repro_probe.entry.record_expressions import ExpressionRecorder
+
+recorder = ExpressionRecorder()
+recorder.install()
+
+@torch.compile
+def double(x):
+    return __value__(0, x + x)
+
+__value__(1, double(torch.randn(64)))
+recorder.write(sys.argv[1])
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_compiled_code_is_given_no_random_numbers(tmp_path: Path) -> None:
+    assert recorded(COMPILED, tmp_path) == ["torch.ones((64,))", "torch.randn((64,))"]
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 def test_plain_data_and_dataclasses_are_written(tmp_path: Path) -> None:
-    file = tmp_path / "recorded.json"
-    env = {**os.environ, "PYTHONPATH": str(next(iter(repro_kit.probe.__path__)))}
-    subprocess.run([sys.executable, "-c", SCRIPT, str(file)], env=env, check=True)
-    assert list(json.loads(file.read_text())["values"].values()) == [
+    assert recorded(SCRIPT, tmp_path) == [
         "{'a': [1, 2.5, None], 'b': (True,)}",
         "Settings(width=8, layers=[Settings(width=2, layers=[])])",
         "__import__('argparse').Namespace(rate=0.5, name='run')",

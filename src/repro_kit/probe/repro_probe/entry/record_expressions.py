@@ -25,6 +25,7 @@ _MOST_READ = 1 << 16  # bytes of a file, and characters of a text
 _MOST_PARTS = 400  # of a container
 _MOST_SEEN = 64  # values of an expression that are compared
 _SMALL = 16  # elements of a tensor that are written out
+_OF_COMPILED_CALLS = "torch/_dynamo/eval_frame.py"  # the wrapper that torch.compile puts around a function
 _CODE = (".py", ".pyc", ".so", ".pyd", ".dll", ".json.lock")
 
 
@@ -78,9 +79,8 @@ class ExpressionRecorder:
     def _text(self, value: Any) -> str | None:
         if hasattr(value, "mode") and hasattr(value, "read") and isinstance(getattr(value, "name", None), str):
             return self._file_text(value)
-        parts = [_MOST_PARTS]
         try:
-            return _literal(value, parts)
+            return _literal(value, _Form(_MOST_PARTS, "torch.ones" if _in_compiled_call() else "torch.randn"))
         except _NoText:
             return None
 
@@ -122,13 +122,38 @@ class _NoText(Exception):
     """A value that cannot be written as Python."""
 
 
-def _literal(value: Any, parts: list[int]) -> str:
-    """Python for `value`. Of `parts[0]` values within it, each takes one. Raises _NoText."""
+class _Form:
+    """How a value is written: how many values within it may still be, and what makes its larger tensors.
+
+    Random numbers would be drawn anew by compiled code, which draws others than eager: a wrong result by themselves.
+    """
+
+    def __init__(self, parts: int, floats: str) -> None:
+        self.parts = parts
+        self.floats = floats
+
+    def count(self) -> None:
+        """Count one value. Raises _NoText where it is one too many."""
+        self.parts -= 1
+        if self.parts < 0:
+            raise _NoText
+
+
+def _in_compiled_call() -> bool:
+    """Whether a function that the script compiles is running. (torch.compile itself is switched off.)"""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.replace("\\", "/").endswith(_OF_COMPILED_CALLS):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _literal(value: Any, form: _Form) -> str:
+    """Python for `value`. Raises _NoText."""
     import torch
 
-    parts[0] -= 1
-    if parts[0] < 0:
-        raise _NoText
+    form.count()
     kind = type(value)
     if value is None or kind in (bool, int) or (kind is float and math.isfinite(value)):
         return repr(value)
@@ -139,20 +164,20 @@ def _literal(value: Any, parts: list[int]) -> str:
     if kind is torch.device:
         return f"torch.device({str(value)!r})"
     if kind in (tuple, torch.Size):
-        return "(" + "".join(f"{_literal(item, parts)}, " for item in value).rstrip(" ") + ")"
+        return "(" + "".join(f"{_literal(item, form)}, " for item in value).rstrip(" ") + ")"
     if kind is list:
-        return "[" + ", ".join(_literal(item, parts) for item in value) + "]"
+        return "[" + ", ".join(_literal(item, form) for item in value) + "]"
     if isinstance(value, (type, types.FunctionType)) and _is_global(value):
         return value.__name__
     if kind.__name__ in ("dict", "OrderedDict"):
-        return "{" + ", ".join(f"{_literal(key, parts)}: {_literal(item, parts)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_literal(key, form)}: {_literal(item, form)}" for key, item in value.items()) + "}"
     if kind in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
-        return _tensor(value)
+        return _tensor(value, form.floats)
     if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-        return _array(value)
+        return _array(value, form.floats)
     maker = _maker(value)
     if maker is not None:
-        return f"{maker}({', '.join(f'{name}={_literal(item, parts)}' for name, item in vars(value).items())})"
+        return f"{maker}({', '.join(f'{name}={_literal(item, form)}' for name, item in vars(value).items())})"
     raise _NoText
 
 
@@ -172,18 +197,21 @@ def _maker(value: Any) -> str | None:
     return kind.__qualname__ if kind.__qualname__.isidentifier() and made_of == set(vars(value)) else None
 
 
-def _array(value: Any) -> str:
+def _array(value: Any, floats: str) -> str:
     """Python for a numpy array of the same shape and dtype."""
     import torch
 
     try:
-        return f"{_tensor(torch.from_numpy(value).contiguous())}.numpy()"
+        return f"{_tensor(torch.from_numpy(value).contiguous(), floats)}.numpy()"
     except (TypeError, ValueError, RuntimeError):  # texts, dates, objects, negative strides
         raise _NoText from None
 
 
-def _tensor(value: Any) -> str:
-    """Python for a tensor of the same shape, dtype, strides and device; only few integers keep their values."""
+def _tensor(value: Any, floats: str) -> str:
+    """Python for a tensor of the same shape, dtype, strides and device; only few integers keep their values.
+
+    `floats`: the function that makes one of floats.
+    """
     import torch
 
     options = "" if value.dtype is torch.get_default_dtype() else f", dtype={value.dtype}"
@@ -194,8 +222,8 @@ def _tensor(value: Any) -> str:
     if value.numel() <= (1 if is_float else _SMALL) and value.is_contiguous():
         text = f"torch.tensor({value.tolist()}{options})"
     else:
-        make = "torch.randn" if is_float else "torch.zeros"
-        if is_float and value.dtype.itemsize < 2:
+        make = floats if is_float else "torch.zeros"
+        if make == "torch.randn" and value.dtype.itemsize < 2:
             raise _NoText  # torch.randn has no numbers of so few bits
         if value.is_contiguous():
             text = f"{make}({sizes}{options})"
