@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -167,3 +168,20 @@ def test_the_tree_of_a_case_has_every_result_file() -> None:
     declared = {value.name for value in vars(handles).values() if isinstance(value, ResultFile)}
     assert {"env.json", "minify/source/failure.json"} <= declared
     assert declared - files_of_a_case(tree) == set()
+
+
+@pytest.mark.parametrize(("status", "shown"), [(0, ""), (1, "a case newly fails\nsummary\n")])
+def test_the_script_for_cron_is_silent_on_a_quiet_night(tmp_path: Path, status: int, shown: str) -> None:
+    text = (ROOT / "docs" / "how-to" / "nightly.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    fake = tmp_path / "repro-kit"
+    fake.write_text(
+        "#!/usr/bin/env bash\nmkdir -p cases/.nightly\necho a case newly fails\nsleep 0.1\n"
+        f"echo summary >cases/.nightly/nightly.md\nexit {status}\n"
+    )
+    fake.chmod(0o755)
+    ended = subprocess.run(
+        ["bash", "-c", script, "nightly.sh", "cases"],
+        cwd=tmp_path, env={**os.environ, "REPRO_KIT": str(fake)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (status, shown, "")
