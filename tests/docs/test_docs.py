@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,6 +14,8 @@ import click
 import pytest
 
 from pages import PAGES, ROOT, anchors, commands, module_paths, relative_links
+from repro_kit.case import handles
+from repro_kit.case.case import ResultFile
 from repro_kit.cli.main import COMMANDS, cli
 
 README = ROOT / "README.md"
@@ -138,3 +142,46 @@ def test_the_chart_shows_the_figures_of_the_table(tmp_path: Path) -> None:
 def test_a_picture_loads_nothing(picture: Path) -> None:
     text = picture.read_text(encoding="utf-8")
     assert not any(word in text for word in ("@font-face", "@import", "url(http", "<script", "xlink:href", "<image"))
+
+
+def test_the_index_links_every_page_of_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    pages = set(re.findall(r"- ([\w/-]+\.md)$", nav, re.MULTILINE)) - {"index.md"}
+    assert len(pages) > 20
+    assert pages - set(relative_links((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))) == set()
+
+
+def files_of_a_case(tree: str) -> set[str]:
+    """The paths in the drawn tree of a case; a line that is indented further goes on with the directory above it."""
+    files, directory = set(), ""
+    for line in tree.splitlines():
+        if re.match(r"  \S", line):
+            first = line.split()[0]
+            directory = first if first.endswith("/") else ""
+        files |= {directory + word for word in line.split()}
+    return files
+
+
+def test_the_tree_of_a_case_has_every_result_file() -> None:
+    text = (ROOT / "docs" / "explanation" / "overview.md").read_text(encoding="utf-8")
+    tree = text.split("\n## What is on disk\n")[1].split("```")[1]
+    declared = {value.name for value in vars(handles).values() if isinstance(value, ResultFile)}
+    assert {"env.json", "minify/source/failure.json"} <= declared
+    assert declared - files_of_a_case(tree) == set()
+
+
+@pytest.mark.parametrize(("status", "shown"), [(0, ""), (1, "a case newly fails\nsummary\n")])
+def test_the_script_for_cron_is_silent_on_a_quiet_night(tmp_path: Path, status: int, shown: str) -> None:
+    text = (ROOT / "docs" / "how-to" / "nightly.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    fake = tmp_path / "repro-kit"
+    fake.write_text(
+        "#!/usr/bin/env bash\nmkdir -p cases/.nightly\necho a case newly fails\nsleep 0.1\n"
+        f"echo summary >cases/.nightly/nightly.md\nexit {status}\n"
+    )
+    fake.chmod(0o755)
+    ended = subprocess.run(
+        ["bash", "-c", script, "nightly.sh", "cases"],
+        cwd=tmp_path, env={**os.environ, "REPRO_KIT": str(fake)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (status, shown, "")
