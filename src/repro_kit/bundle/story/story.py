@@ -11,11 +11,11 @@ import orjson
 from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED
+from repro_kit.bundle.story.addressee import Addressee, addressee_of
 from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
-from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.ablation.workaround import Workaround
 from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
@@ -130,9 +130,19 @@ class Story:
         return self.reduction is not None and self.reduction.minimal
 
     @property
-    def of_script_code(self) -> bool:
-        """Whether a function of the script that the compiler calls was running, such as a lowering of its own."""
-        return self.ablation is not None and self.ablation.cause == SCRIPT_CODE
+    def addressee(self) -> Addressee:
+        """Who gets the report first."""
+        return addressee_of(self.layer, self.ablation.cause if self.ablation else "")
+
+    @property
+    def caution(self) -> str:
+        """What to know before PyTorch gets the report, with the evidence; "" if nothing is in the way."""
+        return self.addressee.caution(self.evidence)
+
+    @property
+    def unready(self) -> str:
+        """Why nothing is to be reported yet, in one sentence; "" if the bundle is verified."""
+        return "" if self.verified else "The bundle is not verified: mend that before you report it."
 
     @property
     def seen_with(self) -> str:

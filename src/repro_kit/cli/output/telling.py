@@ -69,8 +69,11 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     yield "seen with", story.seen_with
     if story.rank:
         yield "rank", f"{story.rank.number} of 4: {story.rank.why}"
+    if story.addressee.finding:
+        yield "report", f"{story.addressee.finding}. {story.addressee.advice}"
     yield "issue", title_of(story)
-    yield "labels", ", ".join(labels_of(story))
+    if story.addressee.takes_pytorch:
+        yield "labels", ", ".join(labels_of(story))
     yield from (("also", other) for other in story.others)
 
 
