@@ -120,6 +120,22 @@ class Story:
         return self.level == "script" and self.named != (f"{PLACE}/{REDUCED}",)
 
     @property
+    def unreduced(self) -> str:
+        """Why `repro.py` runs the user's own files; "" if it does not, or if only the check's reason is known."""
+        return (self.reason or "there is no graph to reduce") if self.runs_users_files and self.verified else ""
+
+    @property
+    def unchecked(self) -> str:
+        """Why no `aspects` are told, as Markdown; "" if there are some."""
+        runs = "the user's own files unchanged" if self.runs_users_files else "the reduced script"
+        return "" if self.aspects else f"not checked, because `repro.py` runs {runs}"
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What the failure needs and the bundle does not hold, one clause for each."""
+        return tuple(f"{need}, which the bundle lacks" for need in self.needs)
+
+    @property
     def title(self) -> str:
         """The failure in one line."""
         return self.words or self.signature.summary()
