@@ -62,7 +62,14 @@ def test_a_bundle_a_case_and_an_unpacked_bundle_are_shown_alike(tmp_path):
     places = [bundle_at(tmp_path / "x.repro.zip", story), str(case.path), str(case.path / "bundle")]
     shown = [run("show", place) for place in places]
     assert {it.exit_code for it in shown} == {0} and len({it.output for it in shown}) == 1
-    for text in (story.title, "✗ fails", "relu = torch.relu(x)", "`x` is float64", "Autograd", "rank"):
+    for text in (
+        story.title,
+        "✗ fails",
+        "relu = torch.relu(x)",
+        "`x` is float64",
+        "Autograd",
+        "kind 1 of PyTorch's four",
+    ):
         assert text in shown[0].output
     assert "verified" in shown[0].output and "NOT VERIFIED" not in shown[0].output
 
@@ -79,7 +86,7 @@ def test_show_as_json_has_the_whole_story(tmp_path):
     story = story_of("accuracy")
     data = json.loads(run("show", "--json", bundle_at(tmp_path / "a.zip", story)).stdout)
     assert data["signature"]["kind"] == "accuracy" and data["environment"]["torch"] == "2.13.0"
-    assert data["rank"]["number"] == 1 and data["repro"] == story.repro
+    assert data["reproducer_kind"]["number"] == 1 and data["repro"] == story.repro
 
 
 def test_two_bundles_compared(tmp_path):

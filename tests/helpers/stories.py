@@ -6,7 +6,7 @@ from programs import FAILING
 from repro_kit.bundle.facts import Facts, expected_line
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.repro.program_repro import render_program, source_of
-from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program
+from repro_kit.bundle.story.aspects import aspects, kind_of_program, ops_of
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
@@ -89,7 +89,7 @@ def story_of(name, **changes):
         twin=TwinFound("`x` is float64", "--- fails\n+++ passes\n-    x = torch.randn(4)\n+    x = 1 < 2\n"),
         program=failing.text,
         ops=ops_of(program),
-        rank=rank_of_program(repro, stored=False, included=False),
+        reproducer_kind=kind_of_program(repro, stored=False, included=False),
         aspects=aspects(program, program),
         log="Traceback\n<script>alert(1)</script>\nerror",
         files=(("repro.py", "run this"), ("issue.md", "to paste")),

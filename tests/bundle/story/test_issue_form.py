@@ -1,4 +1,4 @@
-"""`issue.md` box by box, and what is told of a failure in it: rank, aspects, title, labels, links."""
+"""`issue.md` box by box, and what is told of a failure in it: kind of reproducer, aspects, title, labels, links."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ from report_pages import page_of
 from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
+from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -33,7 +33,11 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
     assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
     assert "**Expected:** The compiled graph gives the same results as eager" in text
-    assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+    assert (
+        "Nightly: not tried" in text
+        and "Kind 1 of [PyTorch's four kinds of reproducers](" in text
+        and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,21 +170,21 @@ def test_operators_are_told_by_their_names():
 
 
 @pytest.mark.parametrize(
-    ("rank", "number"),
+    ("kind", "number"),
     [
-        (rank_of_program("import torch\n", stored=False, included=False), 1),
-        (rank_of_program("import torch\n" * 100, stored=False, included=False), 2),
-        (rank_of_program("import torch\n", stored=True, included=True), 2),
-        (rank_of_program("import torch\nimport torchvision.ops\n", stored=False, included=False), 3),
-        (rank_of_program("import torch\n", stored=True, included=False), 4),
-        (rank_of_script(["import os\nimport mine\n", "import torch\n"], ["mine"], complete=True), 1),
-        (rank_of_script(["import torch\n" * 100], [], complete=True), 2),
-        (rank_of_script(["from transformers import x\n"], ["mine"], complete=True), 3),
-        (rank_of_script(["import torch\n"], [], complete=False), 4),
+        (kind_of_program("import torch\n", stored=False, included=False), 1),
+        (kind_of_program("import torch\n" * 100, stored=False, included=False), 2),
+        (kind_of_program("import torch\n", stored=True, included=True), 2),
+        (kind_of_program("import torch\nimport torchvision.ops\n", stored=False, included=False), 3),
+        (kind_of_program("import torch\n", stored=True, included=False), 4),
+        (kind_of_script(["import os\nimport mine\n", "import torch\n"], ["mine"], complete=True), 1),
+        (kind_of_script(["import torch\n" * 100], [], complete=True), 2),
+        (kind_of_script(["from transformers import x\n"], ["mine"], complete=True), 3),
+        (kind_of_script(["import torch\n"], [], complete=False), 4),
     ],
 )
-def test_ranks(rank, number):
-    assert rank.number == number
+def test_kinds_of_reproducers(kind, number):
+    assert kind.number == number
 
 
 def test_title_and_labels():

@@ -17,7 +17,7 @@ from repro_kit.model.failure.brief import shortened
 
 _REPRO = "repro.py"
 
-_RANKS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
+_KINDS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
 _HEAD_LINES, _TAIL_LINES = 40, 80
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
@@ -79,7 +79,7 @@ def _issue(story: Story, room: _Room) -> str:
         form=FORM,
         searches=searches(story),
         attachment=_attachment(story),
-        ranks_link=_RANKS,
+        kinds_link=_KINDS,
         opening=_opening(story),
         inline=inline,
         table=tables(story.ablation, room.rows) if story.ablation else "",

@@ -63,8 +63,8 @@ class Aspect:
 
 
 @dataclass(frozen=True)
-class Rank:
-    """The reproducer's place in PyTorch's list, from 1 (best) to 4, and the reason."""
+class ReproducerKind:
+    """Which of PyTorch's four kinds of reproducers it is, from 1 (the best) to 4, and the reason."""
 
     number: int
     why: str
@@ -107,7 +107,7 @@ class Story:
     program: str = ""  # the reduced graph, in repro-kit's own format
     original: str = ""  # the captured graph; only if model code may be included
     ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
-    rank: Rank | None = None
+    reproducer_kind: ReproducerKind | None = None
     aspects: tuple[Aspect, ...] = ()
     rounding: Rounding | None = None  # why the difference is no bug by itself
     log: str = ""  # what repro.py printed when it failed

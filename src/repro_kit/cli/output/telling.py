@@ -67,8 +67,8 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     yield from story.chapters
     yield "expected", story.expected
     yield "seen with", story.seen_with
-    if story.rank:
-        yield "rank", f"{story.rank.number} of 4: {story.rank.why}"
+    if kind := story.reproducer_kind:
+        yield "repro.py", f"kind {kind.number} of PyTorch's four kinds of reproducers (1 is the best): {kind.why}"
     if story.addressee.finding:
         yield "report", f"{story.addressee.finding}. {story.addressee.advice}"
     yield "issue", title_of(story)
