@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from programs import FAILING
-from repro_kit.bundle.facts import Facts, expected_line
+from repro_kit.bundle.facts import Facts, failure_line
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.repro.program_repro import render_program, source_of
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, ops_of
@@ -69,7 +69,7 @@ def story_of(name, **changes):
     repro = render_program(source_of(program), Facts(failing.signature, None, ENV))
     story = Story(
         signature=failing.signature,
-        error=expected_line(failing.signature, None),
+        error=failure_line(failing.signature, None),
         environment=ENV,
         level="program",
         repro=repro,

@@ -75,10 +75,10 @@ class Story:
     """One failure, from the user's command to the checked reproducer. Private values are redacted."""
 
     signature: Signature
-    error: str  # the failure in the words of the run
+    error: str  # how the failing run ends: the first line of its error, or how wrong its result is
     environment: Environment
     level: str  # "program" or "script"
-    words: str = ""  # the signature in the words of the run
+    signature_line: str = ""  # the signature in the words of the run
     repro: str = ""  # text of repro.py
     sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's files, the command's first
     named: tuple[str, ...] = ()  # the source files that the command names
@@ -137,8 +137,8 @@ class Story:
 
     @property
     def title(self) -> str:
-        """The failure in one line."""
-        return self.words or self.signature.summary()
+        """The failure in one line: the heading of the texts."""
+        return self.signature_line or self.signature.summary()
 
     @property
     def minimal(self) -> bool:

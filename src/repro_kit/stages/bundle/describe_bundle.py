@@ -179,7 +179,7 @@ def story_of(
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
         level=form.level,
-        words=facts.title,
+        signature_line=facts.signature_line,
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
@@ -231,16 +231,16 @@ def _command(case: Case, contents: Contents, *, code: bool) -> str:
 def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
     """The error message of the failing run of `repro.py`; for a wrong result, how wrong it is."""
     if check is None or not check.same:
-        return facts.expected
+        return facts.failure_line
     if facts.signature.kind is Kind.VALIDATION:
-        return facts.expected
+        return facts.failure_line
     if facts.signature.kind is not Kind.ACCURACY:
         run_facts = replace(facts, failure=check.failing.verdict.failure)
-        return without_private(run_facts, redact).expected
+        return without_private(run_facts, redact).failure_line
     failure = check.failing.verdict.failure
     message = failure.text if failure and failure.kind is Kind.ACCURACY else ""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return "; ".join(lines[:_ERROR_LINES]) or facts.expected
+    return "; ".join(lines[:_ERROR_LINES]) or facts.failure_line
 
 
 def _insights(case: Case) -> tuple[str, ...]:
@@ -320,7 +320,7 @@ def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bo
     elif form.program is None or code:
         log = results.facts.failure.text if results.facts.failure else ""
     else:
-        log = results.facts.expected
+        log = results.facts.failure_line
     return markdown.without_warnings(markdown.steady(log))
 
 
