@@ -41,7 +41,7 @@ def test_the_script_is_reduced_without_the_compiler(tmp_path: Path, monkeypatch:
     ran = CliRunner().invoke(cli, ["collect", "--yes", "--budget", "12", "--", *launch])
     assert ran.exit_code == Exit.USER_BUG, ran.output
     assert "The job of 2 nodes is run on this machine alone, with 2 ranks" in ran.output
-    assert "Verified, and not a bug of the compiler" in ran.output
+    assert "Verified, and not a compiler bug" in ran.output
     reduced = Path("train.repro/bundle/files/reduced.py").read_text()
     assert "print" not in reduced and "all_reduce" in reduced and "barrier" in reduced
     bundle = json.loads(Path("train.repro/bundle.json").read_text())

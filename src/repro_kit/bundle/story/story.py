@@ -109,7 +109,7 @@ class Story:
     ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
     reproducer_kind: ReproducerKind | None = None
     aspects: tuple[Aspect, ...] = ()
-    rounding: Rounding | None = None  # why the difference is no bug by itself
+    rounding: Rounding | None = None  # why the difference is not a bug by itself
     log: str = ""  # what repro.py printed when it failed
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()

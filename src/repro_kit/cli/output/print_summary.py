@@ -36,11 +36,7 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
 
 def _title(outcome: CaseSummary) -> str:
     if outcome.exit is Exit.USER_BUG:
-        return (
-            "Verified, and not a bug of the compiler"
-            if outcome.verified
-            else "NOT verified, and not a bug of the compiler"
-        )
+        return "Verified, and not a compiler bug" if outcome.verified else "NOT verified, and not a compiler bug"
     return _TITLES[outcome.exit]
 
 
