@@ -220,9 +220,9 @@ class Ui:
         if len(rows) > _MOST_ROWS:
             self._print(_text(f"  {len(rows) - _MOST_ROWS} more rows are not shown."))
 
-    def confirm(self, question: str) -> bool:
-        """Ask yes or no. Returns True under `--yes`, and False without a terminal."""
-        if self.yes:
+    def confirm(self, question: str, *, insist: bool = False) -> bool:
+        """Ask yes or no. Returns True under `--yes`, unless `insist`, and False without a terminal."""
+        if self.yes and not insist:
             return True
         if not (sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal):
             return False

@@ -183,7 +183,7 @@ def test_a_value_must_be_one_that_the_command_line_takes(work, repro_kit):
         ("jobs = true", "jobs must be a whole number"),
         ("jobs = 0", "greater than 0"),
         ("timeout = nan", "greater than 0"),
-        ("check = 'speed'", "is no symptom"),
+        ("check = 'speed'", "is not a symptom"),
         ("timeout = [", "cannot be read"),
     ],
 )

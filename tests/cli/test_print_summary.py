@@ -33,10 +33,12 @@ def test_a_deadline_that_ended_the_reduction_is_told_with_its_option() -> None:
 
 
 def test_a_failure_in_code_of_the_script_goes_to_its_maintainer_first() -> None:
-    assert "first for whoever maintains that code" in told(cause="script-code")["report"]
-    assert "this is no bug of PyTorch" in told(layer="user")["report"]
+    assert "first for whoever maintains that code" in told(cause="script-code", verified=True)["report"]
+    assert "first for whoever maintains the backend" in told(layer="backend", verified=True)["report"]
+    assert "this is not a PyTorch bug" in told(layer="user")["report"]
     assert told(layer="dynamo", verified=True)["report"].startswith("paste ")
 
 
 def test_a_bundle_that_is_not_verified_is_not_sent_to_pytorch_as_it_is() -> None:
     assert told(layer="dynamo")["report"].startswith("a.repro/bundle/issue.md says why the bundle is not verified")
+    assert told(layer="backend")["report"].endswith("mend that before it goes to whoever maintains the backend")

@@ -16,7 +16,8 @@ from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.cli.common.work import Job
 from repro_kit.cli.main import cli
 from repro_kit.cli.output.filing import Filing
-from repro_kit.errors import Exit, ReproKitError
+from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.serialize import dumps
 from repro_kit.pipeline.run import StageEnding
 from repro_kit.session.options import Options
@@ -61,16 +62,31 @@ def test_a_bundle_a_case_and_an_unpacked_bundle_are_shown_alike(tmp_path):
     places = [bundle_at(tmp_path / "x.repro.zip", story), str(case.path), str(case.path / "bundle")]
     shown = [run("show", place) for place in places]
     assert {it.exit_code for it in shown} == {0} and len({it.output for it in shown}) == 1
-    for text in (story.title, "✗ fails", "relu = torch.relu(x)", "`x` is float64", "Autograd", "rank"):
+    for text in (
+        story.title,
+        "✗ fails",
+        "relu = torch.relu(x)",
+        "`x` is float64",
+        "Autograd",
+        "kind 1 of PyTorch's four",
+    ):
         assert text in shown[0].output
     assert "verified" in shown[0].output and "NOT VERIFIED" not in shown[0].output
+
+
+def test_labels_of_pytorch_are_shown_for_a_failure_of_pytorch_only(tmp_path):
+    own = run("show", bundle_at(tmp_path / "a.zip", story_of("accuracy"))).output
+    assert "oncall: pt2" in own and "This is not a PyTorch bug" not in own
+    users = run("show", bundle_at(tmp_path / "b.zip", story_of("accuracy", layer=Layer.USER))).output
+    assert "oncall: pt2" not in users
+    assert "This is not a PyTorch bug. The report is for whoever maintains that code." in users
 
 
 def test_show_as_json_has_the_whole_story(tmp_path):
     story = story_of("accuracy")
     data = json.loads(run("show", "--json", bundle_at(tmp_path / "a.zip", story)).stdout)
     assert data["signature"]["kind"] == "accuracy" and data["environment"]["torch"] == "2.13.0"
-    assert data["rank"]["number"] == 1 and data["repro"] == story.repro
+    assert data["reproducer_kind"]["number"] == 1 and data["repro"] == story.repro
 
 
 def test_two_bundles_compared(tmp_path):
@@ -143,6 +159,50 @@ def test_gh_files_only_after_a_yes(tmp_path, monkeypatch):
     assert words[:4] == ["issue", "create", "--repo", "pytorch/pytorch"] and title_of(story) in words
     assert body.startswith("### 🐛 Describe the bug") and story.repro in body
     assert "Filed: https://github.com/pytorch/pytorch/issues/1" in agreed.notes[-1]
+
+
+def with_cause(cause):
+    return replace(story_of("accuracy").ablation, cause=cause)
+
+
+@pytest.mark.parametrize("options", [{"open": True}, {"gh": True}])
+def test_a_failure_that_is_not_pytorchs_is_not_filed_there(tmp_path, monkeypatch, options):
+    fake_gh(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    story = story_of("accuracy", layer=Layer.USER, evidence="The operator writes to its argument.")
+    ui = SilentUi(yes=True)
+    with pytest.raises(UsageError) as refused:
+        Filing(**options)(job_at(tmp_path / "a.repro", ui, story), StageEnding(Exit.OK))
+    place = tmp_path / "a.repro" / "bundle" / "issue.md"
+    assert str(refused.value) == (
+        "The failure is not PyTorch's: The operator writes to its argument. "
+        f"Send {place} to whoever maintains that code."
+    )
+    assert ui.notes == [] and not (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"layer": Layer.BACKEND}, "Ask whoever maintains the backend before PyTorch."),
+        ({"ablation": with_cause("script-code")}, "Ask whoever maintains that code before PyTorch."),
+    ],
+)
+def test_yes_does_not_file_what_somebody_else_is_asked_about_first(tmp_path, monkeypatch, changes, words):
+    fake_gh(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ui = SilentUi(yes=True)
+    Filing(gh=True)(job_at(tmp_path / "a.repro", ui, story_of("accuracy", **changes)), StageEnding(Exit.OK))
+    assert not (tmp_path / "called").exists()
+    assert ui.notes[0].endswith(words) and "--yes does not answer this question" in ui.notes[1]
+
+
+def test_a_link_says_what_speaks_against_an_issue(tmp_path):
+    ui, story = SilentUi(), story_of("accuracy", layer=Layer.BACKEND, verified=False, reason="it passed")
+    Filing(open=True)(job_at(tmp_path / "x.repro", ui, story), StageEnding(Exit.UNVERIFIED))
+    caution, unverified, link = ui.notes
+    assert caution.startswith("The backend is at fault") and unverified == "The bundle is NOT VERIFIED: it passed."
+    assert link.startswith("New issue: ")
 
 
 def test_gh_that_fails_or_is_missing_is_one_sentence(tmp_path, monkeypatch):

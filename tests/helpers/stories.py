@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from programs import FAILING
-from repro_kit.bundle.facts import Facts, expected_line
+from repro_kit.bundle.facts import Facts, failure_line
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.repro.program_repro import render_program, source_of
-from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program
+from repro_kit.bundle.story.aspects import aspects, kind_of_program, ops_of
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
@@ -69,7 +69,7 @@ def story_of(name, **changes):
     repro = render_program(source_of(program), Facts(failing.signature, None, ENV))
     story = Story(
         signature=failing.signature,
-        error=expected_line(failing.signature, None),
+        error=failure_line(failing.signature, None),
         environment=ENV,
         level="program",
         repro=repro,
@@ -89,7 +89,7 @@ def story_of(name, **changes):
         twin=TwinFound("`x` is float64", "--- fails\n+++ passes\n-    x = torch.randn(4)\n+    x = 1 < 2\n"),
         program=failing.text,
         ops=ops_of(program),
-        rank=rank_of_program(repro, stored=False, included=False),
+        reproducer_kind=kind_of_program(repro, stored=False, included=False),
         aspects=aspects(program, program),
         log="Traceback\n<script>alert(1)</script>\nerror",
         files=(("repro.py", "run this"), ("issue.md", "to paste")),

@@ -58,7 +58,7 @@ def test_a_pickle_of_a_stranger_runs_nothing(tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "ran"),)
 
     (tmp_path / "trace_0").write_bytes(pickle.dumps({"entries": [Evil()]}))
-    with pytest.raises(ValueError, match=r"trace_0 is no dump .*: it names posix\.mkdir"):
+    with pytest.raises(ValueError, match=r"trace_0 is not a dump .*: it names posix\.mkdir"):
         read_dump(tmp_path / "trace_0")
     assert not (tmp_path / "ran").exists()
 
@@ -70,7 +70,7 @@ def test_what_is_damaged_is_said_and_the_rest_is_read(tmp_path: Path, data: byte
     found = collectives_in(tmp_path)
     assert [rank.rank for rank in found.ranks] == [0]
     (sentence,) = found.unread
-    assert sentence.startswith("nccl_trace_rank_1 is no dump of torch's flight recorder")
+    assert sentence.startswith("nccl_trace_rank_1 is not a dump of torch's flight recorder")
 
 
 def test_other_files_are_no_dumps(tmp_path: Path) -> None:

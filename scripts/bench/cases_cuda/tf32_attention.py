@@ -1,4 +1,4 @@
-"""Attention under TF32 that must equal eager to seven digits: rounding, and no bug."""
+"""Attention under TF32 that must equal eager to seven digits: rounding, and not a bug."""
 
 import torch
 

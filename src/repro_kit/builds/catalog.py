@@ -204,7 +204,7 @@ def _as_url(word: str) -> str:
     try:
         scheme, path = urlsplit(word).scheme, Path(unquote(urlsplit(word).path))
     except ValueError as error:
-        raise UsageError(f"{without_credentials(word)} is no URL ({error}).") from error
+        raise UsageError(f"{without_credentials(word)} is not a URL ({error}).") from error
     if scheme not in ("", "file"):
         return word
     path = (path if scheme else Path(word)).absolute()

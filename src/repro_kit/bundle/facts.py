@@ -40,8 +40,8 @@ class Facts:
         return self.ablation.layer if self.ablation else None
 
     @property
-    def title(self) -> str:
-        """The failure in one line, and whether it is that of another device."""
+    def signature_line(self) -> str:
+        """What the case looks for: its signature in the words of the run, and whether it is that of another device."""
         words = in_words(self.signature, self.failure)
         return f"{self.transplant.label(self.layer)}: {words}" if self.transplant else words
 
@@ -51,9 +51,9 @@ class Facts:
         return self.transplant.sentence(self.layer) if self.transplant else ""
 
     @property
-    def expected(self) -> str:
+    def failure_line(self) -> str:
         """How the failing run ends: the first line of the error, or a description."""
-        return expected_line(self.signature, self.failure)
+        return failure_line(self.signature, self.failure)
 
     @property
     def evidence(self) -> str:
@@ -86,7 +86,7 @@ def telling_line(message: str) -> str:
     return AT_DEPTH.sub("", next(errors, lines[0] if lines else ""))
 
 
-def expected_line(signature: Signature, failure: Failure | None) -> str:
+def failure_line(signature: Signature, failure: Failure | None) -> str:
     """The failure on one line, in the words of the run."""
     if signature.message == DEADLOCK:
         return f"the run does not end: {(failure and failure.text) or DEADLOCK}"

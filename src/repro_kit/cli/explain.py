@@ -40,7 +40,7 @@ class ExplainCommand(SubjectCommand):
             args = [*options, *subject[1:], subject[0]]
             extra = self.split(args)[2][:-1]
             if extra:
-                ctx.fail(f"{subject[0]} is no script, and takes no arguments: {' '.join(extra)}")
+                ctx.fail(f"{subject[0]} is not a script, and takes no arguments: {' '.join(extra)}")
         return super().arranged(ctx, args)
 
 

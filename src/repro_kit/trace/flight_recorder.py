@@ -74,7 +74,7 @@ def read_dump(path: Path) -> RankDump:
         collectives = tuple(_collective(entry) for entry in entries if not entry.get("is_p2p"))
         members = dict(_members(content.get("pg_config") or {}))
     except (pickle.UnpicklingError, EOFError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path.name} is no dump of torch's flight recorder: {error}.") from error
+        raise ValueError(f"{path.name} is not a dump of torch's flight recorder: {error}.") from error
     return RankDump(_rank(path), collectives, members)
 
 

@@ -74,6 +74,23 @@ def test_it_fits_a_phone_with_and_without_javascript(opened, javascript):
     assert page.get_by_text("python cell.py inductor True").is_visible()
 
 
+def test_every_link_at_the_top_of_a_wide_page_is_in_view(opened):
+    page = opened(viewport={"width": 700, "height": 740})
+    wide, shown = page.evaluate(
+        "[document.querySelector('nav').scrollWidth, document.querySelector('nav').clientWidth]"
+    )
+    assert wide <= shown
+
+
+def test_print_has_no_buttons_and_no_links_to_sections(opened):
+    page = opened()
+    page.get_by_text("cells, and how to repeat them").click()
+    parts = ("nav", ".copy", ".filter")
+    assert all(page.locator(part).first.is_visible() for part in parts)
+    page.emulate_media(media="print")
+    assert not any(page.locator(part).first.is_visible() for part in parts)
+
+
 CONTRAST = """() => {
   const light = ([r, g, b]) => [r, g, b].map((it) => it / 255)
     .map((it) => it <= 0.03928 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4)

@@ -24,7 +24,16 @@ def full():
     "story",
     [
         full(),
-        story_of("hang", level="script", program="", ablation=None, reduction=None, twin=None, aspects=(), rank=None),
+        story_of(
+            "hang",
+            level="script",
+            program="",
+            ablation=None,
+            reduction=None,
+            twin=None,
+            aspects=(),
+            reproducer_kind=None,
+        ),
     ],
     ids=["everything", "little"],
 )

@@ -157,7 +157,7 @@ def test_a_hang_of_ranks_is_told_by_where_they_wait_and_not_by_what_they_print()
         1, f"x.py:1: UserWarning: no numpy\nFatal Python error: Aborted\nFAIL timeout: {waits}\n", "exit"
     )
     told = facts(Signature(Kind.TIMEOUT, message=DEADLOCK), verdict.failure)
-    assert told.expected == f"the run does not end: {waits}"
+    assert told.failure_line == f"the run does not end: {waits}"
 
 
 def test_the_pattern_of_a_failure_leaves_numbers_addresses_and_paths_open():
@@ -233,7 +233,7 @@ def test_what_was_redacted_is_open_in_the_pattern_and_no_piece_of_it_stands_in_a
     token = "hf_" + "a1B2c3" * 12
     failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", f"{'x' * 140} {token} denied"),))
     told = without_private(facts(Signature(Kind.RUNTIME_ERROR, message=token), failure), Redactor())
-    assert "a1B2" not in told.expected + told.signature.message + pattern(told)
+    assert "a1B2" not in told.failure_line + told.signature.message + pattern(told)
     near = replace(failure, exceptions=(ExceptionLink("ValueError", f"no {token} in /home/eve/x.py"),))
     told = without_private(facts(Signature(Kind.RUNTIME_ERROR), near), Redactor([("/home/eve", "<home>")]))
     assert re.search(pattern(told), f"ValueError: no {token} in /elsewhere/x.py")

@@ -1,4 +1,4 @@
-"""`issue.md` box by box, and what is told of a failure in it: rank, aspects, title, labels, links."""
+"""`issue.md` box by box, and what is told of a failure in it: kind of reproducer, aspects, title, labels, links."""
 
 import re
 from dataclasses import replace
@@ -7,9 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from programs import FAILING
+from report_pages import page_of
 from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
-from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
+from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -31,7 +33,11 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
     assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
     assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
     assert "**Expected:** The compiled graph gives the same results as eager" in text
-    assert "Nightly: not tried" in text and "Rank 1 of" in text and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+    assert (
+        "Nightly: not tried" in text
+        and "Kind 1 of [PyTorch's four kinds of reproducers](" in text
+        and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_a_failure_in_code_of_the_script_is_for_its_maintainer_first():
     story = story_of("accuracy", ablation=ablation, evidence="A custom operator of the script (peek) was running.")
     text = markdown.issue(story)
     assert "> **Code of the script was running.** A custom operator of the script (peek) was running." in text
-    assert issue_form.FORM in text and "no bug of PyTorch" not in text
+    assert issue_form.FORM in text and "not a PyTorch bug" not in text
     assert issue_form.title_of(story).startswith("[code of the script] ")
     labels = issue_form.labels_of(story)
     assert labels[0] == "oncall: pt2" and not any("inductor" in label for label in labels)
@@ -62,11 +68,37 @@ def test_a_failure_in_code_of_the_script_is_for_its_maintainer_first():
 
 def test_a_failure_of_the_users_own_operator_is_not_for_pytorch():
     text = markdown.issue(story_of("accuracy", layer=Layer.USER, evidence="The operator writes to its argument."))
-    assert "> **This is no bug of PyTorch.** The operator writes to its argument." in text
+    assert "> **This is not a PyTorch bug.** The operator writes to its argument." in text
     assert issue_form.FORM not in text and "Labels:" not in text
-    assert issue_form.FORM in markdown.issue(story_of("accuracy")) and "no bug" not in markdown.issue(
-        story_of("accuracy")
-    )
+    assert issue_form.FORM in markdown.issue(story_of("accuracy"))
+
+
+@pytest.mark.parametrize(
+    ("layer", "cause", "to", "advice"),
+    [
+        (Layer.INDUCTOR, "", Addressee.PYTORCH, ""),
+        (None, "", Addressee.PYTORCH, ""),
+        (Layer.BACKEND, "", Addressee.BACKEND, "Ask whoever maintains the backend before PyTorch."),
+        (Layer.DYNAMO, "script-code", Addressee.SCRIPT_CODE, "Ask whoever maintains that code before PyTorch."),
+        (Layer.USER, "custom-operator", Addressee.USER, "The report is for whoever maintains that code."),
+    ],
+)
+@pytest.mark.parametrize("write", [markdown.issue, markdown.readme, page_of])
+def test_all_texts_name_the_same_addressee(layer, cause, to, advice, write):
+    story = story_of("accuracy", layer=layer, ablation=replace(story_of("accuracy").ablation, cause=cause))
+    text = write(story)
+    assert story.addressee is to and to.advice == advice
+    if advice:
+        assert to.finding in text and advice in text
+    assert all(other.advice not in text for other in Addressee if other.advice not in ("", advice))
+    assert (issue_form.FORM in text) == to.takes_pytorch
+    assert (issue_form.labels_of(story)[0] in text) == to.takes_pytorch
+
+
+@pytest.mark.parametrize("write", [markdown.readme, page_of])
+def test_a_bundle_that_is_not_verified_is_mended_before_it_is_reported(write):
+    words = "mend that before you report it"
+    assert words in write(story_of("accuracy", verified=False)) and words not in write(story_of("accuracy"))
 
 
 def test_the_users_own_files_are_shown_where_they_are_what_runs():
@@ -138,21 +170,21 @@ def test_operators_are_told_by_their_names():
 
 
 @pytest.mark.parametrize(
-    ("rank", "number"),
+    ("kind", "number"),
     [
-        (rank_of_program("import torch\n", stored=False, included=False), 1),
-        (rank_of_program("import torch\n" * 100, stored=False, included=False), 2),
-        (rank_of_program("import torch\n", stored=True, included=True), 2),
-        (rank_of_program("import torch\nimport torchvision.ops\n", stored=False, included=False), 3),
-        (rank_of_program("import torch\n", stored=True, included=False), 4),
-        (rank_of_script(["import os\nimport mine\n", "import torch\n"], ["mine"], complete=True), 1),
-        (rank_of_script(["import torch\n" * 100], [], complete=True), 2),
-        (rank_of_script(["from transformers import x\n"], ["mine"], complete=True), 3),
-        (rank_of_script(["import torch\n"], [], complete=False), 4),
+        (kind_of_program("import torch\n", stored=False, included=False), 1),
+        (kind_of_program("import torch\n" * 100, stored=False, included=False), 2),
+        (kind_of_program("import torch\n", stored=True, included=True), 2),
+        (kind_of_program("import torch\nimport torchvision.ops\n", stored=False, included=False), 3),
+        (kind_of_program("import torch\n", stored=True, included=False), 4),
+        (kind_of_script(["import os\nimport mine\n", "import torch\n"], ["mine"], complete=True), 1),
+        (kind_of_script(["import torch\n" * 100], [], complete=True), 2),
+        (kind_of_script(["from transformers import x\n"], ["mine"], complete=True), 3),
+        (kind_of_script(["import torch\n"], [], complete=False), 4),
     ],
 )
-def test_ranks(rank, number):
-    assert rank.number == number
+def test_kinds_of_reproducers(kind, number):
+    assert kind.number == number
 
 
 def test_title_and_labels():

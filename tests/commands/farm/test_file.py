@@ -14,11 +14,15 @@ from click.testing import CliRunner, Result
 from repro_kit.bisect import Build
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.bundle.story.story import write_story
 from repro_kit.cli.main import cli
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.farm.unit import UnitResult
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.serialize import dumps
+from stories import story_of
 
 GH = """#!/bin/sh
 printf '%s\\n' "$@" > words
@@ -29,13 +33,14 @@ echo https://github.com/me/mine/issues/7
 ON = ("--on", sys.executable, "--package", "click", "--yes")
 
 
-def made_bundle(path: Path) -> str:
-    signature = {"kind": "runtime-error", "exceptions": ["ValueError"], "message": "boom of the lowering"}
+def made_bundle(path: Path, message: str = "boom of the lowering", **more: bytes) -> str:
+    signature = {"kind": "runtime-error", "exceptions": ["ValueError"], "message": message}
     manifest = {"schema": 1, "torch": "2.13.0", "python": "3.11", "limit": 5.0, "signature": signature}
     files = {
-        "repro.py": b"raise ValueError('boom of the lowering')\n",
+        "repro.py": f"raise ValueError({message!r})\n".encode(),
         MANIFEST: orjson.dumps(manifest),
         "issue.md": b"<!--\nTitle: x\n-->\n### The bug\n\nIt goes boom.\n",
+        **{f"{name}.json": data for name, data in more.items()},
     }
     pack(path, {**files, CHECKSUMS: checksums(files)})
     return path.name
@@ -75,6 +80,33 @@ def test_an_issue_is_sent_after_a_yes_and_remembered(farm: Callable[..., Result]
     assert json.loads(farm("status", "a", "--json").stdout)["cases"][0]["issue"].endswith("/issues/7")
     again = farm("file", "a", "--yes")
     assert (again.exit_code, "there is nothing to add" in again.output) == (2, True)
+
+
+def told(layer: Layer) -> dict[str, bytes]:
+    """The files that tell the story of a bundle, with its layer."""
+    story = story_of("accuracy", layer=layer, evidence="The operator writes to its argument.")
+    return {
+        "story": write_story(story).encode(),
+        "env": dumps(story.environment),
+        "ablation": dumps(story.ablation),
+    }
+
+
+def test_a_failure_that_is_not_pytorchs_is_not_filed_there(farm: Callable[..., Result], project: Path) -> None:
+    install_gh(project)
+    farm("add", made_bundle(project / "users.repro.zip", "an operator that lies", **told(Layer.USER)))
+    farm("add", made_bundle(project / "backend.repro.zip", "no such kernel", **told(Layer.BACKEND)))
+    farm("run", *ON)
+    asked = farm("file", "backend", "--yes")
+    assert "Ask whoever maintains the backend before PyTorch." in asked.output
+    assert "--yes does not answer this question" in asked.output and not (project / "words").exists()
+    assert "[backend] wrong result: values differ from eager's" in asked.output, "the title of the bundle's own issue"
+    refused = farm("file", "users", "--yes")
+    assert refused.exit_code == 2
+    assert "The failure is not PyTorch's: The operator writes to its argument. Send " in refused.output
+    assert not (project / "words").exists()
+    elsewhere = farm("file", "users", "--repo", "me/mine", "--yes")
+    assert (elsewhere.exit_code, (project / "words").exists()) == (0, True), elsewhere.output
 
 
 def test_without_gh_it_says_what_to_do(farm: Callable[..., Result], project: Path) -> None:

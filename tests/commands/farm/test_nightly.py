@@ -232,7 +232,7 @@ def test_no_network_is_no_alarm(
     monkeypatch.setattr("repro_kit.builds.wheels.web.FIRST_PAUSE", 0.0)
     (project / "cases" / "one").mkdir(parents=True)
     (project / "cases" / "one" / "repro.py").write_text(REPRO)
-    (project / "cases" / "damaged.zip").write_bytes(b"this is no bundle")
+    (project / "cases" / "damaged.zip").write_bytes(b"this is not a bundle")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     words = ["cases", "--yes", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable]

@@ -59,7 +59,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "broken.pt2").write_text("x")
-    with pytest.raises(UsageError, match="no file of torch"):
+    with pytest.raises(UsageError, match="is not a file of torch"):
         exported_file(tmp_path / "broken.pt2")
     with pytest.raises(UsageError, match="holds compiled code"):
         exported_file(archive(tmp_path / "package.pt2", "p/data/aotinductor/model/x.so"))
@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"which .*launcher.py loads"):
         exported_file(tmp_path / "launcher.py")
     (tmp_path / "launcher.py").write_text(LAUNCHER.replace("'/gone", "gone + '"))
-    with pytest.raises(UsageError, match="no script of AOTInductor's minifier"):
+    with pytest.raises(UsageError, match="is not a script of AOTInductor's minifier"):
         exported_file(tmp_path / "launcher.py")
 
 

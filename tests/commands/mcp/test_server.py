@@ -158,7 +158,7 @@ def test_bundles_are_resources(project: Path) -> None:
             read = await client.read_resource(str(resource.uri))
             assert [str(each.uri).rpartition("#")[2] for each in read.contents] == [MANIFEST, "repro.py"]
             assert [tool.name for tool in (await client.list_tools()).tools][:2] == ["collect", "explain"]
-            with pytest.raises(Exception, match="no bundle"):
+            with pytest.raises(Exception, match="is not a bundle"):
                 await client.read_resource("repro-kit://bundle/..%2Fsecret.zip")
 
     anyio.run(run)

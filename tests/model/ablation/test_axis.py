@@ -26,9 +26,9 @@ def test_values_are_literals_or_names(text: str, axis: Axis) -> None:
         ("grad=1", "True and False"),
         ("backend", "needs values"),
         ("mode=", "no values"),
-        ("speed=1", "is no axis"),
+        ("speed=1", "is not an axis"),
         ("pattern_matcher=True", "MODULE.NAME"),
-        ("inductor=1", "is no axis"),
+        ("inductor=1", "is not an axis"),
         ("mode=1", "names"),
     ],
 )

@@ -39,15 +39,15 @@ def test_what_may_be_said(text, kind, limit, unit, baseline):
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("speed>2", "is no symptom"),
-        ("recompiles", "is no symptom"),
-        ("recompiles>-1", "is no symptom"),
+        ("speed>2", "is not a symptom"),
+        ("recompiles", "is not a symptom"),
+        ("recompiles>-1", "is not a symptom"),
         ("recompiles>3s", "not counted in 's'"),
         ("slowdown>5GiB", "not counted in 'GiB'"),
         ("compile-growth>2x", "not counted in 'x'"),
         ("compile-time>2x", "compile-time>2x@aot_eager"),
         ("recompiles>3@aot_eager", "recompiles>2x@aot_eager"),
-        ("slowdown>2@speed=1", "'speed' is no setting"),
+        ("slowdown>2@speed=1", "'speed' is not a setting"),
     ],
 )
 def test_what_is_wrong_is_named(text, word):

@@ -148,7 +148,7 @@ def commit_in(repo: git.Repo, word: str) -> git.Commit:
     try:
         return repo.commit(word)
     except (git.BadName, git.GitCommandError, ValueError, IndexError) as error:
-        raise UsageError(f"{word} is no commit of {repo.working_dir}; fetch it, or give another.") from error
+        raise UsageError(f"{word} is not a commit of {repo.working_dir}; fetch it, or give another.") from error
 
 
 def build_of(commit: git.Commit) -> Build:
@@ -162,7 +162,7 @@ def _listed(repo: git.Repo, old: str | None, new: str, *, paths: Sequence[str]) 
     start = commit_in(repo, old) if old else None
     if start is not None and not repo.is_ancestor(start, end):
         turned = " (the ends are the other way round: use --find-fix?)" if repo.is_ancestor(end, start) else ""
-        raise UsageError(f"{old} is no ancestor of {new} in {repo.working_dir}{turned}.")
+        raise UsageError(f"{old} is not an ancestor of {new} in {repo.working_dir}{turned}.")
     revisions = f"{start.hexsha}..{end.hexsha}" if start else end.hexsha
     shas = repo.git.rev_list("--first-parent", f"--max-count={MOST_COMMITS + 1}", revisions, "--", *paths).split()
     if start is not None and len(shas) > MOST_COMMITS:

@@ -20,7 +20,7 @@ PYPI = "https://pypi.org/simple"
 def index_files(index: str, package: str) -> list[WheelFile]:
     """The files of `package` in the index at URL `index`. Raises ReproKitError when the index cannot be read."""
     if not _is_url(index):
-        raise UsageError(f"{without_credentials(index)} is no URL of a package index; give http, https or file.")
+        raise UsageError(f"{without_credentials(index)} is not a URL of a package index; give http, https or file.")
     page = simple.create_project_url(index, package)
     try:
         url, kind, text = persistently(lambda: _read(page))
@@ -34,7 +34,7 @@ def index_files(index: str, package: str) -> list[WheelFile]:
             details = simple.parse_project_details(text, kind, package)
     except (simple.UnsupportedAPIVersion, simple.UnsupportedMIMEType, ValueError, KeyError, TypeError) as error:
         shown = without_credentials(page)
-        raise UsageError(f"{shown} is no page of a package index ({error}); check --index-url.") from error
+        raise UsageError(f"{shown} is not a page of a package index ({error}); check --index-url.") from error
     return [_file(url, file) for file in details["files"]]
 
 

@@ -26,7 +26,7 @@ _MOST_DAYS = 800
 def nightly_index(platform: str) -> str:
     """The URL of the index of nightlies for `platform`. Raises UsageError for an unknown platform."""
     if not _PLATFORM.fullmatch(platform):
-        raise UsageError(f"{platform} is no platform of nightlies; give one like cpu, cu126, rocm6.4, xpu.")
+        raise UsageError(f"{platform} is not a platform of nightlies; give one like cpu, cu126, rocm6.4, xpu.")
     return f"{NIGHTLY}/{platform}"
 
 

@@ -17,7 +17,7 @@ from repro_kit.model.failure.brief import shortened
 
 _REPRO = "repro.py"
 
-_RANKS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
+_KINDS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
 _HEAD_LINES, _TAIL_LINES = 40, 80
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
@@ -78,8 +78,8 @@ def _issue(story: Story, room: _Room) -> str:
         labels=labels_of(story),
         form=FORM,
         searches=searches(story),
-        attach=attachments(story),
-        ranks_link=_RANKS,
+        attachment=_attachment(story),
+        kinds_link=_KINDS,
         opening=_opening(story),
         inline=inline,
         table=tables(story.ablation, room.rows) if story.ablation else "",
@@ -106,7 +106,6 @@ def readme(story: Story) -> str:
         labels=labels_of(story),
         form=FORM,
         searches=searches(story),
-        attach=attachments(story),
     )
 
 
@@ -118,10 +117,13 @@ def _opening(story: Story) -> str:
     return f"`{story.call}` of {subject}{ops} fails: {inline(story.title)}."
 
 
-def attachments(story: Story) -> tuple[str, ...]:
+def _attachment(story: Story) -> str:
     """What to attach to the issue."""
-    traced = any(name == "trace/" for name, _ in story.files)
-    return ("the bundle", *(["the bundle holds the trace that the form asks for"] if traced else []))
+    return "the bundle, with the trace that the form asks for" if _is_traced(story) else "the bundle"
+
+
+def _is_traced(story: Story) -> bool:
+    return any(name == "trace/" for name, _ in story.files)
 
 
 def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
@@ -147,7 +149,7 @@ def nightly(story: Story) -> str:
 
 
 def _trace(story: Story) -> str:
-    if any(name == "trace/" for name, _ in story.files):
+    if _is_traced(story):
         return "the full `TORCH_TRACE` logs are in `trace/` of the attached bundle."
     return "not attached, since it holds model code. `TORCH_TRACE=trace python repro.py && tlparse trace` makes one."
 

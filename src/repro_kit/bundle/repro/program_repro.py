@@ -203,8 +203,8 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
 def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
     """The docstring: what fails, what passes, where the failure was seen, and how the script ends."""
     paragraphs = [
-        facts.title,
-        f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
+        facts.signature_line,
+        f"Fails with: {facts.failure_line}" if facts.failure_line != facts.signature_line else "",
         facts.moved,
         facts.evidence,
         f"Seen with {facts.seen_with}.",

@@ -194,11 +194,11 @@ def raw(text: str) -> str:
 
 def _header(facts: Facts, why: str, reduced: str) -> str:
     paragraphs = [
-        facts.title if reduced else f"NOT MINIMIZED: {facts.title}",
+        facts.signature_line if reduced else f"NOT MINIMIZED: {facts.signature_line}",
         f"This script runs the reduced script in {PLACE}/. {reduced} {why}"
         if reduced
         else f"This script runs the user's own files in {PLACE}/. {why}",
-        f"Fails with: {facts.expected}" if facts.expected != facts.title else "",
+        f"Fails with: {facts.failure_line}" if facts.failure_line != facts.signature_line else "",
         facts.moved,
         facts.evidence,
         f"Seen with {facts.seen_with}.",

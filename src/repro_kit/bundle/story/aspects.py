@@ -1,4 +1,4 @@
-"""What PyTorch asks a reporter to check, read off the programs: aspects of the failure, the reproducer's rank."""
+"""What PyTorch asks a reporter to check, read off the programs: aspects of the failure, the kind of reproducer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro_kit.bundle.repro.program_repro import SMALL
-from repro_kit.bundle.story.story import Aspect, Rank
+from repro_kit.bundle.story.story import Aspect, ReproducerKind
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import DynamicMark, Program, TensorInput
 from repro_kit.program.effects import effects_of, op_name
@@ -92,34 +92,34 @@ def ops_of(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name and name != "getitem"))
 
 
-def rank_of_program(repro: str, *, stored: bool, included: bool) -> Rank:
-    """The rank of a `repro.py` made of a program.
+def kind_of_program(repro: str, *, stored: bool, included: bool) -> ReproducerKind:
+    """The kind of a `repro.py` made of a program.
 
     `stored`: the script loads tensor values; `included`: the bundle holds them.
     """
     if stored and not included:
-        return Rank(4, "it needs tensor values that are not attached")
+        return ReproducerKind(4, "it needs tensor values that are not attached")
     lines = len(repro.splitlines())
     packages = packages_of([repro])
     if packages:
-        return Rank(3, f"it needs {', '.join(packages)}")
+        return ReproducerKind(3, f"it needs {', '.join(packages)}")
     if stored:
-        return Rank(2, f"self-contained with the tensor values attached, {lines} lines")
+        return ReproducerKind(2, f"self-contained with the tensor values attached, {lines} lines")
     if lines >= SMALL:
-        return Rank(2, f"self-contained, {lines} lines: not under {SMALL}")
-    return Rank(1, f"self-contained, needs torch only, {lines} lines")
+        return ReproducerKind(2, f"self-contained, {lines} lines: not under {SMALL}")
+    return ReproducerKind(1, f"self-contained, needs torch only, {lines} lines")
 
 
-def rank_of_script(sources: Sequence[str], own: Iterable[str], *, complete: bool) -> Rank:
-    """The rank of the user's files. `own`: names of modules among them; `complete`: no file is missing."""
+def kind_of_script(sources: Sequence[str], own: Iterable[str], *, complete: bool) -> ReproducerKind:
+    """The kind of the user's files. `own`: names of modules among them; `complete`: no file is missing."""
     if not complete:
-        return Rank(4, "files that it needs could not be included")
+        return ReproducerKind(4, "files that it needs could not be included")
     packages = [name for name in packages_of(sources) if name not in set(own)]
     if packages:
-        return Rank(3, f"the user's own files, which need {', '.join(packages)}")
+        return ReproducerKind(3, f"the user's own files, which need {', '.join(packages)}")
     lines = sum(len(text.splitlines()) for text in sources)
     why = f"the user's own files, {lines} lines, which import torch only"
-    return Rank(1 if lines < SMALL else 2, why)
+    return ReproducerKind(1 if lines < SMALL else 2, why)
 
 
 def packages_of(sources: Iterable[str]) -> list[str]:

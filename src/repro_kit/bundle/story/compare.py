@@ -77,7 +77,7 @@ def _views(story: Story) -> Iterator[dict[str, Any]]:
         "level": story.level,
         "verified": story.verified,
         "reduced": story.minimized,
-        "rank": f"{story.rank.number}: {story.rank.why}" if story.rank else None,
+        "kind of reproducer": f"{kind.number}: {kind.why}" if (kind := story.reproducer_kind) else None,
         "passing twin": story.twin.what if story.twin else None,
         "command": story.command,
     }

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Story
 from repro_kit.model.failure.failure import Kind, Layer
 
 REPOSITORY = "pytorch/pytorch"
 FORM = f"https://github.com/{REPOSITORY}/issues/new?template=pt2-bug-report.yml"
+#: Why `--yes` files nothing where somebody else is asked before PyTorch.
+UNANSWERED = "--yes does not answer this question, as PyTorch is not to be asked first"
 LONGEST_BODY = 65_536  # characters that GitHub takes for an issue
 
 _NEW = f"https://github.com/{REPOSITORY}/issues/new"
@@ -38,28 +43,39 @@ _KIND_LABELS = {
     Kind.MEMORY: "module: memory usage",
     Kind.OOM: "module: memory usage",
 }
+_NAMES: Mapping[str | None, str] = {
+    None: "torch.compile",
+    Layer.AOT: "aotautograd",
+    Layer.EXPORT: "torch.export",
+    Layer.USER: "user code",
+}
 _CUT = "\n\n[… the rest is in issue.md: paste it over this …]\n"
 
 
 def title_of(story: Story) -> str:
+    """A title for the issue."""
+    return title_from(story.layer, story.addressee, story.title, story.ops)
+
+
+def title_from(layer: str | None, addressee: Addressee, failure: str, ops: Sequence[str]) -> str:
     """A title for the issue: the layer, what fails, on which operators."""
-    names = {
-        None: "torch.compile",
-        Layer.AOT: "aotautograd",
-        Layer.EXPORT: "torch.export",
-        Layer.USER: "user code",
-    }
-    where = "code of the script" if story.of_script_code else names.get(story.layer, str(story.layer))
-    ops = ", ".join(op for op in story.ops if op not in story.title)
-    title = f"[{where}] {story.title}"
-    named = f"{title} ({ops})"
-    chosen = named if ops and len(named) <= _LONGEST_TITLE else title
+    where = "code of the script" if addressee is Addressee.SCRIPT_CODE else _NAMES.get(layer, str(layer))
+    others = ", ".join(op for op in ops if op not in failure)
+    title = f"[{where}] {failure}"
+    named = f"{title} ({others})"
+    chosen = named if others and len(named) <= _LONGEST_TITLE else title
     return chosen if len(chosen) <= _LONGEST_TITLE else chosen[: _LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def refusal(evidence: str, issue: Path) -> str:
+    """Why a failure that is not PyTorch's is not filed there, and what to do instead."""
+    why = f": {evidence}" if evidence else "."
+    return f"The failure is not PyTorch's{why} Send {issue} to {Addressee.USER.maintainer}."
 
 
 def labels_of(story: Story) -> tuple[str, ...]:
     """Labels that fit. The first one is the issue form's own."""
-    layer = None if story.of_script_code else story.layer
+    layer = None if story.addressee is Addressee.SCRIPT_CODE else story.layer
     labels = ["oncall: pt2", *(_LABELS.get(layer, ()) if layer else ())]
     if layer is Layer.INDUCTOR and not story.environment.accelerator:
         labels.append("module: cpu inductor")

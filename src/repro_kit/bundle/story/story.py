@@ -11,11 +11,11 @@ import orjson
 from cattrs.errors import BaseValidationError
 
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED
+from repro_kit.bundle.story.addressee import Addressee, addressee_of
 from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
-from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.ablation.workaround import Workaround
 from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
@@ -63,8 +63,8 @@ class Aspect:
 
 
 @dataclass(frozen=True)
-class Rank:
-    """The reproducer's place in PyTorch's list, from 1 (best) to 4, and the reason."""
+class ReproducerKind:
+    """Which of PyTorch's four kinds of reproducers it is, from 1 (the best) to 4, and the reason."""
 
     number: int
     why: str
@@ -75,10 +75,10 @@ class Story:
     """One failure, from the user's command to the checked reproducer. Private values are redacted."""
 
     signature: Signature
-    error: str  # the failure in the words of the run
+    error: str  # how the failing run ends: the first line of its error, or how wrong its result is
     environment: Environment
     level: str  # "program" or "script"
-    words: str = ""  # the signature in the words of the run
+    signature_line: str = ""  # the signature in the words of the run
     repro: str = ""  # text of repro.py
     sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's files, the command's first
     named: tuple[str, ...] = ()  # the source files that the command names
@@ -107,9 +107,9 @@ class Story:
     program: str = ""  # the reduced graph, in repro-kit's own format
     original: str = ""  # the captured graph; only if model code may be included
     ops: tuple[str, ...] = ()  # bare names of the operators that the graph computes with
-    rank: Rank | None = None
+    reproducer_kind: ReproducerKind | None = None
     aspects: tuple[Aspect, ...] = ()
-    rounding: Rounding | None = None  # why the difference is no bug by itself
+    rounding: Rounding | None = None  # why the difference is not a bug by itself
     log: str = ""  # what repro.py printed when it failed
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()
@@ -120,9 +120,25 @@ class Story:
         return self.level == "script" and self.named != (f"{PLACE}/{REDUCED}",)
 
     @property
+    def unreduced(self) -> str:
+        """Why `repro.py` runs the user's own files; "" if it does not, or if only the check's reason is known."""
+        return (self.reason or "there is no graph to reduce") if self.runs_users_files and self.verified else ""
+
+    @property
+    def unchecked(self) -> str:
+        """Why no `aspects` are told, as Markdown; "" if there are some."""
+        runs = "the user's own files unchanged" if self.runs_users_files else "the reduced script"
+        return "" if self.aspects else f"not checked, because `repro.py` runs {runs}"
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What the failure needs and the bundle does not hold, one clause for each."""
+        return tuple(f"{need}, which the bundle lacks" for need in self.needs)
+
+    @property
     def title(self) -> str:
-        """The failure in one line."""
-        return self.words or self.signature.summary()
+        """The failure in one line: the heading of the texts."""
+        return self.signature_line or self.signature.summary()
 
     @property
     def minimal(self) -> bool:
@@ -130,9 +146,19 @@ class Story:
         return self.reduction is not None and self.reduction.minimal
 
     @property
-    def of_script_code(self) -> bool:
-        """Whether a function of the script that the compiler calls was running, such as a lowering of its own."""
-        return self.ablation is not None and self.ablation.cause == SCRIPT_CODE
+    def addressee(self) -> Addressee:
+        """Who gets the report first."""
+        return addressee_of(self.layer, self.ablation.cause if self.ablation else "")
+
+    @property
+    def caution(self) -> str:
+        """What to know before PyTorch gets the report, with the evidence; "" if nothing is in the way."""
+        return self.addressee.caution(self.evidence)
+
+    @property
+    def unready(self) -> str:
+        """Why nothing is to be reported yet, in one sentence; "" if the bundle is verified."""
+        return "" if self.verified else "The bundle is not verified: mend that before you report it."
 
     @property
     def seen_with(self) -> str:

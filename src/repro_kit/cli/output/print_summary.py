@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from repro_kit.bundle.story.addressee import Addressee, addressee_of
+from repro_kit.bundle.story.issue_form import FORM
 from repro_kit.errors import Exit
-from repro_kit.model.ablation.script_code import SCRIPT_CODE
-from repro_kit.model.failure.failure import Layer
 from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.ui import Ui
-
-BUG_FORM = "https://github.com/pytorch/pytorch/issues/new?template=pt2-bug-report.yml"
 
 _TITLES = {
     Exit.OK: "Verified",
@@ -38,9 +36,7 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
 
 def _title(outcome: CaseSummary) -> str:
     if outcome.exit is Exit.USER_BUG:
-        return (
-            "Verified, and no bug of the compiler" if outcome.verified else "NOT verified, and no bug of the compiler"
-        )
+        return "Verified, and not a compiler bug" if outcome.verified else "NOT verified, and not a compiler bug"
     return _TITLES[outcome.exit]
 
 
@@ -61,21 +57,25 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
         return
     yield "verified", _verified(outcome)
     yield "bundle", str(outcome.bundle)
-    report = Path(outcome.case or ".") / "bundle" / "issue.md"
-    if outcome.layer == Layer.USER:
-        yield "report", f"{report}, for whoever maintains that code: this is no bug of PyTorch"
-    elif outcome.layer == Layer.BACKEND:
-        yield "report", f"{report}, first for whoever maintains the backend; then for {BUG_FORM}"
-    elif outcome.cause == SCRIPT_CODE:
-        yield "report", f"{report}, first for whoever maintains that code of the script; then for {BUG_FORM}"
-    elif not outcome.verified:
-        yield "report", f"{report} says why the bundle is not verified; mend that before it goes to {BUG_FORM}"
-    else:
-        yield "report", f"paste {report} into {BUG_FORM} and attach the bundle"
+    yield "report", _report(outcome)
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"
     yield "check", f"repro-kit verify {outcome.bundle}"
     if outcome.others:
         yield "also", _others(outcome)
+
+
+def _report(outcome: CaseSummary) -> str:
+    """Where `issue.md` goes."""
+    report = Path(outcome.case or ".") / "bundle" / "issue.md"
+    to = addressee_of(outcome.layer, outcome.cause)
+    if not to.takes_pytorch:
+        return f"{report}, for {to.maintainer}: this is not a PyTorch bug"
+    if not outcome.verified:
+        form = FORM if to is Addressee.PYTORCH else to.maintainer
+        return f"{report} says why the bundle is not verified; mend that before it goes to {form}"
+    if to is Addressee.PYTORCH:
+        return f"paste {report} into {FORM} and attach the bundle"
+    return f"{report}, first for {to.maintainer}; then for {FORM}"
 
 
 def _size(outcome: CaseSummary) -> str:

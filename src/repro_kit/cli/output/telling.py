@@ -67,10 +67,13 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     yield from story.chapters
     yield "expected", story.expected
     yield "seen with", story.seen_with
-    if story.rank:
-        yield "rank", f"{story.rank.number} of 4: {story.rank.why}"
+    if kind := story.reproducer_kind:
+        yield "repro.py", f"kind {kind.number} of PyTorch's four kinds of reproducers (1 is the best): {kind.why}"
+    if story.addressee.finding:
+        yield "report", f"{story.addressee.finding}. {story.addressee.advice}"
     yield "issue", title_of(story)
-    yield "labels", ", ".join(labels_of(story))
+    if story.addressee.takes_pytorch:
+        yield "labels", ", ".join(labels_of(story))
     yield from (("also", other) for other in story.others)
 
 

@@ -97,8 +97,8 @@ def _pinned(axis: PackageEnds) -> str:
         return f"{axis.package}=={Version(axis.bad or '')}"
     except InvalidVersion as error:
         raise UsageError(
-            f"--bad {axis.bad} is no version; {axis.package} is fixed there while another package is varied, so give "
-            "its version."
+            f"--bad {axis.bad} is not a version; {axis.package} is fixed there while another package is varied, so "
+            "give its version."
         ) from error
 
 

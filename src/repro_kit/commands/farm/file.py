@@ -8,10 +8,21 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.bundle.story.issue_form import FORM, REPOSITORY, body_of
+from repro_kit.bundle.story.addressee import addressee_of
+from repro_kit.bundle.story.issue_form import (
+    FORM,
+    REPOSITORY,
+    UNANSWERED,
+    body_of,
+    refusal,
+    title_from,
+    title_of,
+)
+from repro_kit.bundle.story.story import Story
 from repro_kit.commands.farm.judging import repeat_command, standing_of_case
 from repro_kit.commands.farm.place import FarmPlace, named_case
-from repro_kit.errors import Exit, UsageError
+from repro_kit.commands.show import story_at
+from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, FarmStore
 from repro_kit.farm.table import ReleaseTable, release_table
@@ -22,7 +33,6 @@ from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.ui import Ui
 
 _LARGEST = 4 << 20  # bytes of a file that is quoted
-_LONGEST_TITLE = 120
 _LINK = re.compile(r"https://github\.com/(?P<repo>[\w.-]+/[\w.-]+)/issues/(?P<number>\d+)(#.*)?")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _PATH = re.compile(r"(?P<version>[\w.+!-]+)@[^,'\"]*[/\\][^,'\"]*")  # an interpreter: its path is private
@@ -46,6 +56,7 @@ class Draft:
     body: str
     repository: str
     issue: str = ""  # link
+    caution: str = ""  # why somebody else is asked before PyTorch
 
     @property
     def words(self) -> list[str]:
@@ -80,12 +91,15 @@ def _sent(draft: Draft, path: Path, ui: Ui) -> str:
     where = draft.issue or (
         FORM if draft.repository == REPOSITORY else f"https://github.com/{draft.repository}/issues/new"
     )
+    if draft.caution:
+        ui.warn(draft.caution)
     if shutil.which("gh") is None:
         ui.note(f"Nothing was sent: there is no `gh` (https://cli.github.com). Paste {path} into {where}.")
         return ""
     what = f"comment on {draft.issue}" if draft.issue else f"issue in {draft.repository}"
-    if not ui.confirm(f"Send this {what}, for everybody to read?"):
-        ui.note(f"Nothing was sent; --yes sends without asking, and so does: {by_hand}")
+    if not ui.confirm(f"Send this {what}, for everybody to read?", insist=bool(draft.caution)):
+        why = f"{UNANSWERED}; this sends it" if draft.caution else "--yes sends without asking, and so does"
+        ui.note(f"Nothing was sent; {why}: {by_hand}")
         return ""
     link = send(draft.words, draft.body, remedy=f"paste {path} into {where}")
     ui.note(f"Sent: {link}")
@@ -118,9 +132,28 @@ def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequ
         raise UsageError(f"{case.name} is {case.state}: run it first, an issue needs a build on which it fails.")
     if issue:
         raise UsageError(f"{case.name} is still {case.state}, and has the issue {issue}: there is nothing to add.")
-    title = f"[torch.compile] {case.facts.summary}"
-    title = title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1].rstrip() + "…"
-    return Draft(title, _report(place.entry(case.id), case, tables), request.repository)
+    return _new_issue(place.entry(case.id), case, tables, request.repository)
+
+
+def _new_issue(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]], repository: str) -> Draft:
+    """A new issue. Raises UsageError where it would tell PyTorch of a failure that is not PyTorch's."""
+    story, facts = _story(entry), case.facts
+    to = story.addressee if story else addressee_of(facts.layer, facts.cause)
+    evidence = story.evidence if story else ""
+    at_pytorch = repository.lower() == REPOSITORY
+    if at_pytorch and not to.takes_pytorch:
+        raise UsageError(f"{refusal(evidence, entry / 'issue.md')} `--repo OWNER/NAME` files it elsewhere.")
+    title = title_of(story) if story else title_from(facts.layer, to, facts.summary, facts.operators)
+    caution = to.caution(evidence) if at_pytorch else ""
+    return Draft(title, _report(entry, case, tables), repository, caution=caution)
+
+
+def _story(entry: Path) -> Story | None:
+    """The bundle's own story; None if the case has none that can be read."""
+    try:
+        return story_at(entry)
+    except ReproKitError:
+        return None
 
 
 def _tables(store: FarmStore, case: FarmCase) -> list[tuple[str, ReleaseTable]]:

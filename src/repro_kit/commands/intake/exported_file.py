@@ -90,7 +90,9 @@ def _of_minifier(path: Path) -> ExportedFile:
         patches = assigned.get("config_patches")
         options = (ast.literal_eval(patches.value) if patches else None) or {}
     except (SyntaxError, ValueError, IndexError, TypeError, StopIteration) as error:
-        raise UsageError(f"{path} is no script of AOTInductor's minifier that repro-kit can read: {error}.") from None
+        raise UsageError(
+            f"{path} is not a script of AOTInductor's minifier that repro-kit can read: {error}."
+        ) from None
     beside = path.absolute().parent / named.name
     return ExportedFile(
         beside if beside.is_file() else named.absolute(),
@@ -109,7 +111,9 @@ def _checked(exported: ExportedFile, shown: Path) -> ExportedFile:
         with zipfile.ZipFile(exported.path) as archive:
             names = archive.namelist()
     except (OSError, zipfile.BadZipFile):
-        raise UsageError(f"{exported.path}{where} is no file of torch.export.save; save the program again.") from None
+        raise UsageError(
+            f"{exported.path}{where} is not a file of torch.export.save; save the program again."
+        ) from None
     programs = [name for name in names if "/models/" in f"/{name}" or name.endswith("serialized_exported_program.json")]
     if not programs and any(_COMPILED in name for name in names):
         raise UsageError(

@@ -41,7 +41,7 @@ def contents(uri: str, directory: Path) -> list[tuple[str, str, str]]:
     """The files of a bundle: URI, media type, text. Raises ReproKitError where there is no such bundle."""
     name = unquote(uri.removeprefix(SCHEME))
     if not uri.startswith(SCHEME) or name not in bundles(directory):
-        raise UsageError(f"{uri} is no bundle in {directory}; there are {', '.join(bundles(directory)) or 'none'}.")
+        raise UsageError(f"{uri} is not a bundle in {directory}; there are {', '.join(bundles(directory)) or 'none'}.")
     path = directory / name
     if path.is_dir():
         there = [file for file in _FILES if (path / "bundle" / file).is_file()]

@@ -41,8 +41,8 @@ def parse_axis(text: str) -> Axis:
     module, dot, rest = name.partition(".")
     if name not in FIELDS and not (dot and rest and module in CONFIG_MODULES):
         raise ValueError(
-            f"{name or text!r} is no axis: take one of {', '.join(FIELDS)}, or a setting as MODULE.NAME with MODULE one"
-            f" of {', '.join(CONFIG_MODULES)}."
+            f"{name or text!r} is not an axis: take one of {', '.join(FIELDS)}, or a setting as MODULE.NAME with "
+            f"MODULE one of {', '.join(CONFIG_MODULES)}."
         )
     if not given:
         if not FIELDS.get(name):

@@ -37,7 +37,7 @@ def parse_expectation(text: str) -> Expectation:
     """The expectation that ``KEY=VALUE`` states. Raises ValueError for any other text."""
     key, given, value = text.partition("=")
     if not given or not value or key not in KEYS:
-        raise ValueError(f"{text!r} is no expectation: give one of {', '.join(f'{key}=VALUE' for key in KEYS)}.")
+        raise ValueError(f"{text!r} is not an expectation: give one of {', '.join(f'{key}=VALUE' for key in KEYS)}.")
     layers = [*map(str, Layer), "none"]
     if key == "layer" and value not in layers:
         raise ValueError(f"There is no layer {value!r}; the layers are {', '.join(layers)}.")

@@ -44,7 +44,7 @@ class SettingTried:
 
 @dataclass(frozen=True)
 class Rounding:
-    """`rounding.json`: why a difference is no bug. `evidence` says in sentences what was run, and what it showed."""
+    """`rounding.json`: why a difference is not a bug. `evidence` says in sentences what was run, and what it showed."""
 
     errors: tuple[ResultErrors, ...] = ()
     evidence: tuple[str, ...] = ()

@@ -116,7 +116,7 @@ def parse_symptom(text: str) -> Symptom:
     form = _FORM.fullmatch(text.strip())
     kinds = {str(kind): kind for kind in _UNITS}
     if form is None or form["measure"] not in kinds:
-        raise UsageError(f"{text!r} is no symptom; give one of {FORMS}.")
+        raise UsageError(f"{text!r} is not a symptom; give one of {FORMS}.")
     kind = kinds[form["measure"]]
     unit, factor = _unit(text, kind, form["suffix"])
     baseline = _baseline(text, form["baseline"])
@@ -184,7 +184,7 @@ def _baseline(text: str, words: str | None) -> dict[str, Any]:
         name, value = setting["name"], _value(setting["value"])
         if name not in ("backend", "mode", "dynamic", "fullgraph") and "." not in name:
             raise UsageError(
-                f"{text!r}: {name!r} is no setting; use backend, mode, dynamic, fullgraph, or a setting of a config "
+                f"{text!r}: {name!r} is not a setting; use backend, mode, dynamic, fullgraph, or a setting of a config "
                 "module such as inductor.pattern_matcher."
             )
         settings[name] = value

@@ -53,7 +53,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     load_args = functions.get("load_args") or load_args_of(tree.body)
     if "Repro" not in classes or load_args is None:
-        raise StageError("The file is no fx_graph_runnable: it has no class Repro with a load_args or a list args.")
+        raise StageError("The file is not an fx_graph_runnable: it has no class Repro with a load_args or a list args.")
     methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
     if "forward" not in methods:
         raise StageError("The artifact's class Repro has no forward.")

@@ -20,8 +20,8 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.html import LONGEST_LOG, report
 from repro_kit.bundle.repro.program_repro import render_program, render_test, source_of
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, source_text
-from repro_kit.bundle.story.aspects import aspects, ops_of, rank_of_program, rank_of_script
-from repro_kit.bundle.story.story import STORY, Rank, Story, in_order, write_story
+from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
+from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order, write_story
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING
 from repro_kit.case.stage_results import Capture, Reduction, TwinFound
@@ -179,7 +179,7 @@ def story_of(
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
         level=form.level,
-        words=facts.title,
+        signature_line=facts.signature_line,
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
@@ -208,7 +208,7 @@ def story_of(
         program=text,
         original=read_text(case.path / "capture/program.py") if captured and code else "",
         ops=ops_of(program) if program else (),
-        rank=_rank(case, form, contents),
+        reproducer_kind=_reproducer_kind(case, form, contents),
         rounding=_rounding(case, facts, code=code),
         aspects=aspects(captured, program) if captured and program else (),
         log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code)), LONGEST_LOG),
@@ -231,16 +231,16 @@ def _command(case: Case, contents: Contents, *, code: bool) -> str:
 def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] = str) -> str:
     """The error message of the failing run of `repro.py`; for a wrong result, how wrong it is."""
     if check is None or not check.same:
-        return facts.expected
+        return facts.failure_line
     if facts.signature.kind is Kind.VALIDATION:
-        return facts.expected
+        return facts.failure_line
     if facts.signature.kind is not Kind.ACCURACY:
         run_facts = replace(facts, failure=check.failing.verdict.failure)
-        return without_private(run_facts, redact).expected
+        return without_private(run_facts, redact).failure_line
     failure = check.failing.verdict.failure
     message = failure.text if failure and failure.kind is Kind.ACCURACY else ""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return "; ".join(lines[:_ERROR_LINES]) or facts.expected
+    return "; ".join(lines[:_ERROR_LINES]) or facts.failure_line
 
 
 def _insights(case: Case) -> tuple[str, ...]:
@@ -297,17 +297,17 @@ def _first_wrong(capture: Capture, ops: Collection[str], *, code: bool) -> str:
     return f" The first wrong {'gradient' if first.backward else 'value'} is that of `{first.operator}`{place}."
 
 
-def _rank(case: Case, form: ReproForm, contents: Contents) -> Rank:
+def _reproducer_kind(case: Case, form: ReproForm, contents: Contents) -> ReproducerKind:
     names = list(contents.entries)
     if form.program is not None:
         repro = contents.entries["repro.py"].data.decode()
         included = any(name.startswith("inputs/") for name in names)
-        return rank_of_program(repro, stored=bool(form.program.stored), included=included)
+        return kind_of_program(repro, stored=bool(form.program.stored), included=included)
     sources = sources_of(case, form)
     files = [PurePosixPath(name) for name in sources.files]
     own_names = {part for path in files for part in (*path.parts[:-1], path.stem)}
     texts = [source_text(path) for path in sources.files.values()]
-    return rank_of_script(texts, own_names, complete=not sources.left_out)
+    return kind_of_script(texts, own_names, complete=not sources.left_out)
 
 
 def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bool) -> str:
@@ -320,7 +320,7 @@ def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bo
     elif form.program is None or code:
         log = results.facts.failure.text if results.facts.failure else ""
     else:
-        log = results.facts.expected
+        log = results.facts.failure_line
     return markdown.without_warnings(markdown.steady(log))
 
 

@@ -49,7 +49,7 @@ def _word(name: str) -> str:
     if name == HOME:
         return "a file in the home directory"
     if name == DIRECTORY:
-        return "a file in the working directory that is not in the bundle"
+        return "a further file in the working directory"
     return f"the environment variable {name}"
 
 

@@ -144,7 +144,7 @@ def _searched(
         why = "no graph alone shows it, since a program reads the outputs of a call before the next call"
         return _Searched(search, None, "dynamo", [], hopeless=why)
     if target is not None and target.difference == STATE:
-        why = "what differs is no result of a graph, but the Python state that a call leaves"
+        why = "what differs is not a result of a graph, but the Python state that a call leaves"
         return _Searched(search, None, "dynamo", [], hopeless=why)
     together = target is not None and target.message == DEADLOCK
     for tolerance in tolerances:
