@@ -12,8 +12,8 @@ from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import probe_failure, read_findings
-from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 

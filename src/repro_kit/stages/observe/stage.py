@@ -23,15 +23,15 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
-from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.interpreter_environment import begin_environment, environment
 from repro_kit.session.script.script_run import run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms, users_own
 from repro_kit.session.verdicts.blame import Blame
+from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.lacking_device import lacks_device
-from repro_kit.session.verdicts.ranks import RankReport, rank_report
+from repro_kit.session.verdicts.rank_report import RankReport, rank_report
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
