@@ -60,5 +60,5 @@ def test_values_over_the_limit_are_left_out_and_recorded_in_another_run(case: Ca
     assert [start.why for start in starts(case)] == ["a test", "capture: large values were left out"]
 
 
-def test_an_earlier_version_recorded_nothing(case: Case) -> None:
+def test_a_run_that_was_measured_recorded_nothing(case: Case) -> None:
     assert of_observed_run(case, observation(recorded=False)) is None
