@@ -1,7 +1,7 @@
 """Run a command to its end or to a time limit, and measure what it and all its descendants take.
 
-The command runs under repro-kit's own keeper, which adopts daemons and leaves nothing running. Each process is waited
-for by a process above it, so the CPU seconds of the children of this process are those of the whole tree.
+The command runs under repro-kit's own supervisor, which adopts daemons and leaves nothing running. Each process is
+waited for by a process above it, so the CPU seconds of the children of this process are those of the whole tree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.runner.kept import KeptCommand, Limits
+from repro_kit.runner.supervised import Limits, SupervisedCommand
 
 _TICK = 0.5  # seconds between two calls of `on_tick`
 
@@ -41,14 +41,14 @@ def measured(
     with (
         out.open("wb") as stdout,
         err.open("wb") as stderr,
-        KeptCommand(
+        SupervisedCommand(
             list(map(str, command)), cwd=directory, env=env, stdout=stdout, stderr=stderr, limits=Limits(limit)
-        ) as kept,
+        ) as running,
     ):
-        while not kept.wait(_TICK):
+        while not running.wait(_TICK):
             if on_tick is not None:
-                on_tick(kept.process.pid)
-        report = kept.report()
+                on_tick(running.process.pid)
+        report = running.report()
     code = None if report.timed_out else report.status
     seconds, cpu = time.monotonic() - started, _cpu_of_children() - before
     return Ended(code, seconds, cpu, out.read_text(errors="replace"), err.read_text(errors="replace"))

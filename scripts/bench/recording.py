@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 
 SCRIPT = """
 import sys, time
@@ -42,7 +42,7 @@ def ran(case: Case, side: Side) -> tuple[float, float, int]:
     directory = Path(tempfile.mkdtemp(dir=case.path))
     trace = directory / "trace"
     trace.mkdir()
-    run_subject(case, directory, why="bench", timeout=600, mode=side, env={"TORCH_TRACE": str(trace)})
+    run_subject(case, SubjectRun(directory, why="bench", timeout=600, mode=side, env={"TORCH_TRACE": str(trace)}))
     output = (directory / "stdout.txt").read_text()
     times = re.search(r"CPU (\S+) (\S+)", output)
     if times is None:

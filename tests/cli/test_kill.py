@@ -135,7 +135,7 @@ def test_killed_and_started_again_it_repeats_nothing_and_ends_alike(program: Pat
         process.kill()
         process.communicate()
         kills += 1
-        # A directory made in the moment of the kill is unknown to the keeper. The next run removes that directory.
+        # A directory made in the moment of the kill is unknown to the supervisor. The next run removes that directory.
         assert killed.ended(), [it.cmdline() for it in killed.alive()]
         assert killed.answers()[: len(before)] == before
         journal = killed.case / "minify" / "journal.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repro_kit.cli.output.print_summary import show
+from repro_kit.cli.common.print_summary import show
 from repro_kit.errors import Exit
 from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.ui import SilentUi

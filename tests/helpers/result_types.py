@@ -120,19 +120,3 @@ _PLAIN: dict[Any, Sequence[Any]] = {
 
 def _is_needed(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def numbers_in(hint: Any) -> Iterator[tuple[type, str]]:
-    """(class, field) of every field of a dataclass, or of those within it, that is a float."""
-    seen: set[type] = set()
-    waiting = [hint]
-    while waiting:
-        cls = waiting.pop()
-        if cls in seen or not dataclasses.is_dataclass(cls) or not isinstance(cls, type):
-            waiting += get_args(cls)
-            continue
-        seen.add(cls)
-        for name, inner in get_type_hints(cls).items():
-            if inner is float:
-                yield cls, name
-            waiting.append(inner)

@@ -5,7 +5,7 @@ import pytest
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.model.serialize import from_data, to_data
+from repro_kit.model.serialize import to_data
 
 
 def failure(exception: str) -> Failure:
@@ -33,13 +33,6 @@ def test_a_verdict_is_held_against_the_failure_that_is_looked_for(
     verdict: Verdict, expected: Signature | None, outcome: RunOutcome
 ) -> None:
     assert outcome_of(verdict, expected, Strength.REBASED) is outcome
-
-
-@pytest.mark.parametrize(
-    ("word", "outcome"), [("cannot run", RunOutcome.CANNOT_TELL), ("same", RunOutcome.FAILS_ALIKE)]
-)
-def test_words_of_earlier_files_are_read(word: str, outcome: RunOutcome) -> None:
-    assert from_data(word, RunOutcome) is outcome
 
 
 def test_what_is_written_stays_as_it_was() -> None:

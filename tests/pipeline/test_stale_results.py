@@ -105,7 +105,7 @@ def test_a_bisection_of_another_failure_is_not_told(case: Case, signature: Signa
     assert bisected(case) == told
 
 
-def test_an_older_case_still_opens(case: Case) -> None:
+def test_a_result_that_a_case_was_made_with_is_current(case: Case) -> None:
     case.update(stages=tuple(StageRecord(it.name, it.status) for it in case.file.stages))
     again = Case.open(case.path)
     assert again.is_current("capture") and results_of(again).capture is not None

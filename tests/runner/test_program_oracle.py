@@ -294,7 +294,7 @@ def test_closing_the_iterator_kills_what_is_under_way() -> None:
         assert next(found).status is Status.PASS
         found.close()
         assert check(pair, program()).status is Status.PASS
-        assert len(_descendants() - before) == 3  # the zygote and its two keepers
+        assert len(_descendants() - before) == 3  # the zygote and its two supervisors
     assert _descendants() == before
 
 

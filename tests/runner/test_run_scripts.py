@@ -12,7 +12,7 @@ from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.script.deadlock import is_stuck
+from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.session.verdicts.eager_run import PROBE
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.source import SourceProgram

@@ -1,4 +1,4 @@
-"""What a case keeps of the options it was made with, and what makes its results stale, is what it always was."""
+"""What a case keeps of the options it was made with, and what makes its results stale."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from repro_kit.pipeline.registry import REGISTRY, settings_of
 from repro_kit.session.kept_options import read_options, write_options
 from repro_kit.session.options import Options
 
-#: An options.json with every key, as repro-kit wrote it before each stage had its own options.
+#: An options.json with every key but those of options at their defaults.
 WRITTEN = {
     "timeout": 30.0,
     "query_timeout": 9.0,
@@ -39,10 +39,9 @@ WRITTEN = {
     "include_values": True,
     "trace": "no",
     "dry_run": True,
-    "yes": True,
     "output": "o.repro",
 }
-#: What such a case recorded of each stage's options, beside the state of the command's files.
+#: What such a case records of each stage's options, beside the state of the command's files.
 RECORDED = {
     "observe": "timeout=30.0 logs=aot debug_artifacts=True function=f check=accuracy oracle=true oracle_matches=x "
     "failure=1",
@@ -66,20 +65,19 @@ def kept(case: Case) -> Options:
     return options
 
 
-def test_options_of_an_earlier_version_are_read_and_written_as_they_were(case: Case) -> None:
+def test_options_are_read_and_written_as_they_were(case: Case) -> None:
     file = case.path / "options.json"
     file.write_text(json.dumps(WRITTEN))
     options = kept(case)
     assert (options.observe.timeout, options.capture.timeout, options.ablate.timeout) == (30.0, 30.0, 30.0)
     assert options.ablate.axes == ("dynamic=True",)
     write_options(case, options)
-    assert json.loads(file.read_text()) == {key: value for key, value in WRITTEN.items() if key != "yes"}
+    assert json.loads(file.read_text()) == WRITTEN
 
 
 def test_every_option_has_its_key(case: Case) -> None:
-    # Options that earlier versions did not have are at their defaults.
-    new = {"patient", "source", "treat_rounding_as"}
-    assert {*Options().flat(), "yes"} - new == {*WRITTEN}
+    at_their_defaults = {"patient", "source", "treat_rounding_as"}
+    assert {*Options().flat()} - at_their_defaults == {*WRITTEN}
 
 
 def test_what_is_at_its_default_is_left_out(case: Case) -> None:

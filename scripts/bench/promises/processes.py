@@ -206,10 +206,10 @@ def _kill_once(attempt: Place, rng: random.Random, seconds: float) -> str | None
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=rng.uniform(0.05, seconds))
         return None
-    keepers = hard_to_kill.keepers(process.pid)
-    if whom != "repro-kit" and keepers:  # one of the two that keep watch, and repro-kit before it can do anything
+    supervisors = hard_to_kill.supervisors(process.pid)
+    if whom != "repro-kit" and supervisors:  # one of the two that keep watch, and repro-kit before it can do anything
         with suppress(ProcessLookupError):
-            os.kill(keepers[hard_to_kill.VICTIMS.index(whom) - 1], signal.SIGKILL)
+            os.kill(supervisors[hard_to_kill.VICTIMS.index(whom) - 1], signal.SIGKILL)
     process.kill()
     process.wait()
     if hard_to_kill.wait_until(lambda: not attempt.alive(), seconds=_ORPHAN):

@@ -111,11 +111,11 @@ def start(directory: Path, argv: list[str], timeout: float = 600) -> subprocess.
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def keepers(pid: int) -> list[int]:
+def supervisors(pid: int) -> list[int]:
     """The guard and the watcher of the first command below process `pid`; empty when there is none."""
     with suppress(psutil.Error, IndexError):
         for child in psutil.Process(pid).children():
-            if any(word.endswith("keeper.py") for word in child.cmdline()):
+            if any(word.endswith("supervisor.py") for word in child.cmdline()):
                 return [child.pid, child.children()[0].pid]
     return []
 
@@ -132,7 +132,7 @@ def outlived(directory: Path, form: str, whom: str) -> list[int]:
         if not wait_until(lambda: len(others()) >= processes(form)):
             raise RuntimeError(f"{form}: the processes did not start")
         first = others()
-        os.kill([process.pid, *keepers(process.pid)][VICTIMS.index(whom)], signal.SIGKILL)
+        os.kill([process.pid, *supervisors(process.pid)][VICTIMS.index(whom)], signal.SIGKILL)
         if whom != "repro-kit":  # the command is started once more, and its processes must end too
             wait_until(lambda: not first & others(), seconds=5)
             left = first & others()
@@ -170,7 +170,7 @@ def marked(mark: str) -> list[int]:
 def still_marked(mark: str, seconds: float) -> list[int]:
     """The marked processes that are left after this many seconds.
 
-    A keeper that was just started has no mark before it starts its command, so one look without any is not enough.
+    A supervisor that was just started has no mark before it starts its command, so one look without any is not enough.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 
 _ASK = r"""
 import importlib.metadata, importlib.util, json, pathlib, re, sys
@@ -67,7 +67,7 @@ class Installed:
 def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | None:
     """The `package` of the interpreter `python`; None when the interpreter does not answer."""
     try:
-        answer = kept.run([python, "-c", _ASK, package], cwd=Path(python).parent, env=env, timeout=120)
+        answer = supervised.run([python, "-c", _ASK, package], cwd=Path(python).parent, env=env, timeout=120)
         answer.check_returncode()
         facts = json.loads(answer.stdout.rsplit("\n", 2)[-2])
         repository = next(filter(None, map(github_url, facts.pop("urls"))), None)

@@ -11,7 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 
 from repro_kit.errors import UsageError
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 
 _ASK = """
 import json, sys, sysconfig
@@ -54,7 +54,7 @@ class Target:
 def target_of(python: str) -> Target:
     """The target for interpreter `python`. Raises UsageError when it does not run, or is not CPython."""
     try:
-        answer = kept.run([python, "-I", "-c", _ASK], timeout=60)
+        answer = supervised.run([python, "-I", "-c", _ASK], timeout=60)
         answer.check_returncode()
         facts = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

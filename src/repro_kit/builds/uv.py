@@ -14,7 +14,7 @@ from pathlib import Path
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.target import Target
 from repro_kit.errors import StageError
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 
 #: Variables that would direct uv or an interpreter to the user's own environment.
 _FOREIGN = ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "UV_PROJECT", "UV_PYTHON")
@@ -98,7 +98,7 @@ class Uv:
         if self.offline and "--offline" not in arguments:
             command.append("--offline")
         try:
-            done = kept.run(command, cwd=cwd, env=self._env, timeout=_SECONDS)
+            done = supervised.run(command, cwd=cwd, env=self._env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             raise UnusableError(f"its installation did not end within {_SECONDS} s") from None
         if done.returncode != 0:

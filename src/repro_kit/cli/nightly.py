@@ -53,10 +53,10 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
     values = shared.merged(ctx)
     with interruptible():
-        ctx.exit(nightly(_watch(folder, values), shared.make_ui(values)))
+        ctx.exit(nightly(_request(folder, values), shared.make_ui(values)))
 
 
-def _watch(folder: Path, values: dict[str, Any]) -> NightlyRequest:
+def _request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
     from repro_kit.builds.catalog import BuildSelection
     from repro_kit.builds.wheels.wheel_cache import default_cache
     from repro_kit.commands.farm.nightly import NightlyRequest

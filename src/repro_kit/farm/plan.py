@@ -10,10 +10,10 @@ from repro_kit.bisect.changes import Change, step_between
 from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
 from repro_kit.farm.unit import BuildVerdict
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.flaky import ALIKE, Tally
+from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC, Tally
 
 #: Runs on the first build that fails: they show whether every run fails.
-RATE_RUNS = ALIKE
+RATE_RUNS = RUNS_BEFORE_DETERMINISTIC
 _MOST_UNITS = 8  # of one case on one build
 
 

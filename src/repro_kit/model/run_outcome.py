@@ -17,19 +17,6 @@ class RunOutcome(StrEnum):
     INVALID = "invalid"  # the subject is broken in eager too, or is nothing that may be run
     CANNOT_TELL = "infra"  # the run could not be made, or it shows nothing; the verdict's note says why
 
-    @classmethod
-    def _missing_(cls, value: object) -> RunOutcome | None:
-        """Words that files of earlier versions have."""
-        return _EARLIER.get(value) if isinstance(value, str) else None
-
-
-_EARLIER = {
-    "alike": RunOutcome.FAILS_OTHERWISE,
-    "fails": RunOutcome.FAILS_ALIKE,
-    "fails differently": RunOutcome.FAILS_OTHERWISE,
-    "passes": RunOutcome.PASSES,
-    "cannot run": RunOutcome.CANNOT_TELL,
-}
 
 _OF_STATUS = {
     Status.PASS: RunOutcome.PASSES,

@@ -35,14 +35,8 @@ def _lean(cls: type) -> Any:
     return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
 
 
-def _number(value: Any, _: type) -> float:
-    """A float. Earlier versions wrote null for a value that JSON cannot hold."""
-    return math.nan if value is None else float(value)
-
-
 # A field of type `object` holds any JSON value (values of torch's settings).
 _converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
-_converter.register_structure_hook(float, _number)
 _converter.register_unstructure_hook_factory(dataclasses.is_dataclass, _lean)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 #: So many runs must fail alike, runs of earlier stages included, before a failure is said to occur in every run. A
 #: failure that occurs in half of the runs does so by chance with a probability of 3 %.
-ALIKE = 5
+RUNS_BEFORE_DETERMINISTIC = 5
 MEASURE = 10  # runs that measure the rate of a flaky failure
 MISSED = 0.05  # accepted probability that all runs of a program pass although it fails as often as the original
 

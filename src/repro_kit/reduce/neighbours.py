@@ -12,7 +12,7 @@ from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.program_edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
 from repro_kit.program.resize import sizes_of
 from repro_kit.reduce.candidate_search import P, key_of
-from repro_kit.reduce.flaky import ALIKE
+from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.passes.recipe_settings import reset, special
 from repro_kit.reduce.passes.statements import alike
@@ -177,7 +177,7 @@ def _passes_with_other_values(search: Search, program: Program) -> bool:
     tensors = [line for line in program.inputs if isinstance(line, TensorInput)]
     if not program.recipe.check or not any(line.data.kind in _RANDOM for line in tensors):
         return True
-    seeds = range(program.recipe.seed + 1, program.recipe.seed + ALIKE)
+    seeds = range(program.recipe.seed + 1, program.recipe.seed + RUNS_BEFORE_DETERMINISTIC)
     others = [program.with_(recipe=program.recipe.with_(seed=seed)) for seed in seeds]
     answers = search.ask(others, [key_of(render(other, footer=False)) for other in others])
     return all(answer.outcome is RunOutcome.PASSES for answer in answers)

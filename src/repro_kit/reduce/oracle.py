@@ -47,7 +47,7 @@ class Answer:
     @property
     def word(self) -> str:
         """The outcome, as events and result files spell it."""
-        return "alike" if self.equivalent else str(self.outcome)
+        return "equivalent" if self.equivalent else str(self.outcome)
 
 
 class CandidateOracle(Protocol[P_contra]):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repro_kit.errors import StageError, UsageError
 from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
-from repro_kit.runner.kept import CommandReport, KeeperDied, KeptCommand, Limits
+from repro_kit.runner.supervised import CommandReport, Limits, SupervisedCommand, SupervisorDied
 from repro_kit.runner.write_orders import in_force
 
 PROBE = Path(__file__).parent.parent / "probe"  # for the PYTHONPATH of the user's interpreter
@@ -68,7 +68,7 @@ def launch(
 
     The command and all its descendants are ended after `timeout` seconds, when together they use more than `memory`
     bytes, when the command itself ends, and when this process is interrupted or ends for any reason. No file that
-    they write grows over `file_size` bytes. When the keeper is killed, the command is run once more.
+    they write grows over `file_size` bytes. When the supervisor is killed, the command is run once more.
 
     `on_tick` and `on_interrupt` (at Ctrl-C) get the seconds so far; with EndedEarly they end the run as a time-out.
 
@@ -82,11 +82,11 @@ def launch(
         with in_force(env):
             try:
                 report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
-            except KeeperDied:
+            except SupervisorDied:
                 report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
     except EndedEarly as early:
         return Run(None, None, timed_out=True, seconds=early.seconds, peak_memory=0)
-    except KeeperDied as died:
+    except SupervisorDied as died:
         raise StageError(f"{argv[0]} was ended twice: {died}; run it again.") from died
     if report.status != 0 and _is_full(stdout.parent):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stdout.parent))
@@ -123,10 +123,10 @@ def _run(
     with (
         stdout.open("wb") as out,
         stderr.open("wb") as err,
-        KeptCommand(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as kept,
+        SupervisedCommand(argv, cwd=cwd, env=env, stdout=out, stderr=err, limits=limits, measure=True) as command,
     ):
         try:
-            while not kept.wait(_TICK):
+            while not command.wait(_TICK):
                 if on_tick is not None:
                     on_tick(time.monotonic() - started)
         except KeyboardInterrupt:
@@ -134,7 +134,7 @@ def _run(
                 on_interrupt(time.monotonic() - started)
             raise
         try:
-            return kept.report()
+            return command.report()
         except OSError as error:
             raise UsageError(f"Cannot start {argv[0]}: {error.strerror}.") from error
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from repro_kit.probe.repro_probe.protocol.queries import (
     Until,
 )
 from repro_kit.runner.launch import Run
+from repro_kit.runner.query_queue import QueryQueue
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 T = TypeVar("T")
@@ -213,58 +213,40 @@ class ProgramOracle:
     def _replies(
         self, requests: Sequence[Query], is_stuck: Callable[[ScriptOrder], bool] | None = None
     ) -> Iterator[tuple[int, Reply]]:
-        """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end.
-
-        A query that ran out of an accelerator's memory beside others is asked again with the device for itself.
-        """
-        waiting = deque(enumerate(requests))
-        running: dict[int, tuple[int, Query]] = {}
-        sent: dict[int, int] = {}
-        beside_others, alone = set[int](), set[int]()
+        """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end."""
+        queue = QueryQueue(requests, self.jobs)
         try:
-            while waiting or running:
+            while not queue.is_done:
                 try:
-                    while waiting and len(running) < self.jobs and self._ready_for(waiting[0][1], bool(running)):
-                        if running and alone & {waiting[0][0], *(index for index, _ in running.values())}:
-                            break
-                        index, request = waiting.popleft()
-                        running[request["id"]] = (index, request)
-                        beside_others.update(index for index, _ in running.values() if len(running) > 1)
-                        sent[index] = sent.get(index, 0) + 1
-                        self._server.send(request)
-                    patience = max(request["timeout"] for _, request in running.values()) + _PATIENCE
-                    until = time.monotonic() + patience
-                    while is_stuck is not None and not self._server.is_readable(_LOOK) and time.monotonic() < until:
-                        self._expire(running, is_stuck)
-                    reply = self._server.receive(until - time.monotonic())
+                    self._send_due(queue)
+                    reply = self._receive(queue, is_stuck)
                 except ServerDied as died:
-                    lost, running = list(running.values()), {}
-                    waiting.extendleft(entry for entry in reversed(lost) if sent[entry[0]] < 2)
-                    for index, _ in (entry for entry in lost if sent[entry[0]] >= 2):
+                    for index in queue.server_died():
                         yield index, {"status": "infra", "text": str(died)}
                     continue
-                if reply["id"] in running:  # a cancelled query is not in `running`
-                    index, request = running.pop(reply["id"])
-                    if reply.get("signal") == "SIGKILL" and sent[index] < 2:
-                        waiting.appendleft(
-                            (index, request)
-                        )  # killed from outside, such as by the system when memory is short
-                        continue
-                    if index in beside_others - alone and _lacked_device_memory(reply):
-                        alone.add(index)
-                        waiting.appendleft((index, request))
-                        continue
+                answered = queue.answered(reply)
+                if answered is not None:
                     self.queries += 1
-                    yield index, reply
+                    yield answered, reply
         finally:
             with suppress(ServerDied):
-                for identity in running:
-                    self._server.send({"cancel": identity})
+                for request in queue.running:
+                    self._server.send({"cancel": request["id"]})
 
-    def _expire(self, running: Mapping[int, tuple[int, Query]], is_stuck: Callable[[ScriptOrder], bool]) -> None:
-        for identity, (_, request) in running.items():
-            if is_stuck(request["script"]):
-                self._server.send({"expire": identity})
+    def _send_due(self, queue: QueryQueue) -> None:
+        """Send the requests that may run now."""
+        while (request := queue.next_to_send()) is not None and self._ready_for(request, bool(queue.running)):
+            queue.start()
+            self._server.send(request)
+
+    def _receive(self, queue: QueryQueue, is_stuck: Callable[[ScriptOrder], bool] | None) -> Reply:
+        """The next reply. Scripts for which `is_stuck` is true meanwhile are ended."""
+        until = time.monotonic() + max(request["timeout"] for request in queue.running) + _PATIENCE
+        while is_stuck is not None and not self._server.is_readable(_LOOK) and time.monotonic() < until:
+            for request in queue.running:
+                if is_stuck(request["script"]):
+                    self._server.send({"expire": request["id"]})
+        return self._server.receive(until - time.monotonic())
 
     def _ready_for(self, request: Query, busy: bool) -> bool:
         """Whether the server runs with the environment variables of the recipe. An idle server is restarted with them.
@@ -318,11 +300,6 @@ def _variables(request: Query) -> dict[str, str]:
     except (SyntaxError, ValueError):
         return {}  # the query reports what is wrong
     return {}
-
-
-def _lacked_device_memory(reply: Reply) -> bool:
-    """Whether torch's allocator of an accelerator had too little memory (c10::OutOfMemoryError)."""
-    return any(str(link.get("type")).endswith("OutOfMemoryError") for link in reply.get("exceptions") or [])
 
 
 def _verdict(reply: Reply) -> Verdict:

@@ -18,7 +18,7 @@ from pathlib import Path
 _PREFIX = "repro-kit"
 _NAME = re.compile(r"(repro-kit|run)-[0-9]+-[a-z0-9_]{8}")
 
-#: The directories of this process. A keeper removes them when this process dies (`kept.py`).
+#: The directories of this process. A supervisor removes them when this process dies (`supervised.py`).
 _held: set[Path] = set()
 
 

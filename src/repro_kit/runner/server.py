@@ -16,9 +16,9 @@ from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.queries import Message, Reply
 from repro_kit.runner import write_orders
-from repro_kit.runner.kept import KeeperDied, KeptCommand
 from repro_kit.runner.launch import with_probe
 from repro_kit.runner.scratch import Scratch
+from repro_kit.runner.supervised import SupervisedCommand, SupervisorDied
 
 _STOP = 10.0
 
@@ -61,7 +61,7 @@ class ServerProcess:
         self._how = how
         self._env = dict(os.environ)
         self._cache = cache
-        self._kept: KeptCommand | None = None
+        self._supervised: SupervisedCommand | None = None
         self._is_ready = False
         self._scratch: Scratch | None = None
         self._unread = b""
@@ -71,7 +71,7 @@ class ServerProcess:
 
         Raises ServerDied, and ReproKitError when the server cannot be started.
         """
-        if self._kept is None:
+        if self._supervised is None:
             if "cancel" in message or "expire" in message:
                 return
             self.begin()
@@ -116,36 +116,36 @@ class ServerProcess:
         self._end(_STOP if self._is_ready else 0.0)
 
     def _end(self, patience: float) -> None:
-        if self._kept is None:
+        if self._supervised is None:
             return
-        kept, self._kept = self._kept, None
-        assert kept.process.stdin is not None and kept.process.stdout is not None
+        supervised, self._supervised = self._supervised, None
+        assert supervised.process.stdin is not None and supervised.process.stdout is not None
         with suppress(OSError):
-            kept.process.stdin.close()
+            supervised.process.stdin.close()
         try:
-            kept.wait(patience)
+            supervised.wait(patience)
         finally:
-            kept.end()
-            kept.process.stdout.close()
+            supervised.end()
+            supervised.process.stdout.close()
             self._unread = b""
             if self._scratch is not None:
                 self._scratch.remove()
 
     def _running(self) -> subprocess.Popen[bytes]:
-        if self._kept is None:
+        if self._supervised is None:
             raise ServerDied("the server is not running")
-        return self._kept.process
+        return self._supervised.process
 
     def begin(self) -> None:
         """Start the server if it is not running, and do not wait until it is ready."""
-        if self._kept is not None:
+        if self._supervised is not None:
             return
         self._is_ready = False
         self._scratch = Scratch()
         if self._cache is not None:
             self._cache.mkdir(parents=True, exist_ok=True)
         with (self._scratch.path / "server.txt").open("wb") as err:
-            self._kept = KeptCommand(
+            self._supervised = SupervisedCommand(
                 [self._python, "-m", "repro_probe.server.zygote", str(self._scratch.path), self._how],
                 env=self._environment(),
                 cwd=self._scratch.path,
@@ -155,8 +155,8 @@ class ServerProcess:
             )
 
     def _wait_until_ready(self) -> None:
-        kept = self._kept
-        assert kept is not None
+        supervised = self._supervised
+        assert supervised is not None
         try:
             self.receive(self._start_seconds)
             self._is_ready = True
@@ -166,7 +166,7 @@ class ServerProcess:
                 "run the command again when the machine is less busy."
             ) from None
         except ServerDied as died:
-            raise self._cannot_start(kept, str(died)) from None
+            raise self._cannot_start(supervised, str(died)) from None
 
     def _environment(self) -> dict[str, str]:
         users = {name: value for name, value in write_orders.without(self._env).items() if name not in _UNWANTED}
@@ -185,12 +185,12 @@ class ServerProcess:
         self._end(_STOP)  # how it ended is part of the message
         return ServerDied(text or "the server ended without a message")
 
-    def _cannot_start(self, kept: KeptCommand, text: str) -> ReproKitError:
+    def _cannot_start(self, supervised: SupervisedCommand, text: str) -> ReproKitError:
         try:
-            kept.report()
+            supervised.report()
         except OSError as error:
             return UsageError(f"Cannot start {self._python}: {error.strerror}; name an interpreter that has torch.")
-        except KeeperDied as died:
+        except SupervisorDied as died:
             return StageError(f"{self._python} could not import torch: {died}; run it again.")
         last = text.rsplit("\n", 1)[-1]
         if last.startswith("ModuleNotFoundError") and "'torch'" in last:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro_kit.errors import StageError
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 
 _SECONDS = 600.0
 
@@ -29,7 +29,7 @@ def write_html(program: str, logs: Sequence[Path], directory: Path) -> None:
         pages.parent.mkdir(parents=True, exist_ok=True)
         argv = [program, str(log), "-o", str(pages), "--overwrite", "--no-browser"]
         try:
-            ran = kept.run(argv, timeout=_SECONDS)
+            ran = supervised.run(argv, timeout=_SECONDS)
         except OSError as error:
             raise StageError(f"{program} cannot be started: {error.strerror}.") from error
         except subprocess.TimeoutExpired:

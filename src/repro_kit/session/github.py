@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 
 from repro_kit.errors import StageError
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 
 _SECONDS = 120
 
@@ -14,7 +14,7 @@ _SECONDS = 120
 def send(words: Sequence[str], body: str, *, remedy: str) -> str:
     """Run ``gh WORDS`` with `body` on its stdin; returns the link that it prints. Raises StageError with `remedy`."""
     try:
-        done = kept.run(["gh", *words, "--body-file", "-"], input=body, timeout=_SECONDS)
+        done = supervised.run(["gh", *words, "--body-file", "-"], input=body, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StageError(f"gh did not file the issue ({error}); {remedy}.") from error
     if done.returncode != 0:

@@ -135,11 +135,11 @@ def night(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[], tup
 NIGHT = ("nightly", "cases", "--yes", "--build", sys.executable, "--package", "click", "--no-bisect")
 
 
-def test_the_state_that_an_earlier_version_left_is_read(night: Callable[[], tuple[int, dict]], project: Path) -> None:
+def test_the_state_that_an_earlier_night_left_is_read(night: Callable[[], tuple[int, dict]], project: Path) -> None:
     (project / "cases" / "one").mkdir(parents=True)
     (project / "cases" / "one" / "repro.py").write_text("raise ValueError('boom')")
     (project / "cases" / ".nightly").mkdir()
-    state = {"build": "1.0", "cases": {"one": {"build": "1.0", "state": "passes"}}}
+    state = {"build": "1.0", "cases": {"one": {"build": "1.0", "state": "pass"}}}
     (project / "cases" / ".nightly" / "state.json").write_text(json.dumps(state))
     code, result = night()
     assert (code, result["before"], result["groups"][0]["event"]) == (1, "1.0", "newly fails")

@@ -17,7 +17,7 @@ from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
-from repro_kit.reduce.flaky import ALIKE, Tally
+from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC, Tally
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.strangers.repro_run import check_repro
 from repro_kit.stages.bundle.stage import run
@@ -58,7 +58,8 @@ def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, tmp_pat
     env = Environment("3.11", sys.executable, "Linux", "2.13.0")
     text = render_program(source_of(parse(failing.text)), Facts(failing.signature, None, env))
     (tmp_path / "repro.py").write_text(text)
-    earlier = Tally(ALIKE, ALIKE)  # so that one run is enough: how many it takes is tested in test_final_check.py
+    # So that one run is enough: how many it takes is tested in test_final_check.py.
+    earlier = Tally(RUNS_BEFORE_DETERMINISTIC, RUNS_BEFORE_DETERMINISTIC)
     check = check_repro(sys.executable, tmp_path, failing.signature, timeout=240, earlier=earlier)
     assert check.verified, (check.reasons, check.runs[-1].output)
 

@@ -10,7 +10,7 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Observation
 from repro_kit.case.starts import starts
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.stages.capture.recording import of_another_run, of_observed_run
 from repro_kit.ui import SilentUi
 
@@ -36,7 +36,8 @@ def case(tmp_path: Path) -> Case:
 
 
 def observe(case: Case, limit: int) -> None:
-    run_subject(case, case.path / "observe", why="a test", timeout=120, mode="capture", probe={"limit": limit})
+    directory = case.path / "observe"
+    run_subject(case, SubjectRun(directory, why="a test", timeout=120, mode="capture", probe={"limit": limit}))
 
 
 def test_values_and_a_few_calls_are_recorded(case: Case) -> None:
@@ -59,5 +60,5 @@ def test_values_over_the_limit_are_left_out_and_recorded_in_another_run(case: Ca
     assert [start.why for start in starts(case)] == ["a test", "capture: large values were left out"]
 
 
-def test_an_earlier_version_recorded_nothing(case: Case) -> None:
+def test_a_run_that_was_measured_recorded_nothing(case: Case) -> None:
     assert of_observed_run(case, observation(recorded=False)) is None

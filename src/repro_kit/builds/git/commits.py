@@ -18,7 +18,7 @@ from repro_kit.builds.installed import github_url
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
 from repro_kit.errors import UsageError
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.runner.launch import exit_name, launch
 
 MOST_COMMITS = 20_000  # of one search
@@ -128,7 +128,7 @@ class CommitSource:
     def _worktree(self, *words: str) -> None:
         """Run `git worktree`, which may run the clone's hooks. Raises UnusableError when it fails."""
         try:
-            done = kept.run(["git", "-C", str(self._repo.working_dir), "worktree", *words], timeout=_CHECKOUT)
+            done = supervised.run(["git", "-C", str(self._repo.working_dir), "worktree", *words], timeout=_CHECKOUT)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise UnusableError(f"it cannot be checked out: {error}") from error
         if done.returncode:

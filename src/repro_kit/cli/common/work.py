@@ -254,7 +254,7 @@ def work(
 
     `report` may change how the command ends.
     """
-    from repro_kit.cli.output.print_summary import show
+    from repro_kit.cli.common.print_summary import show
     from repro_kit.pipeline.run import StageEnding, collect
     from repro_kit.pipeline.summary import case_summary
 

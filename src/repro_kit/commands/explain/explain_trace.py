@@ -24,7 +24,7 @@ from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import Explained, context_of, read_before, read_text
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import users_logs
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.session.strangers.trust import agree
 from repro_kit.session.verdicts.lacking_device import lacks_device, printed_lack
 from repro_kit.trace.flight_recorder import is_dump
@@ -138,14 +138,14 @@ def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "trace").mkdir(parents=True)
     ui.progress("running " + " ".join(command(case.file.subject)))
-    ran = run_subject(
-        case,
+    run = SubjectRun(
         directory,
         why="explain: a trace of it as it is",
         timeout=options.timeout,
         env={"TORCH_TRACE": str((directory / "trace").absolute())},
         on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
     )
+    ran = run_subject(case, run)
     lack = None if ran.ok else printed_lack(directory / "stderr.txt")
     if not any((directory / "trace").iterdir()):
         if lack is not None:

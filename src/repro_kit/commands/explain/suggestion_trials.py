@@ -23,7 +23,7 @@ from repro_kit.runner.launch import exit_name, launch
 from repro_kit.runner.measured import read_calls
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.subject_start import command, private_caches, probe_environment
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.specializations import Specialization
 from repro_kit.ui import Ui
@@ -115,13 +115,9 @@ class _Runs:
         log = directory / "dynamic.txt"
         log.unlink(missing_ok=True)
         self.ui.progress(f"an extra run, about {', '.join(specialization.sources)}")
-        run_subject(
-            self.case,
-            directory,
-            why="explain: torch's log of a dynamic size",
-            timeout=self.timeout,
-            env=variables(specialization, os.environ, str(log.absolute())),
-        )
+        why = "explain: torch's log of a dynamic size"
+        env = variables(specialization, os.environ, str(log.absolute()))
+        run_subject(self.case, SubjectRun(directory, why=why, timeout=self.timeout, env=env))
         return log_about(log.read_text(encoding="utf-8", errors="replace"), specialization) if log.exists() else ""
 
     def _measured(self, change: AppliedChange, env: Mapping[str, str], label: str) -> MeasuredRun:

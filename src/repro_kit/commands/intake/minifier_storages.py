@@ -11,7 +11,7 @@ from pathlib import Path
 from repro_kit.errors import StageError
 from repro_kit.probe.repro_probe.protocol.programs import StorageData
 from repro_kit.program import Program, TensorInput
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.runner.launch import with_probe
 
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
@@ -51,7 +51,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for load in loads
     ]
     target.mkdir(parents=True, exist_ok=True)
-    result = kept.run(
+    result = supervised.run(
         [python, "-m", "repro_probe.query.unpack_storages"],
         input=json.dumps(orders),
         env=with_probe(os.environ),

@@ -18,7 +18,7 @@ from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import render, size
 from repro_kit.program.program import Program
-from repro_kit.session.judging import with_random
+from repro_kit.session.comparison_recipe import with_random
 from repro_kit.session.options import QueryOptions
 from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.session.script.interpreter_environment import environment

@@ -21,7 +21,7 @@ from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.runner.launch import with_probe
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.case_paths import is_case
@@ -87,7 +87,7 @@ def move_values(names: Collection[str], source: Path, target: Path, python: str)
     """Write the stored values `names` of `source` to `target` as values on the CPU."""
     target.mkdir(parents=True, exist_ok=True)
     pairs = [[str((source / name).absolute()), str((target / name).absolute())] for name in sorted(names)]
-    result = kept.run(
+    result = supervised.run(
         [python, "-m", "repro_probe.query.move_values"],
         input=json.dumps(pairs),
         env=with_probe(os.environ),

@@ -58,4 +58,4 @@ class Ablation:
     chain: Chain | None = None  # narrowing from the layer to its part; None: not narrowed
     failed: int = 0  # how many of `runs` runs of the unchanged subject failed; sets how often a passing cell is run
     runs: int = 0
-    program: Literal["captured", "reduced", ""] = ""  # which program the cells ran; "": none, or not noted
+    program: Literal["captured", "reduced", ""] = ""  # which program the cells ran; "": the script

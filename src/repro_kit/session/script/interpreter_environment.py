@@ -13,7 +13,7 @@ from repro_kit.case.stage_results import Environment, GitState
 from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.runner.launch import with_probe
 
 _SECONDS = 300  # as long as importing torch may take on a busy machine
@@ -57,7 +57,7 @@ def begin_environment(python: str, cwd: Path) -> Future[Environment]:
 
 def _ask(python: str) -> EnvironmentData:
     try:
-        done = kept.run(
+        done = supervised.run(
             [python, "-m", "repro_probe.common.torch_environment"], env=with_probe(os.environ), timeout=_SECONDS
         )
     except OSError as error:

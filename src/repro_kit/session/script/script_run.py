@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
@@ -19,77 +19,60 @@ from repro_kit.trace import TraceSummary
 _SLACK = 1.0  # most seconds between the clocks of the launcher and the probe
 
 
-def run_subject(
-    case: Case,
-    directory: Path,
-    *,
-    why: str,
-    timeout: float,
-    mode: RunMode = "observe",
-    probe: Override | None = None,
-    env: Mapping[str, str] | None = None,
-    without: Collection[str] = (),
-    findings: Path | None = None,
-    copy_of: Path | None = None,
-    on_tick: Callable[[float], None] | None = None,
-    on_interrupt: Callable[[float], None] | None = None,
-    argv: Sequence[str] | None = None,
-) -> Run:
-    """Run the subject, or `argv` in its place. The case records the start, and `why` it was made; not
-    with an empty `why`, for what is not the user's command.
+@dataclass(frozen=True)
+class SubjectRun:
+    """A run of the subject that is asked for: why it is made, how long it may take, and what is changed in it.
 
     `directory`: for the output. `probe`: options for the probe's `mode`. `findings`: the directory that the probe
-    writes to, `directory`/probe by default. `without`: variables of the user's to remove.
+    writes to, `directory`/probe by default. `without`: variables of the user's to remove. `copy_of`: a compiler cache
+    to start with a copy of. `argv`: what runs in the subject's place.
+
+    The case records the start with `why`. An empty `why` is for what is not the user's command.
     """
-    with private_caches(case.path, case.file.subject.python, copy_of) as caches:
-        users = {name: value for name, value in os.environ.items() if name not in without}
-        full = {**users, **caches, **(env or {})}
-        if why:
-            note_start(case, why)
+
+    directory: Path
+    _: KW_ONLY
+    why: str
+    timeout: float
+    mode: RunMode = "observe"
+    probe: Override | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    without: Collection[str] = ()
+    findings: Path | None = None
+    copy_of: Path | None = None
+    on_tick: Callable[[float], None] | None = None
+    on_interrupt: Callable[[float], None] | None = None
+    argv: Sequence[str] | None = None
+
+
+def run_subject(case: Case, run: SubjectRun) -> Run:
+    """Run the subject of the case as `run` asks."""
+    with private_caches(case.path, case.file.subject.python, run.copy_of) as caches:
+        users = {name: value for name, value in os.environ.items() if name not in run.without}
+        full = {**users, **caches, **run.env}
+        if run.why:
+            note_start(case, run.why)
         ended = launch(
-            argv or command(case.file.subject),
+            run.argv or command(case.file.subject),
             cwd=Path(case.file.subject.cwd),
-            env=probe_environment(full, mode, findings or directory / "probe", timeout, probe),
-            timeout=timeout,
-            stdout=directory / "stdout.txt",
-            stderr=directory / "stderr.txt",
-            on_tick=on_tick,
-            on_interrupt=on_interrupt,
+            env=probe_environment(full, run.mode, run.findings or run.directory / "probe", run.timeout, run.probe),
+            timeout=run.timeout,
+            stdout=run.directory / "stdout.txt",
+            stderr=run.directory / "stderr.txt",
+            on_tick=run.on_tick,
+            on_interrupt=run.on_interrupt,
         )
-        if ended.exit_status is not None and copy_of is None and case.file.subject.form != "command":
+        if ended.exit_status is not None and run.copy_of is None and case.file.subject.form != "command":
             take_probes(case.file.subject.python, Path(caches["TORCHINDUCTOR_CACHE_DIR"]))
-    return _ended_by_the_timer(ended, timeout)
+    return _ended_by_the_timer(ended, run.timeout)
 
 
-def run_overridden(
-    case: Case,
-    directory: Path,
-    override: Override,
-    *,
-    why: str,
-    timeout: float,
-    env: Mapping[str, str] | None = None,
-    without: Collection[str] = (),
-    copy_of: Path | None = None,
-    on_tick: Callable[[float], None] | None = None,
-    argv: Sequence[str] | None = None,
-) -> Run:
-    """Run the subject like `run_subject`, with the probe's `override`. The trace goes to `directory`/trace."""
-    trace = directory.absolute() / "trace"
+def run_overridden(case: Case, run: SubjectRun, override: Override) -> Run:
+    """Run the subject as `run` asks, with the probe's `override`. The trace goes to `run.directory`/trace."""
+    trace = run.directory.absolute() / "trace"
     trace.mkdir(parents=True, exist_ok=True)
-    return run_subject(
-        case,
-        directory,
-        why=why,
-        timeout=timeout,
-        mode="override",
-        probe=override,
-        env={"TORCH_TRACE": str(trace), **(env or {})},
-        without=without,
-        copy_of=copy_of,
-        on_tick=on_tick,
-        argv=argv,
-    )
+    traced = {"TORCH_TRACE": str(trace), **run.env}
+    return run_subject(case, replace(run, mode="override", probe=override, env=traced))
 
 
 def _ended_by_the_timer(ended: Run, timeout: float) -> Run:

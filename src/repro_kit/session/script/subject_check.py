@@ -15,7 +15,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.trace.no_log import packed
 
 Form = Literal["script", "module", "command"]
@@ -153,7 +153,7 @@ def check_interpreter(
 
 def _ask(python: str, cwd: Path, env: Mapping[str, str], request: dict[str, str | None]) -> dict[str, Any]:
     try:
-        answer = kept.run([python, "-c", _CHECK, json.dumps(request)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
+        answer = supervised.run([python, "-c", _CHECK, json.dumps(request)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
     except OSError as error:
         raise UsageError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
     except subprocess.TimeoutExpired:

@@ -17,7 +17,7 @@ from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.reduce.flaky import ALIKE, MEASURE, NO_RUNS, Tally
+from repro_kit.reduce.flaky import MEASURE, NO_RUNS, RUNS_BEFORE_DETERMINISTIC, Tally
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import EndedEarly, exit_name, launch
 from repro_kit.runner.scratch import Scratch
@@ -29,7 +29,7 @@ START_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
 _MEMORY = 0.8  # share of the machine's memory that untrusted code may use
 _OUTPUT = 400_000  # bytes that are read from the end of the output
 
-_ALIKE_SLOW = 3  # in place of `ALIKE`, if the runs have taken longer than `_PATIENCE`
+_RUNS_WHERE_SLOW = 3  # in place of `RUNS_BEFORE_DETERMINISTIC`, if the runs have taken longer than `_PATIENCE`
 _PATIENCE = 60.0  # seconds
 _TRIES = 3  # runs that must pass before the program counts as passing
 _MEASURE_SLOW = 5  # in place of `MEASURE`, likewise
@@ -200,7 +200,7 @@ def _wanted(runs: Sequence[RunOfRepro], earlier: Tally) -> int:
         return max(_TRIES, earlier.repeats if earlier.flaky else 0)
     if same < len(runs) or earlier.flaky:
         return _MEASURE_SLOW if slow else MEASURE
-    return max(1, (_ALIKE_SLOW if slow else ALIKE) - earlier.runs)
+    return max(1, (_RUNS_WHERE_SLOW if slow else RUNS_BEFORE_DETERMINISTIC) - earlier.runs)
 
 
 def _eager(

@@ -25,7 +25,7 @@ from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import by_random, by_rounding, observed_failures
 from repro_kit.session.verdicts.by_rounding import Reruns
 from repro_kit.session.verdicts.eager_run import EagerRun, run_eager
@@ -190,7 +190,8 @@ def _compared(runs: Reruns) -> tuple[CompiledCall, ...]:
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
     measure: Override = {"measure": ["accuracy"], "compared_calls": _COMPARED_CALLS}
     why = "whose failure is it? The compiled calls are compared with eager"
-    run_overridden(runs.case, directory, measure, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+    run_overridden(runs.case, run, measure)
     return read_findings(directory / "probe").compiled
 
 
@@ -207,7 +208,8 @@ def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
                 return eager.doubt or "the script does not pass every time without torch.compile"
             continue
         why = "the script's own exception: does it come again?"
-        ended = run_overridden(runs.case, directory, {}, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+        run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+        ended = run_overridden(runs.case, run, {})
         again = observed_failures.found_in(
             directory, ended, read_findings(directory / "probe"), summarise(directory / "trace")
         )

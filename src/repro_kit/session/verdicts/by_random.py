@@ -14,7 +14,7 @@ from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import observed_failures
 from repro_kit.session.verdicts.by_rounding import Reruns
 from repro_kit.trace import TraceSummary
@@ -46,6 +46,7 @@ def _passes(runs: Reruns) -> bool:
     shutil.rmtree(directory, ignore_errors=True)
     same: Override = {"config": {_SETTING: True}}
     why = "does its check pass with eager's random numbers?"
-    ended = run_overridden(runs.case, directory, same, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+    ended = run_overridden(runs.case, run, same)
     found = observed_failures.found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
     return ended.exit_status == 0 and not found

@@ -26,7 +26,7 @@ from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import read_recorded
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import eager_run, observed_failures
 from repro_kit.trace import TraceSummary
@@ -157,8 +157,8 @@ def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | Non
         shutil.rmtree(directory, ignore_errors=True)
         nudged: Override = {**eager_run.PROBE, "nudge": direction}
         why = "does its check fail in eager too when rounding is disturbed?"
-        limit = _SLOWER * runs.limit
-        ended = run_overridden(runs.case, directory, nudged, why=why, timeout=limit, env=eager_run.VARIABLES)
+        run = SubjectRun(directory, why=why, timeout=_SLOWER * runs.limit, env=eager_run.VARIABLES)
+        ended = run_overridden(runs.case, run, nudged)
         findings = read_findings(directory / "probe")
         if findings.graphs_made or findings.loaded or findings.problems:
             return None

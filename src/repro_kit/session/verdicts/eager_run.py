@@ -12,8 +12,8 @@ from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import probe_failure, read_findings
-from repro_kit.session.script.deadlock import DeadlockWatch
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
+from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
 
@@ -48,8 +48,7 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
         unseen.look(seconds)
         deadlock.look(seconds)
 
-    ended = run_subject(
-        case,
+    run = SubjectRun(
         directory,
         why="does it fail without torch.compile?",
         timeout=timeout,
@@ -58,6 +57,7 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
         env=VARIABLES,
         on_tick=tick,
     )
+    ended = run_subject(case, run)
     failures = found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
     return EagerRun(ended, tuple(failures), doubt(directory / "probe", unseen))
 

@@ -30,7 +30,7 @@ from repro_kit.model.failure.tracebacks import short, unwrap, without_torchs_log
 from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, UncaughtException
-from repro_kit.session.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
+from repro_kit.session.verdicts.deadlock_rule import STUCK_AT_END, deadlock, latest
 from repro_kit.trace import TraceSummary
 
 _TAIL = 1_000_000  # characters of output that are searched; one C++ error can have 100,000

@@ -10,7 +10,7 @@ from repro_kit.case.stage_results import Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, users_own
 from repro_kit.ui import Ui
@@ -67,7 +67,8 @@ def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
     """Keep the end of Dynamo's verbose log, since there is no graph to look at."""
     ui.progress("running again with Dynamo's verbose log")
     directory = case.path / "observe" / "dynamo"
-    run_subject(case, directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
+    run = SubjectRun(directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
+    run_subject(case, run)
     log = directory / "stderr.txt"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_KEPT:]
     log.unlink()

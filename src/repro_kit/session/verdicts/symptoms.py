@@ -20,7 +20,7 @@ from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.session.options import ObserveOptions, SymptomOptions
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import blame, by_rounding, eager_run, user_oracle
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.trace import TraceSummary, summarise
@@ -78,7 +78,9 @@ def look_for(
     if probes(symptom) and symptom.kind not in COMPARED:  # the observed run has compared the calls itself
         ui.progress("measuring the compiled calls")
         why = f"{symptom.kind} is measured on its compiled calls"
-        ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
+        ended = run_overridden(
+            case, SubjectRun(directory, why=why, timeout=options.timeout), {"measure": probes(symptom)}
+        )
         findings = read_findings(directory / "probe")
     verdict = of_run(symptom, ended, findings, summary)
     if verdict.status is Status.CANNOT_TELL:
@@ -107,7 +109,7 @@ def _of_state(case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom) -> 
     ui.progress("comparing the Python state that the compiled calls leave")
     directory, symptom = case.path / "observe" / "state", replace(symptom, of_state=True)
     why = "the results agree with eager: does the Python state that the calls leave?"
-    ended = run_overridden(case, directory, {"measure": probes(symptom)}, why=why, timeout=options.timeout)
+    ended = run_overridden(case, SubjectRun(directory, why=why, timeout=options.timeout), {"measure": probes(symptom)})
     verdict = of_run(symptom, ended, read_findings(directory / "probe"), TraceSummary())
     if verdict.failure is None:
         if verdict.status is Status.CANNOT_TELL:
@@ -230,7 +232,8 @@ def _measured_at(case: Case, timeout: float, symptom: Symptom) -> Measured:
     """The measurement on the baseline. Raises ReproKitError when it fails."""
     directory = case.path / "observe" / "baseline"
     override: Override = {**override_of(symptom.baseline), "measure": probes(symptom)}
-    ended = run_overridden(case, directory, override, why="the baseline of what is measured", timeout=timeout)
+    run = SubjectRun(directory, why="the baseline of what is measured", timeout=timeout)
+    ended = run_overridden(case, run, override)
     findings = read_findings(directory / "probe")
     measured = _reading(symptom, findings, summarise(directory / "trace")) if ended.ok else None
     if measured is None:

@@ -13,7 +13,7 @@ from repro_kit.model.measure.symptom import Symptom
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import SymptomOptions
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import observed_failures
 
 _SKIP = 125  # as for `git bisect run`
@@ -51,11 +51,16 @@ def ask(
 
     `without`: variables of the user's to remove.
     """
-    argv = ["/bin/sh", "-c", oracle.text]
-    why = "the oracle is asked"
-    ended = run_overridden(
-        case, directory, override, why=why, timeout=timeout, env=env, without=without, on_tick=on_tick, argv=argv
+    run = SubjectRun(
+        directory,
+        why="the oracle is asked",
+        timeout=timeout,
+        env=env or {},
+        without=without,
+        on_tick=on_tick,
+        argv=["/bin/sh", "-c", oracle.text],
     )
+    ended = run_overridden(case, run, override)
     if ended.timed_out:
         return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=exit_name(ended))
     if ended.ok:

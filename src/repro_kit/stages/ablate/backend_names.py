@@ -11,7 +11,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.errors import StageError, UsageError
 from repro_kit.probe.repro_probe.protocol.programs import NamesData
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.runner.launch import with_probe
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.matrix import MODES, Modes
@@ -43,7 +43,7 @@ def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) 
     request: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
-        done = kept.run(
+        done = supervised.run(
             [python, "-m", "repro_probe.common.names", json.dumps(request)],
             env=with_probe(os.environ),
             timeout=_SECONDS,

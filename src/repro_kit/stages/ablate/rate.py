@@ -8,11 +8,11 @@ from dataclasses import replace
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.failure.failure import SLOW, Status
 from repro_kit.model.recipe import Recipe
-from repro_kit.reduce.flaky import ALIKE, MEASURE, Tally
+from repro_kit.reduce.flaky import MEASURE, RUNS_BEFORE_DETERMINISTIC, Tally
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
-_ALIKE_SCRIPT = 3  # runs of a script: fewer, since a script takes longer and its bundle is checked later
+_RUNS_OF_SCRIPT = 3  # runs of a script: fewer, since a script takes longer and its bundle is checked later
 _MEASURE_SLOW = 5
 _SLOW = 30.0  # seconds of one run
 _MOST_REPEATS = 20
@@ -28,7 +28,7 @@ def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
         return Tally()
     if cells.target is not None and cells.target.kind in SLOW:  # a hang takes its limit each time
         return _of(cells, own_plan, 1)
-    tally = _of(cells, own_plan, _ALIKE_SCRIPT if on_script else ALIKE)
+    tally = _of(cells, own_plan, _RUNS_OF_SCRIPT if on_script else RUNS_BEFORE_DETERMINISTIC)
     if tally.failed == tally.runs:
         return tally
     return _of(cells, own_plan, _MEASURE_SLOW if cells.usual() > _SLOW else MEASURE)

@@ -33,7 +33,7 @@ from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.judging import with_tolerance
+from repro_kit.session.comparison_recipe import with_tolerance
 from repro_kit.session.script.rank_subject import launch_in, rank_subject
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds

@@ -12,7 +12,7 @@ from pathlib import Path
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.variables import is_allowed, is_secret
 from repro_kit.reduce.first import needed
-from repro_kit.reduce.flaky import ALIKE
+from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
 from repro_kit.runner.launch import PROBE
 
 HOME, DIRECTORY = "HOME", "PWD"  # the home and the working directory, each restored as a whole
@@ -73,7 +73,7 @@ def find_needs(
     (all_of_it,) = ask([range(len(items))])
     if not all_of_it:
         return None
-    if any(ask([()])[0] for _ in range(ALIKE)):
+    if any(ask([()])[0] for _ in range(RUNS_BEFORE_DETERMINISTIC)):
         return Needs(())
     for group in (_torchs(items), [items.index(name) for name in (HOME, DIRECTORY) if name in items]):
         if group and ask([group])[0]:

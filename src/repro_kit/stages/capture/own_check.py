@@ -19,7 +19,7 @@ from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.script import watched_recording
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import settle, symptoms
 from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.session.verdicts.eager_run import run_eager
@@ -130,7 +130,7 @@ class OwnCheck:
         symptom = symptoms.case_symptom(self._case) if failure.source == "measured" else None
         if symptom is not None:
             override["measure"] = symptoms.probes(symptom)
-        ended = run_overridden(self._case, directory, override, why=why, timeout=self._options.timeout)
+        ended = run_overridden(self._case, SubjectRun(directory, why=why, timeout=self._options.timeout), override)
         verdict = verdict_of(directory, ended, symptom, failure.signature, passes_in_eager=True)
         if verdict.status is Status.PASS:
             return _PASSES

@@ -15,7 +15,7 @@ from repro_kit.program.reading.graph_record import InputRecord
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
 from repro_kit.session.script import watched_recording
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.session.verdicts.observed_failures import failed_first
 from repro_kit.ui import Ui
 
@@ -87,8 +87,7 @@ def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGrap
     """Run the subject once more and record its graphs, with all values within the probe's larger limit."""
     directory = case.path / "capture" / "record"
     shutil.rmtree(directory, ignore_errors=True)
-    run_subject(
-        case,
+    run = SubjectRun(
         directory,
         why=f"capture: {why}",
         timeout=timeout,
@@ -96,6 +95,7 @@ def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGrap
         findings=directory,
         on_tick=lambda seconds: ui.progress(f"recording the graphs, {seconds:.0f} s"),
     )
+    run_subject(case, run)
     findings = read_findings(directory)
     for problem in findings.problems:
         ui.warn(f"The probe had a problem while recording: {problem.strip().splitlines()[-1]}")

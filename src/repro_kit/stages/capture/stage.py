@@ -23,7 +23,7 @@ from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.program.reading.graph_record import GraphRecord
 from repro_kit.program.slice import preamble_words
 from repro_kit.runner.recorded import Recorded
-from repro_kit.session.judging import with_random
+from repro_kit.session.comparison_recipe import with_random
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.script import watched_recording
 from repro_kit.session.stop import Stop

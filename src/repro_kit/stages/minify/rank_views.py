@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from repro_kit.case.case import Case
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.verdicts.deadlocks import latest
-from repro_kit.session.verdicts.ranks import suspects
+from repro_kit.session.verdicts.deadlock_rule import latest
+from repro_kit.session.verdicts.rank_report import suspects
 from repro_kit.source import SourceProgram
 from repro_kit.source.ranks import alone, joins_group, started_outside
 from repro_kit.stages.minify.source_files import ranks_of

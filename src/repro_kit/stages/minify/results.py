@@ -29,7 +29,7 @@ _SCRATCH = re.compile(r"\S*/query-\d+/")
 
 
 def _outcome(removal: Removal) -> str:
-    return ": ".join(filter(None, ("alike" if removal.equivalent else str(removal.outcome or ""), removal.note)))
+    return ": ".join(filter(None, ("equivalent" if removal.equivalent else str(removal.outcome or ""), removal.note)))
 
 
 def _twin(program: P, twin: Twin[P] | None, text_of: Callable[[P], str]) -> TwinFound | None:

@@ -23,8 +23,8 @@ from repro_kit.reduce import Answer
 from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.scratch import Scratch
-from repro_kit.session.script.deadlock import is_stuck
 from repro_kit.session.verdicts import eager_run, symptoms
+from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.source import SourceProgram
 from repro_kit.source.recording import Recorded, instrumented, read_recorded

@@ -23,7 +23,7 @@ from repro_kit.reduce.candidate_search import Accepted
 from repro_kit.reduce.neighbours import Twin
 from repro_kit.reduce.order import measure
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.judging import with_tolerance
+from repro_kit.session.comparison_recipe import with_tolerance
 from repro_kit.session.options import MinifyOptions
 from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
 from repro_kit.session.script.subject_check import is_program_alone

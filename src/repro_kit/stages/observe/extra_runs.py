@@ -5,7 +5,7 @@ from __future__ import annotations
 from repro_kit.case.case import Case
 from repro_kit.runner.launch import exit_name
 from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script.script_run import run_subject
+from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.ui import Ui
 
 #: Values of --logs that stand for several options of TORCH_LOGS.
@@ -40,6 +40,5 @@ def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
 
 def _run(case: Case, options: ObserveOptions, name: str, variables: dict[str, str]) -> str:
     directory = case.path / "observe" / name
-    return exit_name(
-        run_subject(case, directory, why="further logs were asked for", timeout=options.timeout, env=variables)
-    )
+    run = SubjectRun(directory, why="further logs were asked for", timeout=options.timeout, env=variables)
+    return exit_name(run_subject(case, run))

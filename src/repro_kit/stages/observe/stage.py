@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
@@ -23,15 +22,15 @@ from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
-from repro_kit.session.script.deadlock import DeadlockWatch
 from repro_kit.session.script.interpreter_environment import begin_environment, environment
-from repro_kit.session.script.script_run import run_subject, write_artifacts
+from repro_kit.session.script.script_run import SubjectRun, run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms, users_own
 from repro_kit.session.verdicts.blame import Blame
+from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.lacking_device import lacks_device
-from repro_kit.session.verdicts.ranks import RankReport, rank_report
+from repro_kit.session.verdicts.rank_report import RankReport, rank_report
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
@@ -127,17 +126,16 @@ def _observe_once(
         if not options.patient:
             deadlock.look(seconds)
 
-    observed = run_subject(
-        case,
+    run = SubjectRun(
         directory,
         why="observe: what fails?" if copy_of is None else "observe: does it fail with the user's compiler cache?",
         timeout=options.timeout,
-        **_probed(symptom),
         env=_logging(directory),
         copy_of=copy_of,
         on_tick=tick,
         on_interrupt=watch.interrupted,
     )
+    observed = run_subject(case, _probed(run, symptom))
     reason = watch.reason or deadlock.reason
     if reason:
         ui.warn(reason)
@@ -147,14 +145,14 @@ def _observe_once(
     )
 
 
-def _probed(symptom: Symptom | None) -> dict[str, Any]:
-    """The probe's mode and options for the observed run."""
+def _probed(run: SubjectRun, symptom: Symptom | None) -> SubjectRun:
+    """`run` with the probe's mode and options for the observed run."""
     if symptom is None or symptom.kind is Kind.COMPILE_GROWTH:
-        return {"mode": "capture", "probe": {"limit": _RECORDED}}
+        return replace(run, mode="capture", probe={"limit": _RECORDED})
     if symptom.kind in COMPARED:  # the same run compares the calls with eager
         measure = symptoms.probes(symptom)
-        return {"mode": "override", "probe": {"measure": measure, "record": True, "limit": _RECORDED}}
-    return {"mode": "observe"}
+        return replace(run, mode="override", probe={"measure": measure, "record": True, "limit": _RECORDED})
+    return run
 
 
 def _logging(directory: Path) -> dict[str, str]:

@@ -16,9 +16,11 @@ from repro_kit.model.ablation.overrides import slug
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, shared_oracles
+from repro_kit.session.script.script_run import SubjectRun
 from repro_kit.stages.ablate import stage
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
@@ -179,14 +181,15 @@ def test_a_failure_that_comes_and_goes_is_waited_for(case: Case) -> None:
 def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     hangs, killed = Event(), Event()
 
-    def run_overridden(_case: Case, place: Path, *_: object, on_tick: Callable[[float], None], **named: object) -> Run:
-        on_tick(0.0)
-        if place.name != hanging or killed.is_set():
+    def run_overridden(_case: Case, run: SubjectRun, _override: Override) -> Run:
+        assert run.on_tick is not None
+        run.on_tick(0.0)
+        if run.directory.name != hanging or killed.is_set():
             return Run(0, None, False, 1.0, 0)
         hangs.set()
         try:
             while True:
-                on_tick(0.0)
+                run.on_tick(0.0)
                 sleep(0.01)
         except Abandoned:
             killed.set()
@@ -208,9 +211,9 @@ def test_what_runs_is_killed_when_it_is_left_early(case: Case, monkeypatch: pyte
 
 
 def test_a_run_in_which_the_probe_failed_is_no_verdict(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_overridden(_case: Case, place: Path, *_: object, **named: object) -> Run:
-        (place / "probe").mkdir(parents=True)
-        (place / "probe" / "probe-error-7.txt").write_text("Traceback …\nAttributeError: no such setting\n")
+    def run_overridden(_case: Case, run: SubjectRun, _override: Override) -> Run:
+        (run.directory / "probe").mkdir(parents=True)
+        (run.directory / "probe" / "probe-error-7.txt").write_text("Traceback …\nAttributeError: no such setting\n")
         return Run(0, None, False, 1.0, 0)
 
     monkeypatch.setattr(script_cells, "run_overridden", run_overridden)

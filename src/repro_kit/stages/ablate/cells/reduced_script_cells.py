@@ -21,8 +21,8 @@ from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import Run
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle
-from repro_kit.session.script.deadlock import is_stuck
 from repro_kit.session.verdicts import eager_run
+from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.source import SourceProgram
 from repro_kit.source.compile_calls import settings
 from repro_kit.stages.ablate.cells.script_cells import OnScript

@@ -28,10 +28,10 @@ from repro_kit.runner.read_findings import probe_failure
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import AblateOptions
-from repro_kit.session.script.deadlock import DeadlockWatch
-from repro_kit.session.script.script_run import run_overridden
+from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import eager_run, symptoms, user_oracle
-from repro_kit.session.verdicts.deadlocks import STUCK, STUCK_AT_END
+from repro_kit.session.verdicts.deadlock_rule import STUCK, STUCK_AT_END
+from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.stages.ablate.backend_names import texts
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
@@ -252,10 +252,8 @@ class OnScript(Cells):
             self._tick(seconds)
             deadlock.look(seconds)
 
-        return run_overridden(
-            self.case,
+        run = SubjectRun(
             directory,
-            changed,
             why="" if argv else f"a cell on the script: {directory.name}",
             timeout=timeout,
             env=env,
@@ -263,3 +261,4 @@ class OnScript(Cells):
             on_tick=tick,
             argv=argv,
         )
+        return run_overridden(self.case, run, changed)

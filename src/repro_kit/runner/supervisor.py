@@ -1,9 +1,9 @@
 """Run one command, and end the command and all its descendants at a limit or when repro-kit ends for any reason.
 
-`kept.py` starts ``python -I -S keeper.py SOCKET``. The socket carries the order in and the report back. When
-repro-kit closes the socket, or dies, the keeper ends the command.
+`supervised.py` starts ``python -I -S supervisor.py SOCKET``. The socket carries the order in and the report back. When
+repro-kit closes the socket, or dies, the supervisor ends the command.
 
-The keeper is two processes, so that nothing survives when one of the two is killed. The watcher starts the command
+The supervisor is two processes, so that nothing survives when one of the two is killed. The watcher starts the command
 and enforces the limits. The guard is the parent of the watcher: the guard ends the descendants when the watcher is
 gone, and the watcher ends them when the guard is gone. On Linux both adopt every descendant that loses its parent,
 such as a daemon. This file imports little of the standard library, and nothing else, since every run starts it.
@@ -74,7 +74,7 @@ def _watch(order: dict[str, Any], connection: socket.socket, guard: int) -> NoRe
         woken = _wake_at_exits()
         pid, problem = _start(order)
         _let_go()
-        report = {"problem": problem} if problem else _keep(pid, order, connection.fileno(), guard, woken)
+        report = {"problem": problem} if problem else _supervise(pid, order, connection.fileno(), guard, woken)
         end_descendants(pid)
     except BaseException as error:
         report = {"problem": (0, f"{type(error).__name__}: {error}")}
@@ -141,7 +141,7 @@ def _limit_files(size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _keep(pid: int, order: dict[str, Any], connection: int, guard: int, woken: int) -> dict[str, Any] | None:
+def _supervise(pid: int, order: dict[str, Any], connection: int, guard: int, woken: int) -> dict[str, Any] | None:
     """Wait until the command ends or exceeds a limit. Return None when repro-kit or the guard is gone."""
     started = time.monotonic()
     timeout, limit = order["timeout"], order["memory"]

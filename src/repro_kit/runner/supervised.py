@@ -1,4 +1,4 @@
-"""Start a command under `keeper.py`, which ends the command and all its descendants when repro-kit ends."""
+"""Start a command under `supervisor.py`, which ends the command and all its descendants when repro-kit ends."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import IO, Any, Self
 
 from repro_kit.runner.scratch import held
 
-_KEEPER = Path(__file__).with_name("keeper.py")
-_PATIENCE = 30.0  # seconds that ending everything may take before the keeper itself is killed
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_PATIENCE = 30.0  # seconds that ending everything may take before the supervisor itself is killed
 
 
-class KeeperDied(Exception):
-    """The keeper was killed. The command was ended too, so its result is unknown."""
+class SupervisorDied(Exception):
+    """The supervisor was killed. The command was ended too, so its result is unknown."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class CommandReport:
-    """How a command ended. `status` is its exit code (negative: the signal), or None when the keeper ended it."""
+    """How a command ended. `status` is its exit code (negative: the signal), or None when the supervisor ended it."""
 
     status: int | None
     timed_out: bool
@@ -46,7 +46,7 @@ class CommandReport:
     seconds: float
 
 
-class KeptCommand:
+class SupervisedCommand:
     """A running command. As a context manager, it leaves no process of the command at its end."""
 
     def __init__(
@@ -64,14 +64,14 @@ class KeptCommand:
         """Start the command. `measure` watches its memory, as a memory limit does too."""
         limits = limits or Limits()
         self._told, self._ended = b"", False
-        self._line, keeper_end = socket.socketpair()
-        with keeper_end:
+        self._line, supervisor_end = socket.socketpair()
+        with supervisor_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), str(keeper_end.fileno())],
+                [sys.executable, "-I", "-S", str(_SUPERVISOR), str(supervisor_end.fileno())],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(keeper_end.fileno(),),
+                pass_fds=(supervisor_end.fileno(),),
                 start_new_session=True,  # Ctrl-C is for repro-kit, which ends the command
             )
         order = marshal.dumps(
@@ -86,7 +86,7 @@ class KeptCommand:
                 "scratch": [str(path) for path in held()],
             }
         )
-        with suppress(BrokenPipeError, ConnectionResetError):  # the keeper was killed: `report` says so
+        with suppress(BrokenPipeError, ConnectionResetError):  # the supervisor was killed: `report` says so
             self._line.sendall(len(order).to_bytes(8, "big") + order)
 
     def __enter__(self) -> Self:
@@ -111,12 +111,15 @@ class KeptCommand:
         return True
 
     def report(self) -> CommandReport:
-        """Return how the command ended. Raises OSError when it did not start, KeeperDied when the keeper was killed."""
+        """Return how the command ended.
+
+        Raises OSError when it did not start, SupervisorDied when the supervisor was killed.
+        """
         self.wait()
         try:
             report: dict[str, Any] = marshal.loads(self._told)
         except (EOFError, ValueError, TypeError):
-            raise KeeperDied("the process that watched the command was killed") from None
+            raise SupervisorDied("the process that watched the command was killed") from None
         if "problem" in report:
             raise OSError(*report["problem"])
         return CommandReport(**report)
@@ -147,7 +150,7 @@ def run(
     Raises OSError when the tool cannot be started, subprocess.TimeoutExpired when it runs longer than `timeout`
     seconds.
     """
-    with KeptCommand(
+    with SupervisedCommand(
         argv,
         cwd=cwd or Path.cwd(),
         env=os.environ if env is None else env,
@@ -155,11 +158,11 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         limits=Limits(timeout),
-    ) as kept:
-        out, err = kept.process.communicate(input.encode())
+    ) as command:
+        out, err = command.process.communicate(input.encode())
         try:
-            report = kept.report()
-        except KeeperDied as died:
+            report = command.report()
+        except SupervisorDied as died:
             raise ChildProcessError(0, str(died)) from died
     if report.timed_out or report.status is None:
         raise subprocess.TimeoutExpired(list(argv), timeout)

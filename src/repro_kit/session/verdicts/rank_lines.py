@@ -13,7 +13,7 @@ from repro_kit.model.failure.normalise import fault_line
 from repro_kit.model.failure.tracebacks import short as short_type
 from repro_kit.model.rank_history import Collective, RankState, differing_collectives, in_order, short
 from repro_kit.runner.read_findings import Findings, UncaughtException
-from repro_kit.session.verdicts.deadlocks import latest
+from repro_kit.session.verdicts.deadlock_rule import latest
 from repro_kit.session.verdicts.observed_failures import aborted_at_exit, crashes, ended_by_launcher, failure_of
 
 _LATE = 2.0  # seconds that a rank is late; less is usual

@@ -9,7 +9,7 @@ import psutil
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import EndedEarly
 from repro_kit.runner.read_findings import read_ranks
-from repro_kit.session.verdicts.deadlocks import STUCK, STUCK_AT_END, deadlock
+from repro_kit.session.verdicts.deadlock_rule import STUCK, STUCK_AT_END, deadlock
 
 _LOOK = 3.0  # seconds between looks
 

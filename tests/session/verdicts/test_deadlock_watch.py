@@ -8,7 +8,7 @@ import pytest
 
 from repro_kit.probe.repro_probe.protocol.findings import RANK, finding
 from repro_kit.runner.launch import EndedEarly
-from repro_kit.session.script.deadlock import DeadlockWatch
+from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 
 
 def write_state(directory: Path, pid: int, rank: int, name: str, waited: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.runner import kept
+from repro_kit.runner import supervised
 from repro_kit.runner.launch import Run, launch
 from samples import hard_to_kill
 from samples.hard_to_kill import start, wait_until
@@ -82,13 +82,13 @@ def test_the_exit_status_is_reported(tmp_path: Path, status: int) -> None:
     assert (ran.exit_status, ran.signal, ran.timed_out) == (status, None, False)
 
 
-def test_one_keeper_that_is_killed_changes_nothing(tmp_path: Path, mark: str) -> None:
+def test_one_supervisor_that_is_killed_changes_nothing(tmp_path: Path, mark: str) -> None:
     code = "import os, pathlib, time\nplace = pathlib.Path('first')\nagain = place.exists()\nplace.touch()\n"
     code += "time.sleep(0 if again else 600)\nprint('done')"
     process = start(tmp_path, [sys.executable, "-c", code, mark])
     while not (tmp_path / "first").exists():
         time.sleep(0.02)
-    os.kill(hard_to_kill.keepers(process.pid)[0], signal.SIGKILL)
+    os.kill(hard_to_kill.supervisors(process.pid)[0], signal.SIGKILL)
     out, _ = process.communicate()
     assert "exit_status=0" in out
     assert (tmp_path / "out").read_text() == "done\n"
@@ -123,16 +123,16 @@ def test_the_command_gets_what_it_would_get(tmp_path: Path) -> None:
 
 
 def test_a_tool_gets_its_input_and_gives_its_output() -> None:
-    done = kept.run(["/bin/sh", "-c", "cat; echo problem >&2; exit 3"], timeout=60, input="tëxt")
+    done = supervised.run(["/bin/sh", "-c", "cat; echo problem >&2; exit 3"], timeout=60, input="tëxt")
     assert (done.stdout, done.stderr, done.returncode) == ("tëxt", "problem\n", 3)
 
 
 def test_a_tool_that_does_not_end_is_ended(mark: str) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        kept.run(hard_to_kill.command("a daemon (double fork)", mark), timeout=0.5)
+        supervised.run(hard_to_kill.command("a daemon (double fork)", mark), timeout=0.5)
     assert hard_to_kill.marked(mark) == []
 
 
 def test_an_output_without_end_stops_at_the_limit() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        kept.run(["/bin/sh", "-c", "while :; do echo more; done"], timeout=0.5)
+        supervised.run(["/bin/sh", "-c", "while :; do echo more; done"], timeout=0.5)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from repro_kit.model.rank_history import named_ranks
 from repro_kit.runner.read_findings import Findings
-from repro_kit.session.verdicts.deadlocks import latest
+from repro_kit.session.verdicts.deadlock_rule import latest
 from repro_kit.session.verdicts.observed_failures import failed_first
-from repro_kit.session.verdicts.rank_states import cause_sentences, late_ranks, rank_lines
+from repro_kit.session.verdicts.rank_lines import cause_sentences, late_ranks, rank_lines
 from repro_kit.trace.insights.gather import Insights, gather
 from repro_kit.trace.insights.ranks import Divergence
 from repro_kit.trace.places import CompileRef

@@ -5,7 +5,7 @@ import pytest
 
 from repro_kit.model.failure.failure import ExceptionLink
 from repro_kit.runner.read_findings import Findings, RankState, TorchProcess, UncaughtException
-from repro_kit.session.verdicts.ranks import RankReport, rank_report, suspects
+from repro_kit.session.verdicts.rank_report import RankReport, rank_report, suspects
 
 LOG = (Path(__file__).parents[2] / "trace/fixtures/insights/size_one.log").read_text()
 TWO_RANKS = Findings(processes=tuple(TorchProcess(9, "python", "3.11", "2.13.0", 1.0, rank) for rank in ("0", "1")))
