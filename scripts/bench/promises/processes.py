@@ -164,7 +164,7 @@ def measure(size: str, scratch: Path) -> list[Row]:
     forms = [(form, whom) for form in hard_to_kill.FORMS for whom in hard_to_kill.VICTIMS]
     forms = forms[::3] if size == "small" else forms
     return [
-        _row("no process is left 5 s after repro-kit or its keeper is killed at a random moment", runs),
+        _row("no process is left 5 s after repro-kit or its supervisor is killed at a random moment", runs),
         _row("the run that goes on after kills ends as one that was not killed, and leaves nothing", ends),
         _row("no form of daemon outlives a kill", list(_forms(forms, scratch / "forms"))),
         _row("a run that is refused for another at work changes nothing", list(_refused(scratch / "refused"))),

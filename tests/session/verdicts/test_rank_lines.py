@@ -16,7 +16,7 @@ def raised(rank: int, kind: str, message: str, at: float) -> UncaughtException:
 def test_a_rank_that_waits_points_to_the_one_that_does_not_come() -> None:
     late = state(1, doing="compiling", line="/user/model.py:3")
     (sentence,) = cause_sentences(Findings(ranks=(state(0, REDUCE), late)))
-    assert "rank 1 does not come: rank 1 was compiling at model.py:3. A slow compile is no hang" in sentence
+    assert "rank 1 does not come: rank 1 was compiling at model.py:3. A slow compile is not a hang" in sentence
 
 
 def test_the_first_failure_is_told_from_what_the_other_ranks_raise() -> None:

@@ -73,7 +73,7 @@ def _compiling(context: Context, rank: int) -> str:
             name = f" of `{compile_.code.function}` ({place})" if compile_.code and place else ""
             return (
                 f"; its trace ends inside the compile {compile_.ref.compile_id}{name}, so it was compiling. "
-                "A slow compile is no hang: the others wait for it"
+                "A slow compile is not a hang: the others wait for it"
             )
     return ""
 

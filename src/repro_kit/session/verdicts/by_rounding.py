@@ -104,7 +104,7 @@ def conclude(case: Case, ui: Ui, treat_as: str) -> None:
     if treat_as == AS_FAILURE:
         if case.file.signature is not None:
             case.update(signature=replace(case.file.signature, rounding=True))
-        ui.note(f"This is no bug by itself ({rounding.sentence}); it counts as a failure, as asked.")
+        ui.note(f"This is not a bug by itself ({rounding.sentence}); it counts as a failure, as asked.")
         return
     command = f"repro-kit collect --treat-rounding-as failure {shlex.quote(str(case.path))}"
     raise Stop(

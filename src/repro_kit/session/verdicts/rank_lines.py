@@ -113,7 +113,7 @@ def _missing(waiting: Collective, waiter: RankState, states: Sequence[RankState]
             if waiter.waits is None:  # it gave up
                 slow = "A longer `timeout` of init_process_group lets the others wait for a slow compile."
             else:
-                slow = "A slow compile is no hang: the others wait for it."
+                slow = "A slow compile is not a hang: the others wait for it."
             yield (
                 f"Rank {waiter.rank} waits in {waiting.named()} for {waiter.time - waiting.began:.0f} s, to which rank "
                 f"{state.rank} does not come: rank {state.rank} {why}."
@@ -134,5 +134,5 @@ def late_ranks(states: Sequence[RankState]) -> Iterator[str]:
             return
         late = next(state for state in states if state.rank == rank)
         compiled = late.compiled_between(collective.began - gap, collective.began)
-        why = f": it was compiling for {compiled:.0f} s of them, which is no hang" if compiled >= gap / 2 else ""
+        why = f": it was compiling for {compiled:.0f} s of them, which is not a hang" if compiled >= gap / 2 else ""
         yield f"Rank {rank} came {gap:.0f} s later than the others to {collective.named()}{why}."
