@@ -280,7 +280,7 @@ def is_story_file(name: str) -> bool:
 def read_story(files: Mapping[str, bytes], name: str) -> Story:
     """The story of the `files` of bundle `name`. Raises ReproKitError if there is none."""
     if STORY not in files or _ENVIRONMENT not in files:
-        raise UsageError(f"{name} has no {STORY}: it is not a bundle.")
+        raise UsageError(f"{name} has no {STORY}: it is not a whole bundle; run bundle again.")
     try:
         data: dict[str, Any] = orjson.loads(files[STORY])
         data["environment"] = orjson.loads(files[_ENVIRONMENT])
