@@ -64,6 +64,17 @@ def test_an_output_that_a_cuda_graph_has_overwritten_is_the_scripts_to_keep() ->
     assert told(ladder("inductor", other))[0] is Layer.INDUCTOR
 
 
+def test_a_graph_break_that_the_script_asks_for_is_no_fault_of_dynamo() -> None:
+    message = (
+        "Call to `torch._dynamo.graph_break()`\n  Explanation: User-inserted graph break. Message: None\n\n"
+        'from user code:\n   File "{}", line 7, in step\n    torch._dynamo.graph_break()\n'
+    )
+    asked = raised("torch/_dynamo/exc.py", type="torch._dynamo.exc.Unsupported", message=message.format("/me/train.py"))
+    assert told(ladder("eager", asked)) == (Layer.USER, causes.REQUESTED_BREAK)
+    own = message.format("/env/site-packages/torch/optim/optimizer.py")
+    assert told(ladder("eager", raised("torch/_dynamo/exc.py", message=own)))[0] is Layer.DYNAMO
+
+
 def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     violated = raised("torch/export/_trace.py", type="torch._dynamo.exc.UserError", kind=Kind.DYNAMO_ERROR)
     found = diagnose(ladder("eager", violated), Recipe())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.layer import first_failing, name_layer
+from repro_kit.model.ablation.requested_break import asks_for_break
 from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
 from repro_kit.model.failure.failure import STATE, Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
@@ -38,6 +39,7 @@ HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
 OWN_BRANCH = "own-branch"
 #: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.
 OVERWRITTEN = "overwritten-output"
+REQUESTED_BREAK = "requested-break"
 
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
@@ -76,6 +78,10 @@ _OVERWRITTEN = (
     "The script reads an output of compiled code after a later call, in which a CUDA graph writes to the same memory: "
     "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
     "call."
+)
+_ASKS_FOR_A_BREAK = (
+    "The program asks for a graph break itself (torch._dynamo.graph_break()), and fullgraph=True refuses every break: "
+    "the compiler is not to blame."
 )
 #: Exceptions whose message tells the user what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
 _FOR_THE_USER = {
@@ -135,6 +141,8 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
             f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
         )
         return Diagnosis(Layer.USER, "custom-operator", reason)
+    if failure is not None and asks_for_break(failure):
+        return Diagnosis(Layer.USER, REQUESTED_BREAK, _ASKS_FOR_A_BREAK)
     called = script_code(failure) if failure is not None else None
     if called is not None and failure is not None and _was_at_it(called, failure, failing):
         return _of_script(plain, called, failure)
