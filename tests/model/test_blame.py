@@ -26,6 +26,8 @@ def failure(kind: str, message: str = "", *frames: Frame) -> Failure:
         (failure("AssertionError", "p99 is 312 ms"), Nature.TIME),
         (failure("OSError", "[Errno 28] No space left on device"), Nature.MACHINE),
         (failure("RuntimeError", "[Errno 28] No space left on device", USER, INDUCTOR), Nature.MACHINE),
+        (failure("OSError", "[Errno 27] File too large", USER, INDUCTOR), Nature.MACHINE),
+        (failure("CppCompileError", "g++: fatal error: Killed signal terminated program cc1plus"), Nature.MACHINE),
         (failure("requests.exceptions.ConnectionError", "refused"), Nature.MACHINE),
         (Failure(Kind.RUNTIME_ERROR, exit_status=137), Nature.MACHINE),
         (Failure(Kind.CRASH, signal="SIGTERM"), Nature.MACHINE),

@@ -7,7 +7,7 @@ import re
 from repro_kit.model.failure.failure import Failure
 from repro_kit.model.failure.frames import torch_path
 
-#: torch/_dynamo/variables/functions.py explains its break so since torch 2.8; the call itself stands in older texts.
+#: The title and the explanation in torch's own words (torch/_dynamo/variables/functions.py).
 _ASKED = re.compile(r"User-inserted graph break|Call to `torch\._dynamo\.graph_break\(\)`")
 _TRACED_LINE = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+', re.MULTILINE)
 

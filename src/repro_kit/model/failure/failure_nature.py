@@ -11,6 +11,7 @@ from errno import (
     ECONNREFUSED,
     ECONNRESET,
     EDQUOT,
+    EFBIG,
     EIO,
     EMFILE,
     ENETUNREACH,
@@ -40,10 +41,17 @@ class Nature(StrEnum):
 
 #: Conditions of the machine. They may appear anywhere, in the compiler too.
 _CONDITIONS = (
-    *(ENOSPC, EDQUOT, EMFILE, ENFILE, EIO, EROFS, ESTALE),
+    *(ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, EIO, EROFS, ESTALE),
     *(ECONNREFUSED, ECONNRESET, ECONNABORTED, ENETUNREACH),
 )
-_CONDITION = re.compile("|".join(re.escape(os.strerror(number)) for number in _CONDITIONS), re.IGNORECASE)
+#: How GCC's driver and its passes say that the system ended them, or gave them no memory (gcc.cc, libiberty/xmalloc.c).
+_OF_NATIVE_COMPILERS = (
+    r"(?:Killed|Terminated|CPU time limit exceeded|File size limit exceeded) signal terminated program"
+    r"|virtual memory exhausted|cc1plus: out of memory"
+)
+_CONDITION = re.compile(
+    "|".join([*(re.escape(os.strerror(number)) for number in _CONDITIONS), _OF_NATIVE_COMPILERS]), re.IGNORECASE
+)
 #: What the other ranks raise when one rank has ended, or does not come to a collective (gloo's transport/tcp/pair.cc
 #: and unbound_buffer.cc, ProcessGroupGloo; NCCL's ncclRemoteError and the watchdog of torch's ProcessGroupNCCL).
 _OF_A_PEER = re.compile(

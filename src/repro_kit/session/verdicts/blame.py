@@ -132,7 +132,8 @@ def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
 
 
 def _of_the_user(failure: ObservedFailure) -> bool:
-    if is_of_a_peer(failure.failure):
+    """Whether nothing but a run without torch.compile can tell whose failure it is: no graph alone shows that."""
+    if failure.nature is Nature.MACHINE:
         return True
     raised = failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
     return raised and not is_late(unwrap(failure.failure.exceptions))
