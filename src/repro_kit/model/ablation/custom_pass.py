@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.model.ablation.causes import Diagnosis
+from repro_kit.model.ablation.diagnosis import Diagnosis
 from repro_kit.model.ablation.evidence import Chain
 from repro_kit.model.failure.failure import Layer
 

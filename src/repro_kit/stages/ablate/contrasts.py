@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.ablation import causes
+from repro_kit.model.ablation import diagnosis
 from repro_kit.model.ablation.axis import field_of, varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -111,7 +111,7 @@ registry._COMPILER_FNS["aot_eager"] = aot_autograd(fw_compiler=checked)
 
 @dataclass(frozen=True)
 class Contrast:
-    """A contrast: its `name` in `model/ablation/causes.py`, its changes to the recipe, and code to run first."""
+    """A contrast: its `name` in `model/ablation/diagnosis.py`, its changes to the recipe, and code to run first."""
 
     name: str
     words: str
@@ -129,20 +129,20 @@ class Contrast:
 
 
 _CHECKED = Contrast(
-    causes.OPERATORS_CHECKED,
+    diagnosis.OPERATORS_CHECKED,
     "with custom operators checked",
     axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
 )
 _SCHEMAS = Contrast(
-    causes.SCHEMAS_CHECKED,
+    diagnosis.SCHEMAS_CHECKED,
     "with the schemas of custom operators checked",
     setup=_SCHEMAS_CHECKED,
     axes=(("backend", "aot_eager"),),
 )
 
 
-_NO_ARTIFACTS = Contrast(causes.NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
-_NOT_SPLIT = Contrast(causes.NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
+_NO_ARTIFACTS = Contrast(diagnosis.NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
+_NOT_SPLIT = Contrast(diagnosis.NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
 
 
 def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts: bool, ddp: bool) -> list[CellPlan]:
@@ -169,17 +169,21 @@ def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
     if layer is Layer.AOT:
         return [
             Contrast(
-                causes.NO_PYTHON_DECOMPOSITIONS, "without Python decompositions", setup=_WITHOUT_PYTHON_DECOMPOSITIONS
+                diagnosis.NO_PYTHON_DECOMPOSITIONS,
+                "without Python decompositions",
+                setup=_WITHOUT_PYTHON_DECOMPOSITIONS,
             ),
-            Contrast(causes.DEFAULT_PARTITIONER, "", axes=(("backend", "aot_eager_default_partitioner"),)),
+            Contrast(diagnosis.DEFAULT_PARTITIONER, "", axes=(("backend", "aot_eager_default_partitioner"),)),
         ]
     if layer is Layer.DECOMPOSITION:
-        return [Contrast(causes.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
+        return [Contrast(diagnosis.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
     if layer is not Layer.DYNAMO:
         return []
     found_contrasts = []
     if recipe.fullgraph:
-        found_contrasts.append(Contrast(causes.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
+        found_contrasts.append(
+            Contrast(diagnosis.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),))
+        )
     if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
-        found_contrasts.append(Contrast(causes.AFRESH, "compiled afresh for every call", setup=_AFRESH))
+        found_contrasts.append(Contrast(diagnosis.AFRESH, "compiled afresh for every call", setup=_AFRESH))
     return found_contrasts

@@ -11,10 +11,11 @@ from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Capture
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
-from repro_kit.model.ablation.causes import Diagnosis, diagnose
+from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.custom_pass import of_users_pass
+from repro_kit.model.ablation.diagnosis import Diagnosis
 from repro_kit.model.ablation.layer import IN_EAGER, is_decided
 from repro_kit.model.ablation.script_code import SCRIPT_CODE
 from repro_kit.model.failure.failure import SLOW, Layer

@@ -10,9 +10,10 @@ import pytest
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.handles import OBSERVATION, SOURCE_REDUCTION
 from repro_kit.case.stage_results import Environment, Observation, Reduction
-from repro_kit.model.ablation.causes import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis, diagnose
+from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.diagnosis import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.session.options import AblateOptions

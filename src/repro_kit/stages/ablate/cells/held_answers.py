@@ -10,9 +10,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repro_kit.model.ablation.causes import HELD, HELD_AT_FALSE
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.diagnosis import HELD, HELD_AT_FALSE
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import COMPARED, Layer
 from repro_kit.model.recipe import Recipe

@@ -1,0 +1,51 @@
+"""What a diagnosis is, and the names of the contrasts that it follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.failure.failure import Layer
+from repro_kit.model.run_outcome import RunOutcome
+
+#: Contrasts: cells that leave one part out. `Cell.changed["contrast"]` holds one of these names.
+NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
+DEFAULT_PARTITIONER = "default-partitioner"
+NO_DECOMPOSITIONS = "no-decompositions"
+AFRESH = "afresh"
+OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
+SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their arguments is compared with their schemas
+NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
+NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
+GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
+WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
+
+#: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
+HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
+HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
+#: The cause in an ablation whose sentence says that the script does another thing when compiled.
+OWN_BRANCH = "own-branch"
+#: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.
+OVERWRITTEN = "overwritten-output"
+REQUESTED_BREAK = "requested-break"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The layer at fault, the part of that layer (empty: not known), and a sentence that names both."""
+
+    layer: Layer | None
+    cause: str
+    sentence: str
+
+
+def passes(contrasts: Mapping[str, Cell], name: str) -> bool:
+    """Whether the cell of the contrast `name` ran, and passed."""
+    return name in contrasts and contrasts[name].outcome is RunOutcome.PASSES
+
+
+def renamed(plain: Diagnosis, layer: Layer | None, cause: str, who: str, evidence: str) -> Diagnosis:
+    """`plain` with another layer and cause, which `who` and `evidence` put into words."""
+    _, _, rest = plain.sentence.partition(" is at fault")
+    return Diagnosis(layer, cause, f"{who} is at fault{rest.rstrip('.')}, {evidence}.")

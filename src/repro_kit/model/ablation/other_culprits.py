@@ -1,0 +1,172 @@
+"""Who else than a part of the layer may be at fault: the program, its operators, what an earlier run compiled.
+
+`RULES` are tried in their order. The first that gives a diagnosis decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.diagnosis import (
+    HELD_AT_FALSE,
+    HELD_AT_TRUE,
+    NO_ARTIFACTS,
+    OPERATORS_CHECKED,
+    OVERWRITTEN,
+    OWN_BRANCH,
+    REQUESTED_BREAK,
+    SCHEMAS_CHECKED,
+    Diagnosis,
+    passes,
+    renamed,
+)
+from repro_kit.model.ablation.requested_break import asks_for_break
+from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
+from repro_kit.model.failure.failure import Failure, Kind, Layer
+from repro_kit.model.failure.frames import torch_path
+from repro_kit.model.failure.late_errors import is_overwritten
+from repro_kit.model.failure.tracebacks import short
+
+_OPERATOR = "custom-operator"
+_MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
+_BY_INTENT = (
+    "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
+    "is_compiling() held at False, and with that held at True everywhere too, so the compiler is not to blame."
+)
+_OVERWRITTEN = (
+    "The script reads an output of compiled code after a later call, in which a CUDA graph writes to the same memory: "
+    "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
+    "call."
+)
+_ASKS_FOR_A_BREAK = (
+    "The program asks for a graph break itself (torch._dynamo.graph_break()), and fullgraph=True refuses every break: "
+    "the compiler is not to blame."
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a rule looks at. `plain`: the layer that the ladder names; `failure`: that of the `failing` cell."""
+
+    plain: Diagnosis
+    failing: Cell
+    contrasts: Mapping[str, Cell]
+    failure: Failure | None
+
+    @property
+    def called(self) -> ScriptCode | None:
+        """The function of the script that torch had called, and that was running."""
+        return script_code(self.failure) if self.failure is not None else None
+
+
+Rule = Callable[[Evidence], Diagnosis | None]
+
+
+def _reads_overwritten_output(evidence: Evidence) -> Diagnosis | None:
+    links = evidence.failure.exceptions if evidence.failure else ()
+    read = any(is_overwritten(link.message) for link in links)
+    return Diagnosis(Layer.USER, OVERWRITTEN, _OVERWRITTEN) if read else None
+
+
+def _fake_kernel_raises(evidence: Evidence) -> Diagnosis | None:
+    failure = evidence.failure
+    if failure is None or not _in_users_fake_kernel(failure):
+        return None
+    reason = f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
+    return Diagnosis(Layer.USER, _OPERATOR, reason)
+
+
+def _asks_for_break(evidence: Evidence) -> Diagnosis | None:
+    asked = evidence.failure is not None and asks_for_break(evidence.failure)
+    return Diagnosis(Layer.USER, REQUESTED_BREAK, _ASKS_FOR_A_BREAK) if asked else None
+
+
+def _script_code_was_running(evidence: Evidence) -> Diagnosis | None:
+    failure, called = evidence.failure, evidence.called
+    if failure is None or called is None or not _was_at_it(called, failure, evidence.failing):
+        return None
+    _, _, rest = evidence.plain.sentence.partition(" is at fault")
+    beyond = f" and had called {called.beyond} of torch" if called.beyond else ""
+    who = f"{called.words[0].upper()}{called.words[1:]}"
+    return Diagnosis(evidence.plain.layer, SCRIPT_CODE, f"{who} {what_happened(failure)}{beyond}{rest}")
+
+
+def _operator_breaks_its_schema(evidence: Evidence) -> Diagnosis | None:
+    messages = _messages(evidence.contrasts.get(SCHEMAS_CHECKED), "SchemaMismatchError")
+    failure = evidence.failure
+    if not messages or failure is None or failure.kind in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+        return None
+    reason = f"The custom operator {messages[0]}, and its schema does not say so: the compiler is not to blame."
+    return Diagnosis(Layer.USER, _OPERATOR, reason)
+
+
+def _loads_wrong_artifact(evidence: Evidence) -> Diagnosis | None:
+    if not passes(evidence.contrasts, NO_ARTIFACTS):
+        return None
+    who = "A cache artifact that the script loads (torch.compiler.load_cache_artifacts)"
+    why = "and passes where nothing is loaded and all is compiled anew"
+    return renamed(evidence.plain, evidence.plain.layer, "graph-cache", who, why)
+
+
+def _does_otherwise_when_compiled(evidence: Evidence) -> Diagnosis | None:
+    held = passes(evidence.contrasts, HELD_AT_FALSE) and passes(evidence.contrasts, HELD_AT_TRUE)
+    return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT) if held else None
+
+
+def _fake_kernel_lies(evidence: Evidence) -> Diagnosis | None:
+    lying, links = lying_operator(evidence.contrasts), evidence.failure.exceptions if evidence.failure else ()
+    if not lying or not any(lying.rpartition(".")[0] in link.message for link in links):
+        return None
+    reason = f"The fake kernel of {lying} does not describe what the operator returns: the compiler is not to blame."
+    return Diagnosis(Layer.USER, _OPERATOR, reason)
+
+
+RULES: tuple[Rule, ...] = (
+    _reads_overwritten_output,
+    _fake_kernel_raises,
+    _asks_for_break,
+    _script_code_was_running,
+    _operator_breaks_its_schema,
+    _loads_wrong_artifact,
+    _does_otherwise_when_compiled,
+    _fake_kernel_lies,
+)
+
+
+def lying_operator(contrasts: Mapping[str, Cell]) -> str:
+    """The custom operator whose fake kernel describes other metadata than its results have; "" when there is none."""
+    for message in _messages(contrasts.get(OPERATORS_CHECKED), "MetadataMismatchError"):
+        mismatch = _MISMATCH.search(message)
+        if mismatch and not mismatch.group(1).startswith("_c10d_functional."):  # torch's own, which return their input
+            return mismatch.group(1)
+    return ""
+
+
+def _messages(cell: Cell | None, exception: str) -> list[str]:
+    """The messages of the exceptions of the type `exception` that `cell` ended with, if that failed otherwise."""
+    failure = cell.verdict.failure if cell and not cell.same else None
+    return [link.message for link in (failure.exceptions if failure else ()) if short(link.type) == exception]
+
+
+def _in_users_fake_kernel(failure: Failure) -> bool:
+    """Whether the innermost frame is the user's and runs inside torch's caller of fake kernels."""
+    for link in reversed(failure.exceptions):
+        paths = [torch_path(frame.file) for frame in link.frames]
+        called = [at for at, path in enumerate(paths) if path and path.startswith("torch/_library/fake_impl.py")]
+        if called:
+            return not any(paths[called[-1] + 1 :]) and called[-1] + 1 < len(paths)
+    return False
+
+
+def _was_at_it(called: ScriptCode, failure: Failure, cell: Cell) -> bool:
+    """Whether the function of the script was running itself, and not what it had called in torch.
+
+    An exception of an operator may be its answer to what the compiler gave it. A function that hangs calls torch in its
+    loop; a program has that function only where the graph alone does not fail.
+    """
+    if failure.exceptions:
+        return not called.beyond and not called.is_operator
+    return not called.beyond or (failure.kind is Kind.TIMEOUT and cell.subject == "program")
