@@ -74,7 +74,7 @@ def test_recompiles_by_size() -> None:
     text = said("four_sizes_static.log")
     assert "✓ 4 graphs were compiled of 1 function" in text
     assert "was compiled 4 times, as L['x'].size()[0] changed (3, 4, 5, 6)." in text
-    assert "● What to do first: make L['x'].size()[0] of `<lambda>` dynamic from the start" in text
+    assert "● What to do first: leave out dynamic=False" in text
 
 
 def test_a_specialization_names_the_line() -> None:

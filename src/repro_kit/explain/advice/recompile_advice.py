@@ -20,6 +20,8 @@ from repro_kit.trace.places import CompileRef, is_torch
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?:size|stride)\(\)\[(?P<dim>\d+)\]$")
 _RATE = re.compile(r"param_groups\[\d+\]\['lr'\]|\.lr\b|learning_rate")
 _MOST_LIMIT = 64
+#: Added to the weight of a setting that keeps values constant: a mark on each value only works around the setting.
+_BEFORE_OTHERS = 0.5
 
 
 def suggest(context: Context) -> Iterator[Suggestion]:
@@ -286,14 +288,17 @@ def _blocked(context: Context) -> Iterator[Suggestion]:
             "shapes",
             Aim.RECOMPILES,
             change,
-            weight=max(len(sources), _caused(_about(context, sources))),
+            weight=max(len(sources), _caused(_about(context, sources))) + _BEFORE_OTHERS,
         )
 
 
 def _about(context: Context, sources: Sequence[str]) -> Iterator[Reason]:
-    """The guards on `sources` that failed."""
+    """The guards on `sources`, or on the sizes of these tensors, that failed."""
     for recompiled in context.insights.recompiles:
-        yield from (reason for reason in recompiled.reasons if whole_source(reason.guard.source) in sources)
+        for reason in recompiled.reasons:
+            whole = whole_source(reason.guard.source)
+            if any(whole == source or whole.startswith(f"{source}.size()") for source in sources):
+                yield reason
 
 
 def _limit(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
