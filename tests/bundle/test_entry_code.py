@@ -9,9 +9,10 @@ import pytest
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_program, source_of
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
+from repro_kit.runner.program_oracle import ProgramOracle
 
 FACTS = Facts(Signature(Kind.DYNAMO_ERROR), None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
 
@@ -58,6 +59,45 @@ def test_each_entry_has_its_own_call() -> None:
     assert "import tempfile" in precompiled and not any(line.isspace() for line in precompiled.splitlines())
     packaged = written("aot-inductor", 1)
     assert "torch._inductor.aoti_load_package(package)(x, other)" in packaged
+
+
+COUNTER = """
+# repro-kit program 1
+import torch
+
+RECIPE = {'backend': 'export'}
+
+
+def graph(x, seen):
+    add_ = seen.add_(1)
+    mul = x * seen
+    return (mul, add_)
+
+
+def calls():
+    x = torch.ones(2)
+    seen = torch.nn.Buffer(torch.zeros(1))
+    return [(x, seen), (x, seen)]
+"""
+
+
+def test_a_module_keeps_its_buffers_and_only_what_it_returns_is_compared() -> None:
+    text = render_program(source_of(parse(COUNTER)), FACTS)
+    assert "def forward(self, x):\n        return graph(x, self.seen)" in text
+    assert '"inputs": [arg for arg in args if not isinstance(arg, torch.nn.Buffer)]' in text
+    assert '"outputs": [out.clone()' in text
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_an_exported_counter_counts_as_in_eager(tmp_path) -> None:
+    """torch.export is right here: neither repro.py nor a query may take the module's own copy for a difference."""
+    (tmp_path / "repro.py").write_text(render_program(source_of(parse(COUNTER)), FACTS))
+    ended = subprocess.run([sys.executable, "repro.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "PASS\n"), ended.stderr
+    with ProgramOracle(sys.executable, jobs=1) as oracle:
+        (verdict,) = oracle.check([COUNTER], None, timeout=100)
+    assert verdict.status is Status.PASS
 
 
 @pytest.mark.slow

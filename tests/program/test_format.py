@@ -147,3 +147,11 @@ def test_substitution_is_renaming(function):
     for statement in function.statements:
         renamed = statement.substitute({"x": "größer"})
         assert ast.dump(renamed.node) == ast.dump(statement.node).replace("id='x'", "id='größer'")
+
+
+def test_a_buffer_survives() -> None:
+    text = "import torch\nRECIPE = {}\ndef graph(seen):\n    add_ = seen.add_(1)\n    return (add_,)\n"
+    program = parse(text + "def calls():\n    seen = torch.nn.Buffer(torch.zeros(1))\n    return [(seen,), (seen,)]\n")
+    (seen,) = program.inputs
+    assert isinstance(seen, TensorInput) and seen.buffer and seen.line == "seen = torch.nn.Buffer(torch.zeros(1))"
+    assert parse(render(program)) == program

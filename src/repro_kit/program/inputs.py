@@ -60,6 +60,7 @@ class TensorInput:
     requires_grad: bool = False
     parameter: bool = False
     bits: tuple[Bit, ...] = ()  # torch's bits for values that are conjugated or negated only when they are used
+    buffer: bool = False  # a buffer of the module that torch.export or AOTInductor gets, which keeps it between calls
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -104,6 +105,8 @@ class TensorInput:
             text = f"torch._neg_view({text})"
         if self.parameter:
             text = f"torch.nn.Parameter({text}{'' if self.requires_grad else ', requires_grad=False'})"
+        elif self.buffer:
+            text = f"torch.nn.Buffer({text})"
         elif self.requires_grad:
             text += ".requires_grad_()"
         return f"{self.name} = {text}"
@@ -225,8 +228,10 @@ def _scalar(node: ast.expr) -> tuple[Any] | None:
 
 
 def _tensor(name: str, node: ast.expr) -> TensorInput | None:
-    parameter = requires_grad = False
+    parameter = buffer = requires_grad = False
     match node:
+        case ast.Call(func=func, args=[inner], keywords=[]) if ast.unparse(func) == "torch.nn.Buffer":
+            node, buffer = inner, True
         case ast.Call(func=func, args=[inner], keywords=keywords) if ast.unparse(func) == "torch.nn.Parameter":
             options = {keyword.arg: _literal(keyword.value) for keyword in keywords}
             if set(options) - {"requires_grad"}:
@@ -246,7 +251,14 @@ def _tensor(name: str, node: ast.expr) -> TensorInput | None:
     if source is None:
         return None
     return TensorInput(
-        name, source[0], strided, *source[1:], requires_grad=requires_grad, parameter=parameter, bits=bits
+        name,
+        source[0],
+        strided,
+        *source[1:],
+        requires_grad=requires_grad,
+        parameter=parameter,
+        buffer=buffer,
+        bits=bits,
     )
 
 

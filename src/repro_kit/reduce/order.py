@@ -58,5 +58,5 @@ def _elements(line: Input, metadata: Metadata) -> int:
 def _special(line: Input) -> int:
     if not isinstance(line, TensorInput):
         return int(isinstance(line, DynamicMark))
-    marks = (line.strided is not None, line.base is not None, line.requires_grad, line.parameter)
+    marks = (line.strided is not None, line.base is not None, line.requires_grad, line.parameter, line.buffer)
     return sum(marks) + len(line.bits) + (line.data.kind == ZERO_TENSOR)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -186,6 +187,11 @@ def test_a_constant_of_a_numbered_submodule_is_read_by_its_path() -> None:
     constant = InputRecord("tensor", "weight", "", shape=(3, 3), stride=(3, 1), storage="w")
     text = canonical(graph(code, (tensor("x"),), constants={"blocks.0.1.weight": constant}))
     assert "def graph(x, constant_blocks_0_1_weight):" in text and "getattr" not in text
+    exported = graph(code, (tensor("x"),), constants={"blocks.0.1.weight": constant}, backend=BackendRecord("export"))
+    assert "constant_blocks_0_1_weight = torch.nn.Buffer(torch.randn(3, 3))" in canonical(exported)
+    trained = replace(constant, requires_grad=True, parameter=True)
+    exported = replace(exported, constants={"blocks.0.1.weight": trained})
+    assert "Buffer" not in canonical(exported)
 
 
 def test_what_cannot_be_carried_is_named() -> None:

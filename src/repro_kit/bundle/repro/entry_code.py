@@ -31,7 +31,7 @@ class Arguments:
     """The arguments of `graph` as torch.export sees them."""
 
     names: tuple[str, ...] = ()  # of all
-    parameters: tuple[str, ...] = ()  # those that become parameters of the module
+    parameters: tuple[str, ...] = ()  # those that become parameters and buffers of the module
     dynamic: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the dynamic dimensions of each that has some
 
     @property
@@ -59,7 +59,7 @@ def arguments_of(program: Program) -> Arguments:
         dims = {named[tensor.name]: tuple(range(len(tensor.shape or ()))) for tensor in tensors if tensor.shape}
     return Arguments(
         program.graph.params,
-        tuple(named[tensor.name] for tensor in tensors if tensor.parameter),
+        tuple(named[tensor.name] for tensor in tensors if tensor.parameter or tensor.buffer),
         tuple(dims.items()),
     )
 

@@ -46,6 +46,7 @@ _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _ASYNCHRONOUS = re.compile(r"['\"](cuda|xpu)(?::\d+)?['\"]")
 _COPIED = "[out.clone() if isinstance(out, torch.Tensor) else out for out in outputs]"
+_WITHOUT_BUFFERS = "[arg for arg in args if not isinstance(arg, torch.nn.Buffer)]"
 _TENSORS = "for out in outputs if isinstance(out, torch.Tensor)"
 #: The functions of `repro.py` itself.
 _OWN = ("run", "main", "watch", "work", "wait", "differentiable", "aliases", "compile_and_run")
@@ -272,11 +273,12 @@ def _imports(source: ProgramSource) -> list[str]:
 
 def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
     """The (name, expression) pairs to compare: outputs, and whatever else was seen to differ."""
-    pairs = [("outputs", _COPIED if len(source.calls) > 1 and _replays(source) else "outputs")]
+    several = len(source.calls) > 1
+    pairs = [("outputs", _COPIED if several and (_replays(source) or _has_buffers(source)) else "outputs")]
     if source.recipe.backward != "none":
         pairs.append(("gradients", "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"))
     if any(map(_works_in_place, source.functions)) or _differs_in_inputs(facts):
-        pairs.append(("inputs", "args"))
+        pairs.append(("inputs", _WITHOUT_BUFFERS if _has_buffers(source) else "args"))
     match facts.signature.difference:
         case "stride":
             pairs.append(("strides", f"[out.stride() {_TENSORS}]"))
@@ -300,6 +302,11 @@ def _replays(source: ProgramSource) -> bool:
         {**recipe.options, **recipe.config}
     )
     return asked and "cuda" in source.text
+
+
+def _has_buffers(source: ProgramSource) -> bool:
+    """Whether a module that is exported keeps inputs as its own buffers: it writes to copies of these."""
+    return is_entry(source.recipe) and any("torch.nn.Buffer(" in line for line in source.inputs)
 
 
 def _works_in_place(function: str) -> bool:

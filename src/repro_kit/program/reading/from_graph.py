@@ -12,6 +12,7 @@ from typing import Any, Literal
 from repro_kit.errors import StageError
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.program import REGION
 from repro_kit.program.reading.desugar import desugar, helpers, regions
@@ -202,7 +203,11 @@ class _Builder:
         return target
 
     def _constant(self, path: str, record: InputRecord, lines: list[str], written: dict[tuple[Any, ...], str]) -> str:
-        return self._tensor(self.constants[path], "", record, None, lines, written)
+        name = self._tensor(self.constants[path], "", record, None, lines, written)
+        made = f"{name} = {tensor_expression(record)}"
+        if self.graph.backend.name in ENTRIES and not (record.parameter or record.requires_grad) and made in lines:
+            lines[lines.index(made)] = f"{name} = torch.nn.Buffer({tensor_expression(record)})"
+        return name
 
     def imports(self) -> list[str]:
         """Import lines for other names in the generated code, and for operators that exist only after an import."""

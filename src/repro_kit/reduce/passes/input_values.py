@@ -103,4 +103,8 @@ def _without_parameter(_: Search, line: TensorInput) -> Edit | None:
     return SetInput(line.name, {"parameter": False}) if line.parameter else None
 
 
-_PLAINER: tuple[_Plainer, ...] = (_contiguous, _without_bits, _without_gradient, _without_parameter)
+def _without_buffer(_: Search, line: TensorInput) -> Edit | None:
+    return SetInput(line.name, {"buffer": False}) if line.buffer else None
+
+
+_PLAINER: tuple[_Plainer, ...] = (_contiguous, _without_bits, _without_gradient, _without_parameter, _without_buffer)

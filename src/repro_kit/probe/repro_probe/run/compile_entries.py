@@ -23,20 +23,22 @@ from repro_probe.protocol.entries import (
 )
 
 Function = Callable[..., Any]
+_OWNED = (torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))  # no Buffer before torch 2.5
 
 
 def compiled_by(entry: str, graph: Function, names: Sequence[str], options: dict[str, Any], dynamic: Any) -> Function:
     """Return a function that compiles `graph` at its first call, and runs what was compiled.
 
     `names` are the parameters of `graph`. `dynamic` True lets every dimension be dynamic; otherwise those must be that
-    `mark_dynamic` marked. Parameters among the first arguments become parameters of the exported module.
+    `mark_dynamic` marked. Parameters and buffers among the first arguments become those of the exported
+    module, which keeps them between calls.
     """
     made: list[Function] = []
     owned: list[int] = []
 
     def run(*arguments: Any) -> Any:
         if not made:
-            owned.extend(at for at, value in enumerate(arguments) if isinstance(value, torch.nn.Parameter))
+            owned.extend(at for at, value in enumerate(arguments) if isinstance(value, _OWNED))
             module = _module(graph, names, {names[at]: arguments[at] for at in owned})
             inputs = _without(arguments, owned)
             made.append(_ENTRIES[entry](module, inputs, {"dynamic_shapes": _shapes(inputs, dynamic)}, options))

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from repro_probe.common.storages import pointer_of
+from repro_probe.protocol.entries import ENTRIES
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.run.load_program import seed
 
@@ -120,7 +121,7 @@ def run(
         with program.forward_region(autocast):
             result = function(*arguments)
         synchronize()
-        named = list(zip(program.parameters, arguments))
+        named = _named_inputs(program, arguments)
         leaves, structure = tree_flatten(result)
         outcome.outputs.append(([Leaf(leaf, named) for leaf in leaves], str(structure)))
         outcome.random = outcome.random or not torch.equal(before, _random_state())
@@ -132,7 +133,7 @@ def run(
             outcome.random = outcome.random or (
                 recipe["backward"] == "sum" and not torch.equal(before, _random_state())
             )
-    _keep_inputs(outcome, program.parameters, calls)
+    _keep_inputs(outcome, program, calls)
     return outcome
 
 
@@ -165,9 +166,18 @@ def differentiate(leaves: Sequence[Any], recipe: RecipeData) -> None:
     torch.autograd.backward(outputs, gradients)
 
 
-def _keep_inputs(outcome: Outcome, parameters: Sequence[str], calls: Sequence[tuple[Any, ...]]) -> None:
+def _named_inputs(program: RunnableCalls, arguments: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return the arguments with their names, without buffers of a module that is exported.
+
+    What is exported works on copies of its buffers: nothing is written back, and no result is a view of an argument.
+    """
+    kept_inside = getattr(torch.nn, "Buffer", ()) if program.recipe["backend"] in ENTRIES else ()
+    return [pair for pair in zip(program.parameters, arguments) if not isinstance(pair[1], kept_inside)]
+
+
+def _keep_inputs(outcome: Outcome, program: RunnableCalls, calls: Sequence[tuple[Any, ...]]) -> None:
     for number, arguments in enumerate(calls):
-        for name, value in zip(parameters, arguments):
+        for name, value in _named_inputs(program, arguments):
             if not isinstance(value, torch.Tensor):
                 continue
             label = name if len(calls) == 1 else f"{name} (call {number})"
