@@ -6,7 +6,7 @@ import ast
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from repro_kit.errors import StageError
@@ -203,11 +203,8 @@ class _Builder:
         return target
 
     def _constant(self, path: str, record: InputRecord, lines: list[str], written: dict[tuple[Any, ...], str]) -> str:
-        name = self._tensor(self.constants[path], "", record, None, lines, written)
-        made = f"{name} = {tensor_expression(record)}"
-        if self.graph.backend.name in ENTRIES and not (record.parameter or record.requires_grad) and made in lines:
-            lines[lines.index(made)] = f"{name} = torch.nn.Buffer({tensor_expression(record)})"
-        return name
+        is_buffer = self.graph.backend.name in ENTRIES and not (record.parameter or record.requires_grad)
+        return self._tensor(self.constants[path], "", replace(record, buffer=is_buffer), None, lines, written)
 
     def imports(self) -> list[str]:
         """Import lines for other names in the generated code, and for operators that exist only after an import."""

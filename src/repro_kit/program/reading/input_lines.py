@@ -22,6 +22,8 @@ def tensor_expression(record: InputRecord, base: str | None = None) -> str:
     text = _with_bits(text, record)
     if record.parameter and record.requires_grad:
         return f"torch.nn.Parameter({text})"
+    if record.buffer:
+        return f"torch.nn.Buffer({text})"
     return text + (".requires_grad_()" if record.requires_grad else "")
 
 
