@@ -6,7 +6,7 @@ import ast
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from repro_kit.errors import StageError
@@ -193,18 +193,20 @@ class _Builder:
         base: str | None,
         lines: list[str],
         written: dict[tuple[Any, ...], str],
+        *,
+        buffer: bool = False,
     ) -> str:
         key = (name, record.file, record.bits, record.shape, record.stride, record.offset, record.requires_grad)
         if record.file is not None and key in written and base is None:
             return written[key]
         target = self._fresh(name + suffix) if suffix else name
-        lines.append(f"{target} = {tensor_expression(record, base)}")
+        lines.append(f"{target} = {tensor_expression(record, base, buffer=buffer)}")
         written[key] = target
         return target
 
     def _constant(self, path: str, record: InputRecord, lines: list[str], written: dict[tuple[Any, ...], str]) -> str:
         is_buffer = self.graph.backend.name in ENTRIES and not (record.parameter or record.requires_grad)
-        return self._tensor(self.constants[path], "", replace(record, buffer=is_buffer), None, lines, written)
+        return self._tensor(self.constants[path], "", record, None, lines, written, buffer=is_buffer)
 
     def imports(self) -> list[str]:
         """Import lines for other names in the generated code, and for operators that exist only after an import."""

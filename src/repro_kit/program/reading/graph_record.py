@@ -37,7 +37,6 @@ class InputRecord:
     device: str = "cpu"
     requires_grad: bool = False
     parameter: bool = False
-    buffer: bool = False  # of the module that is exported
     storage: str = ""
     span: int | None = None
     file: str | None = None

@@ -13,8 +13,8 @@ _INFERENCE = "torch.inference_mode()"
 _MODES = {"no_grad_mode": "torch.no_grad()", "inference_mode": _INFERENCE}
 
 
-def tensor_expression(record: InputRecord, base: str | None = None) -> str:
-    """One tensor as an expression in the input grammar of the program format."""
+def tensor_expression(record: InputRecord, base: str | None = None, *, buffer: bool = False) -> str:
+    """One tensor as an expression in the input grammar of the program format; `buffer`: of a module to export."""
     strided = base is not None or record.span is not None
     text = base if base is not None else source_expression(record, flat=record.span is not None)
     if strided:
@@ -22,7 +22,7 @@ def tensor_expression(record: InputRecord, base: str | None = None) -> str:
     text = _with_bits(text, record)
     if record.parameter and record.requires_grad:
         return f"torch.nn.Parameter({text})"
-    if record.buffer:
+    if buffer:
         return f"torch.nn.Buffer({text})"
     return text + (".requires_grad_()" if record.requires_grad else "")
 

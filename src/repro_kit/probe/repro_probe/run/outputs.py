@@ -171,7 +171,7 @@ def _named_inputs(program: RunnableCalls, arguments: Sequence[Any]) -> list[tupl
 
     What is exported works on copies of its buffers: nothing is written back, and no result is a view of an argument.
     """
-    kept_inside = getattr(torch.nn, "Buffer", ()) if program.recipe["backend"] in ENTRIES else ()
+    kept_inside = getattr(torch.nn, "Buffer", ()) if program.recipe.get("backend") in ENTRIES else ()
     return [pair for pair in zip(program.parameters, arguments) if not isinstance(pair[1], kept_inside)]
 
 
