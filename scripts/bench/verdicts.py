@@ -5,7 +5,7 @@
     python scripts/bench/verdicts.py --graphs
     python scripts/bench/verdicts.py --raising
 
-prints the tables of docs/benchmarks.md.
+prints what docs/benchmarks.md summarizes.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ stage_options = _decorate(
         "--deadline",
         type=POSITIVE,
         metavar="S",
-        help="Time limit of a reduction, in seconds.  [1800 for a graph, 300 for a script; for a hang 40 and 600]",
+        help="Time limit of a reduction, in seconds.  [1800 for a graph, 300 for a script; for a hang 150 and 600]",
     ),
     _REDUCTION(
         "--border",

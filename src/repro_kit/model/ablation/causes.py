@@ -101,7 +101,7 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
         return plain
     contrasts = {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
-    evidence = Evidence(plain, failing, contrasts, failing.verdict.failure)
+    evidence = Evidence(plain, failing, contrasts)
     other = next(filter(None, (rule(evidence) for rule in RULES)), None)
     if other is not None:
         return other

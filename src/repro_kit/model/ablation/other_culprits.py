@@ -49,12 +49,16 @@ _ASKS_FOR_A_BREAK = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule looks at. `plain`: the layer that the ladder names; `failure`: that of the `failing` cell."""
+    """What a rule looks at. `plain`: the layer that the ladder names, by the `failing` cell."""
 
     plain: Diagnosis
     failing: Cell
     contrasts: Mapping[str, Cell]
-    failure: Failure | None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the failing cell."""
+        return self.failing.verdict.failure
 
     @property
     def called(self) -> ScriptCode | None:

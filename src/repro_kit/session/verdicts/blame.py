@@ -92,7 +92,7 @@ def begin(
     eager = _eager(runs)
     if not eager.passes:
         return _not_passed(runs, failures, chosen, eager, timed_out=observed.timed_out)
-    if copy_of is None and _of_the_user(chosen) and chosen.nature is Nature.OPEN:
+    if copy_of is None and _needs_eager(chosen) and chosen.nature is Nature.OPEN:
         return Blame(Status.PASS, tuple(failures), settled=False)
     return _passed(runs, failures, chosen)
 
@@ -115,7 +115,7 @@ def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
         return False
     if chosen.source == "measured":
         return chosen.failure.kind in COMPARED
-    return not _of_the_user(chosen) or chosen.nature is Nature.COMPARISON
+    return not _needs_eager(chosen) or chosen.nature is Nature.COMPARISON
 
 
 def _eager(runs: Reruns) -> EagerRun:
@@ -125,14 +125,14 @@ def _eager(runs: Reruns) -> EagerRun:
 
 def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
     """`failure` of a program that passes in eager: an exception of the user's own check becomes a wrong result."""
-    if not _of_the_user(failure) or failure.nature in (Nature.MACHINE, Nature.OBSERVER, Nature.TIME):
+    if not _needs_eager(failure) or failure.nature in (Nature.MACHINE, Nature.OBSERVER, Nature.TIME):
         return failure
     wrong = replace(failure.failure, kind=Kind.ACCURACY)
     return replace(failure, failure=wrong, signature=signature_of(wrong))
 
 
-def _of_the_user(failure: ObservedFailure) -> bool:
-    """Whether nothing but a run without torch.compile can tell whose failure it is: no graph alone shows that."""
+def _needs_eager(failure: ObservedFailure) -> bool:
+    """Whether only runs in eager tell whose failure it is: the script's own exception, or one of the machine's kind."""
     if failure.nature is Nature.MACHINE:
         return True
     raised = failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
@@ -142,7 +142,7 @@ def _of_the_user(failure: ObservedFailure) -> bool:
 def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, failures))
     checked = by_rounding.is_comparison(chosen)
-    if checked or (_of_the_user(chosen) and chosen.nature is Nature.OPEN):
+    if checked or (_needs_eager(chosen) and chosen.nature is Nature.OPEN):
         calls = _compared(runs)
         lost = validation_lost(calls)
         if lost is not None:
@@ -157,7 +157,7 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         calls = _compared(runs)
         if any(call.both for call in calls) and not any(call.raised for call in calls):
             return Blame(Status.FAIL, tuple(failures), both=next(call.both for call in calls if call.both))
-    if chosen.source == "measured" or not _of_the_user(chosen):
+    if chosen.source == "measured" or not _needs_eager(chosen):
         return Blame(Status.PASS, wrong)
     summary = chosen.signature.summary()
     if chosen.nature is Nature.MACHINE:
@@ -225,7 +225,7 @@ def _not_passed(
     needs = next((failure for failure in eager.failures if missing_device(failure.failure)), None)
     if needs is not None and may_lack_device(chosen.failure):
         return Blame(Status.FAIL, (needs, *failures), needs=needs)
-    goes_on = not _of_the_user(chosen)
+    goes_on = not _needs_eager(chosen)
     alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
     if ends_alike and not eager.doubt:
