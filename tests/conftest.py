@@ -1,18 +1,31 @@
-"""For all tests: what repro-kit keeps for the user is kept for the run of the tests; the longest tests begin first."""
+"""For all tests: what repro-kit keeps for the user is kept for the run of the tests; the longest tests begin first.
+
+At the end, the CPU seconds of each folder of tests are shown, so that it is seen which of them have grown.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator
 
+import psutil
 import pytest
 from hypothesis import settings
+
+from repro_kit.runner.compiler import probes
+from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.session.oracles import shared_oracles
 
 #: The same examples in each run of a continuous integration: a change is judged by what it changed. Elsewhere new ones.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+_SHOWN = 30.0  # CPU seconds in all from which they are shown
+_CPU = "cpu_seconds"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,3 +48,72 @@ def user_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setenv("XDG_STATE_HOME", str(shared / "state-home"))
         patch.setenv("XDG_CONFIG_HOME", str(shared / "config-home"))
         yield
+
+
+@pytest.fixture(scope="session")
+def oracle(user_directories: None) -> Iterator[ProgramOracle]:
+    """One zygote for all tests of a worker."""
+    with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
+        yield zygote
+
+
+@pytest.fixture(scope="session")
+def one_zygote(user_directories: None) -> Iterator[None]:
+    """All cases that this worker works on in its own process share one zygote."""
+    with shared_oracles():
+        yield
+
+
+class CpuSeconds:
+    """Attaches to each report the CPU seconds of this worker and its descendants since the report before."""
+
+    def __init__(self) -> None:
+        self.last = _cpu_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        now = _cpu_seconds()
+        report.user_properties.append((_CPU, max(0.0, now - self.last)))  # a child that nobody waits for takes its time
+        self.last = now
+        return report
+
+
+class CpuSecondsShown:
+    """Adds the CPU seconds of all reports up by folder, and shows them at the end."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        folder = "/".join(report.nodeid.partition("::")[0].split("/")[1:-1][:2]) or "(top)"
+        spent = sum(value for name, value in report.user_properties if name == _CPU)
+        self.seconds[f"{folder}, slow" if "slow" in report.keywords else folder] += spent
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        total = sum(self.seconds.values())
+        if total < _SHOWN:
+            return
+        terminalreporter.section(f"{total:.0f} CPU seconds")
+        for folder, seconds in self.seconds.most_common():
+            if seconds >= 1:
+                terminalreporter.write_line(f"{seconds:7.0f}  {folder}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CpuSecondsShown())
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(CpuSeconds())
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process, its living descendants, and all that these have waited for."""
+    me = psutil.Process()
+    total = sum(me.cpu_times()[:4])
+    for process in me.children(recursive=True):
+        try:
+            total += sum(process.cpu_times()[:4])
+        except psutil.Error:
+            continue
+    return total

@@ -35,6 +35,41 @@ def test_runs_all_stages_and_summarises(work, fakes, repro_kit):
     assert Case.open(Path("train.repro")).file.subject.argv == ("train.py", "--epochs", "1")
 
 
+#: What a final check leaves that saw the failure pass, where the cells of the ablation ran less often.
+FLAKY_BUNDLE = """
+    from pathlib import Path
+    from repro_kit.model.failure.failure import Layer
+    from repro_kit.case.handles import ABLATION, BUNDLE
+    from repro_kit.case.stage_results import BundleResult
+
+    def run(case, options, ui):
+        Path(options.output).write_bytes(b"zip")
+        lacking = 0 if case.load(ABLATION).sentence == "run 3 times" else 3
+        layer = None if lacking else Layer.INDUCTOR
+        case.store(BUNDLE, BundleResult(options.output, "program", True, True, True, layer, lacking=lacking))
+        ui.done("verified")
+    """
+REPEATED_ABLATION = """
+    from repro_kit.model.ablation.cell import Ablation
+
+    def run(case, options, ui):
+        case.write("ablation.json", Ablation("program", sentence=f"run {options.repeat} times"))
+        ui.done("")
+    """
+
+
+def test_the_cells_run_as_often_as_the_final_check_asks_and_never_a_third_time(work, fakes, repro_kit):
+    fakes.replace("ablate", REPEATED_ABLATION)
+    fakes.replace("bundle", FLAKY_BUNDLE)
+    result = repro_kit("collect", "train.py")
+    assert result.exit_code == 0, result.output
+    assert fakes.ran() == [*ALL, "ablate", "bundle"]
+    assert "each cell of the ablation runs again, up to 3 times" in " ".join(result.output.split())
+    result = repro_kit("collect", "train.py")
+    assert (result.exit_code, fakes.ran()) == (0, []), "what was settled stays"
+    assert json.loads(Path("train.repro/bundle.json").read_text())["layer"] == "inductor"
+
+
 def test_json_is_all_there_is_on_stdout(work, fakes, repro_kit):
     result = repro_kit("collect", "--json", "train.py")
     data = json.loads(result.stdout)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from repro_kit.case.case import Case
+from collecting import collected
 from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.case.starts import starts
 from repro_kit.model.failure.failure import Kind, Status
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
 
 #: A switch of torch's own that makes Inductor's relu wrong (torch/_inductor/config.py).
 CHECKED = """
@@ -152,13 +148,6 @@ def picky(gm, example_inputs):
     return gm.forward
 torch.compile(lambda x: x.sin() * 2, backend=picky)(torch.ones(4))
 """
-
-
-def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, Any], Case]:
-    (tmp_path / "user.py").write_text(script)
-    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
-    ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
-    return json.loads(ran.stdout), Case.open(tmp_path / "user.repro")
 
 
 def test_the_users_own_exception_is_asked_of_eager(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+from collecting import collected
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
 
 HALF = """
 import torch
@@ -61,24 +59,15 @@ WRONG_RELU = "import torch._inductor.config\ntorch._inductor.config.cpp.inject_r
 WRONG = WRONG_RELU + HALF.replace("torch.tanh(b) * a", "torch.relu(b) * a")
 
 
-def collected(tmp_path: Path, script: str, *options: str, subject: str = "user.py") -> dict[str, Any]:
-    (tmp_path / "user.py").write_text(script)
-    words = ["collect", "--yes", "--trace", "no", "--json", *options, subject]
-    ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
-    summary: dict[str, Any] = json.loads(ran.stdout)
-    assert summary["exit"] == ran.returncode
-    return summary
-
-
 def test_other_random_numbers_are_no_bug(tmp_path: Path) -> None:
-    summary = collected(tmp_path, DROPOUT)
+    summary, _ = collected(tmp_path, DROPOUT)
     assert (summary["exit"], summary["bundle"]) == (6, None)
     assert summary["rounding"]["random"]
     assert summary["rounding"]["restored_by"] == "inductor.fallback_random=True"
 
 
 def test_rounding_is_no_bug_and_is_reduced_and_reported_where_it_counts_as_a_failure(tmp_path: Path) -> None:
-    summary = collected(tmp_path, HALF)
+    summary, _ = collected(tmp_path, HALF)
     assert (summary["exit"], summary["failure"], summary["bundle"]) == (6, "rounding", None)
     rounding = summary["rounding"]
     assert rounding["restored_by"] == "inductor.emulate_precision_casts=True"
@@ -86,7 +75,7 @@ def test_rounding_is_no_bug_and_is_reduced_and_reported_where_it_counts_as_a_fai
     assert rounding["first"]
 
     words = ("--treat-rounding-as", "failure", "--deadline", "10", "--skip", "ablate")
-    again = collected(tmp_path, HALF, *words, subject="user.repro")
+    again, _ = collected(tmp_path, HALF, *words, subject="user.repro")
     assert (again["exit"], again["failure"], again["level"]) == (0, "rounding", "program")
     with zipfile.ZipFile(tmp_path / again["bundle"]) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
@@ -96,25 +85,25 @@ def test_rounding_is_no_bug_and_is_reduced_and_reported_where_it_counts_as_a_fai
 
 
 def test_a_loop_that_makes_the_last_digit_large_is_no_bug(tmp_path: Path) -> None:
-    summary = collected(tmp_path, LOOP)
+    summary, _ = collected(tmp_path, LOOP)
     assert (summary["exit"], summary["failure"]) == (6, "rounding")
     assert any("same way" in sentence for sentence in summary["rounding"]["evidence"])
 
 
 def test_a_wrong_operator_in_half_precision_is_a_bug(tmp_path: Path) -> None:
-    summary = collected(tmp_path, WRONG, "--until", "capture")
+    summary, _ = collected(tmp_path, WRONG, "--until", "capture")
     assert (summary["exit"], summary["failure"], summary["rounding"]) == (0, "accuracy", None)
     assert summary["statements"]
 
 
 def test_a_failure_that_no_rounding_causes_stays_a_failure(tmp_path: Path) -> None:
-    summary = collected(tmp_path, LOST, "--until", "capture")
+    summary, _ = collected(tmp_path, LOST, "--until", "capture")
     assert (summary["exit"], summary["failure"], summary["rounding"]) == (0, "accuracy", None)
 
 
 def test_a_healthy_check_for_accuracy_tells_of_rounding_and_passes(tmp_path: Path) -> None:
     healthy = "\n".join(HALF.splitlines()[:-1]) + "\ntorch.compile(f)(x)\n"
-    summary = collected(tmp_path, healthy, "--check", "accuracy")
+    summary, _ = collected(tmp_path, healthy, "--check", "accuracy")
     assert (summary["exit"], summary["failure"]) == (3, None)
     assert summary["runs"] == ["observe: what fails?"]
     assert summary["rounding"]["errors"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+from collecting import collected
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
 
 #: Decompositions of torch 2.13 that lack eager's check.
 EXPECTING = """
@@ -67,42 +65,33 @@ for function in invalid:
 """
 
 
-def collected(tmp_path: Path, script: str, *options: str) -> dict[str, Any]:
-    (tmp_path / "user.py").write_text(script)
-    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
-    ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
-    summary: dict[str, Any] = json.loads(ran.stdout)
-    assert summary["exit"] == ran.returncode
-    return summary
-
-
 def test_a_script_that_expects_the_exception_becomes_a_verified_program(tmp_path: Path) -> None:
-    summary = collected(tmp_path, EXPECTING)
+    summary, _ = collected(tmp_path, EXPECTING)
     assert (summary["exit"], summary["failure"], summary["level"]) == (0, "validation", "program")
     assert summary["signature"].startswith("validation lost: eager raises RuntimeError: ZeroDivisionError")
     assert (summary["layer"], summary["statements"]) == ("decomposition", 1)
 
 
 def test_a_script_that_goes_on_where_eager_ends_has_lost_the_exception(tmp_path: Path) -> None:
-    summary = collected(tmp_path, GOES_ON, "--until", "capture")
+    summary, _ = collected(tmp_path, GOES_ON, "--until", "capture")
     assert (summary["exit"], summary["failure"]) == (0, "validation")
     assert summary["signature"].startswith("validation lost: eager raises RuntimeError: ZeroDivisionError")
     assert summary["statements"]
 
 
 def test_any_compiled_call_can_be_checked(tmp_path: Path) -> None:
-    summary = collected(tmp_path, PLAIN, "--check", "validation", "--until", "capture")
+    summary, _ = collected(tmp_path, PLAIN, "--check", "validation", "--until", "capture")
     assert (summary["exit"], summary["failure"]) == (0, "validation")
     assert summary["statements"] is not None and "beta" in summary["signature"]
 
 
 def test_where_both_raise_there_is_no_failure(tmp_path: Path) -> None:
-    summary = collected(tmp_path, BOTH, "--check", "validation")
+    summary, _ = collected(tmp_path, BOTH, "--check", "validation")
     assert (summary["exit"], summary["failure"]) == (3, None)
 
 
 def test_an_exception_that_eager_raises_too_may_be_caught(tmp_path: Path) -> None:
     script = CAUGHT.replace("CALL", "torch.compile(lambda x: x @ x)(torch.randn(3, 4))")
-    summary = collected(tmp_path, script)
+    summary, _ = collected(tmp_path, script)
     assert (summary["exit"], summary["failure"]) == (3, None)
     assert any("raise in eager, too: RuntimeError" in note for note in summary["notes"])

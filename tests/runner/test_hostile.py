@@ -1,5 +1,6 @@
 """Candidates that do what they can to harm: nothing of them stays behind, and others are judged as always."""
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -50,6 +51,7 @@ KINDS = {
     "garbage": (failing_backend(OURS.format("os.write(fd, b'\\xff[{\\n{\"reply\": 1}\\n[[\\n')")), Status.PASS),
 }
 SLOW = ("hang", "closed and hangs")  # they take their whole time-out
+OF_THE_SERVER = re.compile("server.txt|libraries|header-[0-9a-f]{64}")
 
 
 def ask(zygote: ProgramOracle, names: list[str]) -> list[Verdict]:
@@ -57,30 +59,32 @@ def ask(zygote: ProgramOracle, names: list[str]) -> list[Verdict]:
     quick = [name for name in names if name not in SLOW]
     found = dict(zip(quick, zygote.check([KINDS[name][0] for name in quick], None, timeout=60), strict=True))
     hang = [name for name in names if name in SLOW]
-    found |= dict(zip(hang, zygote.check([KINDS[name][0] for name in hang], None, timeout=6), strict=True))
+    found |= dict(zip(hang, zygote.check([KINDS[name][0] for name in hang], None, timeout=15), strict=True))
     return [found[name] for name in names]
 
 
 def test_hostile_candidates_leave_nothing_behind_and_harm_no_other(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     me = psutil.Process()
+    others = me.children(recursive=True)
     with ProgramOracle(sys.executable, cache=probes(sys.executable), jobs=2) as zygote:
         assert next(iter(zygote.check([program()], None))).status is Status.PASS
-        (guard,) = me.children()
+        (guard,) = [it for it in me.children() if it not in others]
         (watcher,) = guard.children()
         (server,) = watcher.children()
         (scratch,) = tmp_path.iterdir()
         before = server.num_fds(), me.num_fds(), server.memory_info().rss
-        for _ in range(4):
+        for _ in range(2):
             verdicts = ask(zygote, list(KINDS))
             assert {name: it.status for name, it in zip(KINDS, verdicts, strict=True)} == {
                 name: status for name, (_, status) in KINDS.items()
             }
-        assert me.children(recursive=True) == [guard, watcher, server], "the server was never started anew"
-        assert [path.name for path in scratch.iterdir()] == ["server.txt"]
+        children = [it for it in me.children(recursive=True) if it not in others]
+        assert children == [guard, watcher, server], "the server was never started anew"
+        assert [path.name for path in scratch.iterdir() if not OF_THE_SERVER.match(path.name)] == []
         assert (server.num_fds(), me.num_fds()) == before[:2]
         assert server.memory_info().rss < before[2] + (20 << 20)
-    assert not me.children(recursive=True)
+    assert not [it for it in me.children(recursive=True) if it not in others]
     assert list(tmp_path.iterdir()) == []
     assert not [it for it in psutil.process_iter(["cmdline"]) if it.info["cmdline"] == ["sleep", "1000"]]
 

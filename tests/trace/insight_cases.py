@@ -11,7 +11,7 @@ import functools
 import os
 
 import torch
-from forked import run
+from cases_in_forks import run
 
 x = torch.ones(8, 8)
 

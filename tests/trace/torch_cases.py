@@ -7,7 +7,7 @@ import os
 
 import torch
 import torch._inductor.config
-from forked import run
+from cases_in_forks import run
 from torch._inductor.lowering import lowerings
 
 x = torch.ones(8, 8)

@@ -35,7 +35,13 @@ _SHARED: ContextVar[dict[tuple[str, Path], ProgramOracle] | None] = ContextVar("
 
 @contextmanager
 def shared_oracles() -> Iterator[None]:
-    """Within this block, the stages of a case share one forking oracle, so that torch is imported only once."""
+    """Within this block, the stages of a case share one forking oracle, so that torch is imported only once.
+
+    A block within another one shares the oracles of the outer one, which stay open until that ends.
+    """
+    if _SHARED.get() is not None:
+        yield
+        return
     shared: dict[tuple[str, Path], ProgramOracle] = {}
     token = _SHARED.set(shared)
     try:

@@ -1,16 +1,16 @@
 """What the probe finds of the compiled calls of a real script: wrong results, time and memory, functions left out."""
 
-import os
-import sys
+import math
 from pathlib import Path
 
 import pytest
 
+from forked import run_forked
+from probed import run_probed
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
-from repro_kit.runner.launch import launch
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import Findings, read_findings
-from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import time
@@ -50,28 +50,21 @@ print(differs(torch.ones(4))[0].item(), net[1].num_batches_tracked.item(), net[0
 """
 
 
-def run(tmp_path: Path, options: dict[str, object]) -> tuple[list[str], Findings]:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    env = probe_environment(os.environ, "override", tmp_path / "probe", 300, options)
-    ran = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env={**env, "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ran.exit_status == 0, (tmp_path / "err.txt").read_text()
-    findings = read_findings(tmp_path / "probe")
-    assert findings.problems == ()
-    return (tmp_path / "out.txt").read_text().split(), findings
+RIGHT = math.erf(2) + 1  # what `outer` returns for a one
+
+
+def run(oracle: ProgramOracle, place: Path, measure: str) -> tuple[list[str], Findings]:
+    code = "import torch\ntorch.set_num_threads(1)\n" + SCRIPT
+    printed = run_forked(oracle, place, code, "override", {"measure": measure.split()})
+    return printed.split(), read_findings(place / "probe")
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as_it_would(tmp_path: Path) -> None:
-    printed, findings = run(tmp_path, {"measure": ["accuracy"]})
+def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as_it_would(
+    oracle: ProgramOracle, tmp_path: Path
+) -> None:
+    printed, findings = run(oracle, tmp_path, "accuracy")
     found = {call.name.partition(" ")[0]: call for call in findings.compiled}
     failure = wrong_result(findings.compiled)
     assert failure is not None
@@ -80,13 +73,14 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
     assert failure.difference.where == "output 0"
     # Chance (dropout), gradients and what a call writes to its module's buffers: all agree, and are put back.
     assert (found["Sequential"].compared, found["Sequential"].difference) == (3, None)
+    assert float(printed[0]) == pytest.approx(1.5 * RIGHT)
     assert printed[1:] == ["3", "True"]
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_time_and_memory_are_measured_against_eager(tmp_path: Path) -> None:
-    _, findings = run(tmp_path, {"measure": ["memory", "time"]})
+def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_path: Path) -> None:
+    _, findings = run(oracle, tmp_path, "memory time")
     found = {call.name.partition(" ")[0]: call for call in findings.compiled}
     slow = slowdown([found["<lambda>"]])
     memory = extra_memory([found["<lambda>"]])
@@ -103,6 +97,6 @@ def test_time_and_memory_are_measured_against_eager(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_function_that_is_inlined_can_be_left_to_eager_from_outside(tmp_path: Path) -> None:
     line = SCRIPT.splitlines().index("def inner(x):") + 1
-    wrong, _ = run(tmp_path, {})
-    right, _ = run(tmp_path, {"disable": [{"name": "inner", "file": str(tmp_path / "script.py"), "line": line}]})
-    assert float(wrong[0]) == pytest.approx(1.5 * float(right[0]))
+    inner = {"name": "inner", "file": str(tmp_path / "script.py"), "line": line}
+    printed = run_probed(tmp_path, SCRIPT, "override", {"disable": [inner]}).split()
+    assert float(printed[0]) == pytest.approx(RIGHT)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from probed import run_probed
+from forked import run_forked
 from repro_kit.model.failure.failure import STATE
 from repro_kit.model.measure.timing import wrong_result
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 
 SCRIPT = """
@@ -69,8 +70,8 @@ print(len(right), len(seen["steps"]), len(times), model.calls, len(kept))
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_only_the_state_that_the_compiled_call_loses_is_seen(tmp_path: Path) -> None:
-    printed = run_probed(tmp_path, SCRIPT, "override", {"measure": ["state"]})
+def test_only_the_state_that_the_compiled_call_loses_is_seen(oracle: ProgramOracle, tmp_path: Path) -> None:
+    printed = run_forked(oracle, tmp_path, SCRIPT, "override", {"measure": ["state"]})
     assert printed.split() == ["4", "0", "2", "2", "4"], "each call was made once"
     compiled = read_findings(tmp_path / "probe").compiled
     found = {call.name.partition(" ")[0]: call for call in compiled}

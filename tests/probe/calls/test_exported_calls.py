@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from probed import run_probed
+from forked import run_forked
 from repro_kit.model.measure.timing import wrong_result
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import Findings, read_findings
 
 MODELS = """
@@ -104,15 +105,15 @@ module(x)
 """
 
 
-def findings(place: Path, code: str) -> tuple[Findings, str]:
-    printed = run_probed(place, MODELS + code, "override", {"measure": ["accuracy"]})
+def findings(oracle: ProgramOracle, place: Path, code: str) -> tuple[Findings, str]:
+    printed = run_forked(oracle, place, MODELS + code, "override", {"measure": ["accuracy"]})
     return read_findings(place / "probe"), printed
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_healthy_exports_agree_and_the_script_goes_on_as_without(tmp_path: Path) -> None:
-    found, printed = findings(tmp_path, HEALTHY)
+def test_healthy_exports_agree_and_the_script_goes_on_as_without(oracle: ProgramOracle, tmp_path: Path) -> None:
+    found, printed = findings(oracle, tmp_path, HEALTHY)
     assert printed.split() == ["True", "True", "5"]
     assert wrong_result(found.compiled) is None
     problems = {call.name: call.problem for call in found.compiled if call.problem}
@@ -128,8 +129,10 @@ def test_healthy_exports_agree_and_the_script_goes_on_as_without(tmp_path: Path)
 @pytest.mark.parametrize(
     ("code", "where"), [(LOSES, "mean after the call"), (CHANGED_LATER, "output 0")], ids=("state", "later call")
 )
-def test_an_exported_program_that_does_something_else_is_a_wrong_result(tmp_path: Path, code: str, where: str) -> None:
-    found, printed = findings(tmp_path, code)
+def test_an_exported_program_that_does_something_else_is_a_wrong_result(
+    oracle: ProgramOracle, tmp_path: Path, code: str, where: str
+) -> None:
+    found, printed = findings(oracle, tmp_path, code)
     if printed == "refused\n":
         pytest.skip("this torch refuses to export a model that sets a buffer anew")
     failure = wrong_result(found.compiled)

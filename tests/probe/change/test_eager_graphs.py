@@ -1,25 +1,23 @@
 """Some graphs of a script are left to eager: by torch's lever, and by the hook for a torch that lacks it."""
 
-import os
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from forked import run_forked
+from repro_kit.runner.program_oracle import ProgramOracle
 
 pytestmark = [pytest.mark.torch]
 
 SCRIPT = """
-import sys
 import torch
 import torch._dynamo.config, torch._dynamo.output_graph as output_graph
 from repro_probe.change import eager_graphs as graphs
 
-if sys.argv[1] == "hook":
-    graphs.hook(output_graph, sys.argv[2])
+if HOW == "hook":
+    graphs.hook(output_graph, WANTED)
 else:
-    graphs.install(sys.argv[2], setattr)
+    graphs.install(WANTED, setattr)
 
 seen = []
 
@@ -43,12 +41,8 @@ print(seen)
         ("lever", "0-1,>2", "[2]"),
     ],
 )
-def test_only_the_others_go_to_the_backend(how: str, wanted: str, compiled: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, how, wanted],
-        env={**os.environ, "PYTHONPATH": str(PROBE)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split("\n")[-2] == compiled
+def test_only_the_others_go_to_the_backend(
+    oracle: ProgramOracle, tmp_path: Path, how: str, wanted: str, compiled: str
+) -> None:
+    code = SCRIPT.replace("HOW", repr(how)).replace("WANTED", repr(wanted))
+    assert run_forked(oracle, tmp_path, code, "observe", {}).split("\n")[-2] == compiled

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from forked import run_forked
 from repro_kit.runner.launch import PROBE
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.verdicts.eager_run import doubt
 
 pytestmark = [pytest.mark.torch]
 
 SCRIPT = """
-import sys
 import torch
 from repro_probe.change import export_stand_ins
 
@@ -25,19 +26,19 @@ def operators(entry):
     exported = torch.export.export(Doubled(), (torch.ones(3),))
     print(entry, [str(node.target) for node in exported.graph.nodes if node.op == "call_function"])
 
-export_stand_ins.install(sys.argv[1])
-operators(sys.argv[1])
+export_stand_ins.install(ENTRY)
+operators(ENTRY)
 """
 
 
 @pytest.mark.parametrize("entry", ["export", "export-strict", "export-draft", "export-decomposed"])
-def test_a_script_exports_in_another_way(entry: str, tmp_path: Path) -> None:
+def test_a_script_exports_in_another_way(oracle: ProgramOracle, entry: str, tmp_path: Path) -> None:
     if entry == "export-draft" and not hasattr(pytest.importorskip("torch.export"), "draft_export"):
         pytest.skip("this torch has no torch.export.draft_export")
-    done = _run(SCRIPT, tmp_path, entry)
+    printed = run_forked(oracle, tmp_path, SCRIPT.replace("ENTRY", repr(entry)), "observe", {})
     decomposed = entry == "export-decomposed"
-    assert ("aten.silu.default" in done.stdout) is not decomposed
-    assert "aten.mul.Tensor" in done.stdout
+    assert ("aten.silu.default" in printed) is not decomposed
+    assert "aten.mul.Tensor" in printed
 
 
 SAVED = """
@@ -73,12 +74,13 @@ def test_a_model_that_was_saved_is_loaded_as_it_is(tmp_path: Path) -> None:
 
 
 PACKAGED = """
-import sys
+import os
 import torch
 import torch._inductor.package
 from repro_probe.change import export_stand_ins
 
-export_stand_ins.install(None if sys.argv[1] == "none" else sys.argv[1])
+export_stand_ins.install(BACKEND)
+os.chdir(PLACE)
 
 class Scaled(torch.nn.Module):
     def __init__(self, scale):
@@ -105,10 +107,13 @@ print("never reached")
 """
 
 
-@pytest.mark.parametrize("backend", ["none", "eager"])
-def test_packages_have_a_state_of_their_own_and_names(backend: str, tmp_path: Path) -> None:
-    done = _run(PACKAGED, tmp_path, backend)
-    assert done.stdout.splitlines() == ["[2.0, 11.0] [2.0, 11.0]", "['scale'] 101.0 3.0 {}"]
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_packages_have_a_state_of_their_own_and_names(
+    oracle: ProgramOracle, backend: str | None, tmp_path: Path
+) -> None:
+    code = PACKAGED.replace("BACKEND", repr(backend)).replace("PLACE", repr(str(tmp_path)))
+    printed = run_forked(oracle, tmp_path, code, "observe", {})
+    assert printed.splitlines() == ["[2.0, 11.0] [2.0, 11.0]", "['scale'] 101.0 3.0 {}"]
     assert not list(tmp_path.glob("*.pt2"))
 
 

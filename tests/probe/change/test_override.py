@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from forked import run_forked
 from probed import run_probed
 from repro_kit.model.ablation.parting import parting
-from repro_kit.runner.launch import PROBE, launch
+from repro_kit.runner.launch import PROBE
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import Recorded, read_recorded
-from repro_kit.runner.subject_start import probe_environment
 
 SCRIPT = """
 import torch
@@ -33,41 +34,30 @@ raise ValueError("the end")
 """
 
 
-def run(tmp_path: Path, mode: str, options: dict[str, object]) -> str:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    env = probe_environment(os.environ, mode, tmp_path / "probe", 120, options)
-    ran = launch(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=env,
-        timeout=120,
-        stdout=tmp_path / "out.txt",
-        stderr=tmp_path / "err.txt",
-    )
-    assert ran.exit_status == 1, (tmp_path / "err.txt").read_text()
-    findings = read_findings(tmp_path / "probe")
-    assert findings.problems == ()
-    assert [uncaught.links[0].type for uncaught in findings.exceptions] == ["ValueError"]
-    return (tmp_path / "out.txt").read_text()
+def run(oracle: ProgramOracle, place: Path, mode: str, options: dict[str, object]) -> str:
+    printed = run_forked(oracle, place, SCRIPT, mode, options, status=1)
+    assert [uncaught.links[0].type for uncaught in read_findings(place / "probe").exceptions] == ["ValueError"]
+    return printed
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_another_backend_does_not_get_the_options_of_the_users(tmp_path: Path) -> None:
-    assert run(tmp_path, "override", {"backend": "eager"}) == ""
+def test_another_backend_does_not_get_the_options_of_the_users(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run(oracle, tmp_path, "override", {"backend": "eager"}) == ""
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_the_users_backend_keeps_its_options(tmp_path: Path) -> None:
-    assert run(tmp_path, "override", {"dynamic": False}) == "backend ['options']\n"
+def test_the_users_backend_keeps_its_options(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run(oracle, tmp_path, "override", {"dynamic": False}) == "backend ['options']\n"
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_graphs_are_recorded_with_bodies_values_and_the_users_own_settings(tmp_path: Path) -> None:
-    run(tmp_path, "capture", {})
+def test_graphs_are_recorded_with_bodies_values_and_the_users_own_settings(
+    oracle: ProgramOracle, tmp_path: Path
+) -> None:
+    run(oracle, tmp_path, "capture", {})
     recorded: Recorded
     (recorded,) = read_recorded(tmp_path / "probe")
     graph = recorded.graphs[0]
@@ -98,23 +88,14 @@ torch.compile(make(), backend="eager")(torch.rand(3))
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(STATE)
+def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
-    for name, variables in (("plain", {"TORCH_COMPILE_DISABLE": "1"}), ("eager", {})):
+    for name, disabled in (("plain", "1"), ("eager", "")):
         place = tmp_path / name
-        env = probe_environment({**os.environ, **variables}, "override", place, 120, {"witness": True})
-        ran = launch(
-            [sys.executable, str(script)],
-            cwd=tmp_path,
-            env=env,
-            timeout=120,
-            stdout=tmp_path / "out.txt",
-            stderr=tmp_path / "err.txt",
-        )
-        assert ran.ok, (tmp_path / "err.txt").read_text()
-        (found,) = place.glob("witness-*.json")
+        place.mkdir()
+        monkeypatch.setenv("TORCH_COMPILE_DISABLE", disabled)
+        run_probed(place, STATE, "override", {"witness": True})
+        (found,) = (place / "probe").glob("witness-*.json")
         runs.append(json.loads(found.read_text()))
     assert [call[0] for call in runs[0]] == ["make.<locals>.f"]
     touched = [call[3]["Helper"]["touch"]["seen"] for (call,) in runs]
@@ -139,9 +120,8 @@ def test_the_order_of_keys_is_state() -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_settings_stay_and_a_function_of_the_script_can_be_the_backend(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
+def test_settings_stay_and_a_function_of_the_script_can_be_the_backend(oracle: ProgramOracle, tmp_path: Path) -> None:
+    code = (
         "import torch, torch._inductor.config as config\n"
         "def mine(gm, inputs):\n    print('mine', torch.is_grad_enabled(), ready)\n    return gm.forward\n"
         "config.pattern_matcher = True\n"
@@ -154,11 +134,7 @@ def test_settings_stay_and_a_function_of_the_script_can_be_the_backend(tmp_path:
         "setup": "import builtins; builtins.ready = 'set up'",
         "config": {"inductor.pattern_matcher": False, "inductor.cpp.simdlen": 1},
     }
-    env = probe_environment(os.environ, "override", tmp_path / "probe", 120, options)
-    out, err = tmp_path / "out.txt", tmp_path / "err.txt"
-    ran = launch([sys.executable, str(script)], cwd=tmp_path, env=env, timeout=120, stdout=out, stderr=err)
-    assert ran.ok, err.read_text()
-    assert out.read_text() == "mine False set up\nFalse 1\n"
+    assert run_forked(oracle, tmp_path, code, "override", options) == "mine False set up\nFalse 1\n"
 
 
 UNGUARDED = """
@@ -178,5 +154,7 @@ print(scaled(torch.ones(1)).item())
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"backend": "aot_eager"}, {"backend": "inductor", "mode": "max-autotune"}])
-def test_the_users_filter_of_guards_stays_with_any_backend_and_mode(tmp_path: Path, options: dict[str, object]) -> None:
-    assert run_probed(tmp_path, UNGUARDED, "override", options) == "2.0\n"
+def test_the_users_filter_of_guards_stays_with_any_backend_and_mode(
+    oracle: ProgramOracle, tmp_path: Path, options: dict[str, object]
+) -> None:
+    assert run_forked(oracle, tmp_path, UNGUARDED, "override", options) == "2.0\n"

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from probed import run_probed
+from forked import run_forked
 from repro_kit.model.measure.timing import wrong_result
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 
 #: Eager draws the mask for a transposed tensor in the order of its memory; Inductor makes that tensor contiguous.
@@ -32,8 +33,8 @@ print(torch.allclose(torch.compile(normed)(x, 1), eager))
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_another_order_is_right_and_other_values_are_not(tmp_path: Path) -> None:
-    printed = run_probed(tmp_path, SCRIPT, "override", {"measure": ["accuracy"]})
+def test_another_order_is_right_and_other_values_are_not(oracle: ProgramOracle, tmp_path: Path) -> None:
+    printed = run_forked(oracle, tmp_path, SCRIPT, "override", {"measure": ["accuracy"]})
     if printed == "True\n":
         pytest.skip("this torch draws random numbers in the order of the elements")
     right, wrong, _ = read_findings(tmp_path / "probe").compiled

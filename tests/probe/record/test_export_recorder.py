@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from probed import run_probed
+from forked import run_forked
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.recorded import read_recorded
 
 SCRIPT = """
@@ -35,8 +36,8 @@ print("not reached")
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
-    assert run_probed(tmp_path, SCRIPT, "capture", {}, status=1) == "exported\n"
+def test_each_entry_and_its_graph_are_recorded(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run_forked(oracle, tmp_path, SCRIPT, "capture", {}, status=1) == "exported\n"
     (recorded,) = read_recorded(tmp_path / "probe")
     assert recorded.problems == ()
     calls = [event.settings["backend"] for event in recorded.events if event.event == "compile-call"]
@@ -55,8 +56,8 @@ def test_each_entry_and_its_graph_are_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_without_the_compiler_the_model_itself_runs(tmp_path: Path) -> None:
-    assert run_probed(tmp_path, SCRIPT, "override", {"eager": True}) == "exported\ntorch.Size([3, 2])\n"
+def test_without_the_compiler_the_model_itself_runs(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run_forked(oracle, tmp_path, SCRIPT, "override", {"eager": True}) == "exported\ntorch.Size([3, 2])\n"
 
 
 PACKAGED = """
@@ -80,8 +81,8 @@ print(type(package).__name__)
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_calls_of_a_package_are_calls_of_its_graph(tmp_path: Path) -> None:
-    assert run_probed(tmp_path, PACKAGED, "capture", {}) == "AOTICompiledModel\n"
+def test_calls_of_a_package_are_calls_of_its_graph(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run_forked(oracle, tmp_path, PACKAGED, "capture", {}) == "AOTICompiledModel\n"
     (recorded,) = read_recorded(tmp_path / "probe")
     (graph,) = recorded.graphs
     (first, at_compile), (second, called) = recorded.calls_of([graph.number])
@@ -92,9 +93,9 @@ def test_calls_of_a_package_are_calls_of_its_graph(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_call_that_fits_two_graphs_is_of_neither(tmp_path: Path) -> None:
+def test_a_call_that_fits_two_graphs_is_of_neither(oracle: ProgramOracle, tmp_path: Path) -> None:
     compile_again = "torch._inductor.aoti_compile_and_package(torch.export.export(Model(), (other, one)))\n"
     script = PACKAGED.replace("package(one, other)", compile_again + "package(one, other)")
-    assert run_probed(tmp_path, script, "capture", {}) == "AOTICompiledModel\n"
+    assert run_forked(oracle, tmp_path, script, "capture", {}) == "AOTICompiledModel\n"
     (recorded,) = read_recorded(tmp_path / "probe")
     assert [len(recorded.calls_of([graph.number])) for graph in recorded.graphs] == [1, 1]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from probed import run_probed
+from forked import run_forked
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.recorded import read_recorded
 
 AHEAD = """
@@ -30,12 +31,12 @@ for chosen in (backend, "inductor"):
 
 
 @pytest.mark.torch
-def test_a_graph_that_is_compiled_ahead_has_the_scripts_backend(tmp_path: Path) -> None:
+def test_a_graph_that_is_compiled_ahead_has_the_scripts_backend(oracle: ProgramOracle, tmp_path: Path) -> None:
     pytest.importorskip("torch._dynamo.aot_compile")
-    run_probed(tmp_path, AHEAD, "capture", {})
+    run_forked(oracle, tmp_path, AHEAD, "capture", {})
     (recorded,) = read_recorded(tmp_path / "probe")
     own, inductor = (graph.backend for graph in recorded.graphs)
-    assert (own.name, own.file, own.dynamic) == ("backend", str(tmp_path / "script.py"), True)
+    assert (own.name, Path(own.file or "").name, own.dynamic) == ("backend", "script.py", True)
     assert (inductor.name, inductor.dynamic) == ("inductor", True)
 
 
@@ -55,8 +56,8 @@ single.backward(torch.ones(3).to_sparse())
 
 
 @pytest.mark.torch
-def test_a_backward_goes_on_whatever_its_gradients_are(tmp_path: Path) -> None:
-    run_probed(tmp_path, BACKWARDS, "capture", {})
+def test_a_backward_goes_on_whatever_its_gradients_are(oracle: ProgramOracle, tmp_path: Path) -> None:
+    run_forked(oracle, tmp_path, BACKWARDS, "capture", {})
     (recorded,) = read_recorded(tmp_path / "probe")
     begun = [(event.graph, event.uniform) for event in recorded.events if event.event == "backward-begin"]
     assert begun == [(0, True), (1, False)]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from probed import run_probed
+from forked import run_forked
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 
@@ -23,14 +24,14 @@ with precompile.load("m.py", "m.cache") as loaded:
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def run(tmp_path: Path, mode: str, options: dict[str, object], code: str = SCRIPT) -> str:
+def run(oracle: ProgramOracle, tmp_path: Path, mode: str, options: dict[str, object], code: str = SCRIPT) -> str:
     if not hasattr(getattr(pytest.importorskip("torch.compiler"), "precompile", None), "capture"):
         pytest.skip("this torch has no torch.compiler.precompile.capture")
-    return run_probed(tmp_path, code, mode, options)
+    return run_forked(oracle, tmp_path, code, mode, options)
 
 
-def test_the_graph_that_inductor_got_is_recorded(tmp_path: Path) -> None:
-    assert run(tmp_path, "capture", {}) == "True True\n"
+def test_the_graph_that_inductor_got_is_recorded(oracle: ProgramOracle, tmp_path: Path) -> None:
+    assert run(oracle, tmp_path, "capture", {}) == "True True\n"
     (recorded,) = read_recorded(tmp_path / "probe")
     assert recorded.problems == () and recorded.compile_settings()["backend"] == "precompile"
     (graph,) = recorded.graphs
@@ -44,13 +45,13 @@ def test_the_graph_that_inductor_got_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", [None, "eager"])
-def test_without_it_the_function_itself_runs(tmp_path: Path, backend: str | None) -> None:
+def test_without_it_the_function_itself_runs(oracle: ProgramOracle, tmp_path: Path, backend: str | None) -> None:
     options = {"eager": True} if backend is None else {"backend": backend}
-    assert run(tmp_path, "override", options) == "True False\n"
+    assert run(oracle, tmp_path, "override", options) == "True False\n"
 
 
-def test_code_that_an_earlier_run_precompiled_is_noted(tmp_path: Path) -> None:
-    run(tmp_path, "capture", {})
+def test_code_that_an_earlier_run_precompiled_is_noted(oracle: ProgramOracle, tmp_path: Path) -> None:
+    run(oracle, tmp_path, "capture", {})
     loads = SCRIPT[: SCRIPT.index("with precompile.capture")] + SCRIPT[SCRIPT.index("with precompile.load") :]
-    assert run(tmp_path, "override", {"eager": True}, loads) == "True True\n"
+    assert run(oracle, tmp_path, "override", {"eager": True}, loads) == "True True\n"
     assert read_findings(tmp_path / "probe").loaded

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from forked import run_forked
 from repro_kit.runner.launch import launch
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import probe_environment
@@ -138,25 +140,17 @@ print(len(graphs))
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_program_of_a_model_under_ddp_is_split_as_the_model_is(tmp_path: Path) -> None:
-    def graphs_of(script: str, findings: Path) -> int:
-        (tmp_path / "script.py").write_text(script)
-        ran = launch(
-            [sys.executable, str(tmp_path / "script.py")],
-            cwd=tmp_path,
-            env=probe_environment(os.environ, "capture", findings, 120),
-            timeout=120,
-            stdout=tmp_path / "out.txt",
-            stderr=tmp_path / "err.txt",
-        )
-        assert ran.ok, (tmp_path / "err.txt").read_text()
-        return int((tmp_path / "out.txt").read_text().split()[-1])  # gloo may print a line before
+def test_a_program_of_a_model_under_ddp_is_split_as_the_model_is(oracle: ProgramOracle, tmp_path: Path) -> None:
+    def graphs_of(script: str, name: str) -> int:
+        (tmp_path / name).mkdir()
+        # gloo may print a line before
+        return int(run_forked(oracle, tmp_path / name, script, "capture", {}).split()[-1])
 
-    split = graphs_of(UNDER_DDP, tmp_path / "under")
+    split = graphs_of(UNDER_DDP, "under")
     assert split > 1
-    (recorded,) = read_recorded(tmp_path / "under")
+    (recorded,) = read_recorded(tmp_path / "under" / "probe")
     (graph,) = recorded.graphs
     (switch,) = graph.recipe["switches"]
     assert "DistributedDataParallel" in switch and str(2**20) in switch
-    assert graphs_of(WITHOUT_DDP.format(switch=switch), tmp_path / "alone") == split
-    assert graphs_of(WITHOUT_DDP.format(switch=""), tmp_path / "plain") == 1
+    assert graphs_of(WITHOUT_DDP.format(switch=switch), "alone") == split
+    assert graphs_of(WITHOUT_DDP.format(switch=""), "plain") == 1
