@@ -49,10 +49,10 @@ def calls():
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"    v{at + 1} = torch.{('cos', 'relu', 'neg')[at % 3]}(v{at}) + v{max(0, at - 2)}" for at in range(12)]
-    path = tmp_path / "program.py"
+    path = tmp_path_factory.mktemp("program") / "program.py"
     path.write_text(TEXT.format(statements="\n".join(lines), count=len(lines)))
     return path
 
@@ -110,6 +110,15 @@ class Runs:
         return text, Case.open(self.case).read("minify/minify.json", Reduction)
 
 
+@pytest.fixture(scope="module")
+def whole(program: Path) -> Runs:
+    """A run that nobody disturbed, at its end."""
+    undisturbed = Runs(program, program.parent / "whole")
+    out, _ = undisturbed.start().communicate()
+    assert undisturbed.gone(), out
+    return undisturbed
+
+
 def moments(rng: random.Random) -> Iterator[tuple[int, float]]:
     """When the next kill comes: so many more answers in the journal, and seconds after that."""
     yield from [(0, rng.uniform(0.2, 1.5)), (0, rng.uniform(1.5, 6))]
@@ -117,10 +126,8 @@ def moments(rng: random.Random) -> Iterator[tuple[int, float]]:
         yield rng.randrange(1, 24), rng.uniform(0, 0.3)
 
 
-def test_killed_and_started_again_it_repeats_nothing_and_ends_alike(program: Path, tmp_path: Path) -> None:
-    whole, killed = Runs(program, tmp_path / "whole"), Runs(program, tmp_path / "killed")
-    out, _ = whole.start().communicate(timeout=300)
-    assert whole.gone(), out
+def test_killed_and_started_again_it_repeats_nothing_and_ends_alike(program: Path, whole: Runs, tmp_path: Path) -> None:
+    killed = Runs(program, tmp_path / "killed")
     rng = random.Random(os.environ.get("REPRO_SEED", "0"))
     kills = 0
     for answers, seconds in moments(rng):
@@ -162,9 +169,8 @@ def victims(process: subprocess.Popen[str], whom: str) -> list[psutil.Process]:
     return found
 
 
-def test_a_killed_server_or_query_changes_nothing(program: Path, tmp_path: Path) -> None:
-    whole, hurt = Runs(program, tmp_path / "whole"), Runs(program, tmp_path / "hurt")
-    whole.start().communicate(timeout=300)
+def test_a_killed_server_or_query_changes_nothing(program: Path, whole: Runs, tmp_path: Path) -> None:
+    hurt = Runs(program, tmp_path / "hurt")
     process = hurt.start()
     killed: list[str] = []
     for whom in ("query", "server", "query"):
@@ -176,7 +182,7 @@ def test_a_killed_server_or_query_changes_nothing(program: Path, tmp_path: Path)
         for it in found[:1]:
             it.kill()
             killed.append(whom)
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate()
     assert process.returncode == 0, out
     assert len(killed) == 3
     assert hurt.gone()

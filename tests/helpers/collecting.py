@@ -1,4 +1,4 @@
-"""Run `repro-kit collect` in this process: the stages of all cases share the zygote of the tests (`one_zygote`)."""
+"""Run commands of repro-kit in this process: all cases share the zygote of the tests (`one_zygote`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from repro_kit.case.case import Case
 from repro_kit.cli.main import cli
 
 
-def collected(place: Path, script: str, *options: str, subject: str = "user.py") -> tuple[dict[str, Any], Case]:
-    """What `collect --json` prints for ``place/user.py``, and its case. `subject` is what is collected."""
-    (place / "user.py").write_text(script, encoding="utf-8")
-    words = ["collect", "--yes", "--trace", "no", "--json", "--python", sys.executable, *options, subject]
+def told(place: Path, command: str, *words: str) -> dict[str, Any]:
+    """What `repro-kit COMMAND --json WORDS` prints in the directory `place`."""
     with contextlib.chdir(place):
-        ran = CliRunner().invoke(cli, words, prog_name="repro-kit")
+        ran = CliRunner().invoke(cli, [command, "--json", *words], prog_name="repro-kit")
     assert ran.stdout.startswith("{"), ran.output
     summary: dict[str, Any] = json.loads(ran.stdout)
     assert summary["exit"] == ran.exit_code
-    return summary, Case.open(place / "user.repro")
+    return summary
+
+
+def collected(place: Path, script: str, *options: str, subject: str = "user.py") -> tuple[dict[str, Any], Case]:
+    """What `collect` tells of the script ``place/user.py``, and the case. `subject` is what is collected."""
+    (place / "user.py").write_text(script, encoding="utf-8")
+    words = ["--yes", "--trace", "no", "--python", sys.executable, *options, subject]
+    return told(place, "collect", *words), Case.open(place / "user.repro")

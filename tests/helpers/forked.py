@@ -15,24 +15,19 @@ _SECONDS = 600  # more than any machine needs, however busy
 
 
 def run_forked(
-    oracle: ProgramOracle,
-    place: Path,
-    code: str,
-    mode: str,
-    options: Mapping[str, Any],
-    status: int = 0,
-    env: Mapping[str, str] | None = None,
+    oracle: ProgramOracle, place: Path, code: str, mode: str, options: Mapping[str, Any], status: int = 0
 ) -> str:
     """What the script prints. It must end with `status`, and the probe must have no problem.
 
-    The findings are in ``place/probe``, the trace in ``place/trace``. The script may write below `place` only.
+    The findings are in ``place/probe``, the trace in ``place/trace``. The script may write below `place` only, and what
+    is registered with atexit does not run.
     """
     order: ScriptOrder = {
         "text": code,
         "directory": str(place),
         "mode": cast(RunMode, mode),
         "options": cast(ProbeOptions, dict(options)),
-        "env": dict(env or {}),
+        "env": {},
         "recording": None,
         "ranks": 1,
     }

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from repro_kit.cli.main import cli
 from repro_kit.errors import Exit
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
 
 SCRIPT = """
 import torch

@@ -55,7 +55,7 @@ def story_of(value: str) -> Story:
     return Story(signature, value, ENV, "program", recipe=Recipe(config={value: value}))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(values)
 @example("\\nZk4Qw8Rt2Yp6Lm9Xv3Nb")
 @example("dynamo-error")
@@ -96,7 +96,7 @@ def spellings_left(text: str, value: str, file_without: str) -> list[str]:
     return [spelling for spelling in spelt(value) if text.count(spelling) > file_without.count(spelling)]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(values)
 @example("\\nZk4Qw8Rt2Yp6Lm9Xv3Nb")
 @example("has_payload")
@@ -114,7 +114,7 @@ def test_json_and_traces_stay_whole(value: str) -> None:
         assert spellings_left(text, value, trace_file(TOKEN)) == []
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(values)
 @example("'''")
 @example("abc\\")

@@ -129,8 +129,11 @@ def test_it_fails_with_the_compiler_and_passes_without(
     found = read_run(status, output, "").failure
     assert found is not None
     assert signature_of(failure).matches(signature_of(found), Strength.REBASED)
-    status, output = _run(repro, TORCH_COMPILE_DISABLE="1")
-    assert status == 0 and "PASS" in output, output
+    if (
+        failure is not LOST_STATE
+    ):  # a wrong result and a lost exception, each once: without the compiler nothing differs
+        status, output = _run(repro, TORCH_COMPILE_DISABLE="1")
+        assert status == 0 and "PASS" in output, output
 
 
 def test_an_exported_program_is_compared_with_its_model(tmp_path: Path) -> None:
@@ -150,7 +153,6 @@ def test_a_lost_side_effect_is_no_wrong_result(tmp_path: Path) -> None:
 
 
 def test_dropout_gradients_and_state_of_a_right_script_agree(tmp_path: Path) -> None:
-    for number, failure in enumerate((WRONG, LOST_STATE)):
-        (tmp_path / str(number)).mkdir()
-        status, output = _run(_repro(tmp_path / str(number), failure, backend="'inductor'"))
+    for failure, backend in ((WRONG, "inductor"), (LOST_STATE, "aot_eager")):
+        status, output = _run(_repro(tmp_path / backend, failure, backend=repr(backend)))
         assert status == 0 and "PASS" in output, output

@@ -1,21 +1,23 @@
-"""Whether torch may compute products in TF32: in interpreters of their own, since a setting holds for a process."""
+"""Whether torch may compute products in TF32: in processes of their own, since a setting holds for a process."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from forked import run_forked
+from repro_kit.runner.program_oracle import ProgramOracle
 
 pytestmark = pytest.mark.torch
 
 SCRIPT = """
-import sys
-sys.path.insert(0, {probe!r})
 import torch
-{setting}
+try:
+    {setting}
+except AttributeError:
+    print("this torch has no such setting")
+    raise SystemExit
 from repro_probe.judge.tensor_float import epsilon
 from repro_probe.record.surroundings import switches
 asked = [("bmm", "cuda"), ("convolution", "cuda"), ("bmm", "cpu"), ("exp", "cuda")]
@@ -27,24 +29,22 @@ print(*switches(), sep="\\n")
 PRODUCTS = "torch.backends.cuda.matmul.fp32_precision"
 
 
-def run(setting: str) -> list[str]:
-    code = SCRIPT.format(probe=str(PROBE), setting=setting)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if "fp32_precision" in setting and "AttributeError" in done.stderr:
-        pytest.skip("this torch has no such setting of the precision of products")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def run(oracle: ProgramOracle, place: Path, setting: str) -> list[str]:
+    lines = run_forked(oracle, place, SCRIPT.format(setting=setting), "observe", {}).splitlines()
+    if lines == ["this torch has no such setting"]:
+        pytest.skip(lines[0])
+    return lines
 
 
-def test_by_default_only_convolutions_are_rounded_to_tf32():
-    coarse, *switches = run("")
+def test_by_default_only_convolutions_are_rounded_to_tf32(oracle: ProgramOracle, tmp_path: Path) -> None:
+    coarse, *switches = run(oracle, tmp_path, "pass")
     assert coarse == "['convolution on cuda']"
     assert not [switch for switch in switches if "precision" in switch]
 
 
 @pytest.mark.parametrize("setting", ['torch.set_float32_matmul_precision("high")', f'{PRODUCTS} = "tf32"'])
-def test_products_are_where_the_program_says_so(setting):
-    coarse, *switches = run(setting)
+def test_products_are_where_the_program_says_so(oracle: ProgramOracle, tmp_path: Path, setting: str) -> None:
+    coarse, *switches = run(oracle, tmp_path, setting)
     assert coarse == "['bmm on cuda', 'convolution on cuda']"
     assert setting.replace('"', "'") in switches, "a program of the graph says it too"
 
@@ -52,16 +52,15 @@ def test_products_are_where_the_program_says_so(setting):
 @pytest.mark.parametrize(
     "setting", ["torch.backends.cudnn.allow_tf32 = False", 'torch.backends.cudnn.conv.fp32_precision = "ieee"']
 )
-def test_nothing_is_where_the_program_forbids_it(setting):
-    coarse, *switches = run(setting)
+def test_nothing_is_where_the_program_forbids_it(oracle: ProgramOracle, tmp_path: Path, setting: str) -> None:
+    coarse, *switches = run(oracle, tmp_path, setting)
     assert coarse == "[]"
     assert setting.replace('"', "'") in switches
 
 
 #: Attention, as a library and as Triton compute it: the operands of a product are rounded to TF32, or cut off.
 ATTENTION = """
-import contextlib, sys
-sys.path.insert(0, {probe!r})
+import contextlib
 import torch
 from repro_probe.judge import compare_outputs, reference, rounding, tensor_float
 from repro_probe.judge.comparison_tolerance import Tolerance
@@ -77,11 +76,11 @@ class Products(torch.utils._python_dispatch.TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         if function is torch.ops.aten.bmm.default and arguments[0].dtype is torch.float32:
             arguments = [to_tf32(argument, self.half) for argument in arguments]
-        return function(*arguments, **(options or {{}}))
+        return function(*arguments, **(options or {}))
 
 class Program:
     parameters = ["q", "k", "v"]
-    recipe = {{"seed": 0, "backward": "none", "rtol": None, "atol": None}}
+    recipe = {"seed": 0, "backward": "none", "rtol": None, "atol": None}
     def __init__(self, half, scale=1.0):
         self.half, self.scale = half, scale
     def graph(self, q, k, v):
@@ -109,10 +108,11 @@ for coarse in (False, True):
 """
 
 
-def test_two_ways_to_round_to_tf32_are_no_wrong_result_and_one_per_cent_is():
-    code = "import torch\ntorch.set_float32_matmul_precision('high')\n" + ATTENTION.format(probe=str(PROBE))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    unaware, aware = done.stdout.split()[:2], done.stdout.split()[2:]
+def test_two_ways_to_round_to_tf32_are_no_wrong_result_and_one_per_cent_is(
+    oracle: ProgramOracle, tmp_path: Path
+) -> None:
+    code = "import torch\ntorch.set_float32_matmul_precision('high')\n" + ATTENTION
+    printed = run_forked(oracle, tmp_path, code, "observe", {})
+    unaware, aware = printed.split()[:2], printed.split()[2:]
     assert unaware == ["True", "True"]
     assert aware == ["False", "True"]

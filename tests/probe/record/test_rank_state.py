@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from forked import run_forked
 from repro_kit.runner.launch import PROBE
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_ranks
 
 pytestmark = pytest.mark.torch
@@ -47,13 +49,13 @@ def test_the_last_state_of_a_rank_has_its_collectives_and_their_lines(tmp_path: 
     assert second.name == "all_gather" and second.done and state.waits is None
 
 
-def test_the_users_line_is_told_from_that_of_an_installed_package() -> None:
+def test_the_users_line_is_told_from_that_of_an_installed_package(oracle: ProgramOracle, tmp_path: Path) -> None:
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import torch\n"
+        "import torch\n"
         "from repro_probe.record.rank_state import users_line as line\n"
         "lock, train = ('/env/lib/site-packages/filelock/_api.py', 8), ('/user/train.py', 3)\n"
         "inner = (torch.__file__, 9)\n"
         "print(line([inner, lock, train]), line([inner, lock]), line([inner]) == '')\n"
     )
-    run = subprocess.run([sys.executable, "-c", code, PROBE], capture_output=True, text=True, check=True, timeout=120)
-    assert run.stdout.split() == ["/user/train.py:3", "/env/lib/site-packages/filelock/_api.py:8", "True"]
+    printed = run_forked(oracle, tmp_path, code, "observe", {})
+    assert printed.split() == ["/user/train.py:3", "/env/lib/site-packages/filelock/_api.py:8", "True"]

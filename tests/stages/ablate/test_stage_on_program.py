@@ -11,7 +11,6 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.session.options import AblateOptions
-from repro_kit.session.oracles import shared_oracles
 from repro_kit.stages.ablate import stage
 from repro_kit.ui import SilentUi
 
@@ -50,13 +49,13 @@ def ablated(place: Path, planted: str, backend: str, program: str = PROGRAM) -> 
     case.write("env.json", Environment("3.11", sys.executable, "linux", "2.13.0"))
     text = (program % planted).replace("aot_eager", backend)
     (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")
-    with shared_oracles():
-        stage.run(case, AblateOptions(preset="quick", stop_early=True, jobs=2), SilentUi())
+    stage.run(case, AblateOptions(preset="quick", stop_early=True, jobs=2), SilentUi())
     return case.read("ablation.json", Ablation)
 
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
 @pytest.mark.parametrize(("planted", "backend"), [(WHILE_TRACING, "aot_eager"), (IN_THE_TABLE, "inductor")])
 def test_a_wrong_decomposition_is_named(tmp_path: Path, planted: str, backend: str) -> None:
     found = ablated(tmp_path, planted, backend)
@@ -76,6 +75,7 @@ library.impl("bump", lambda x: torch.empty_like(x), "Meta")
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
 @pytest.mark.parametrize(
     ("kernel", "breach"),
     [

@@ -49,7 +49,7 @@ print(second(first(torch.ones(3))))
 
 
 @pytest.fixture(scope="module")
-def ablation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def ablation(tmp_path_factory: pytest.TempPathFactory, one_zygote: None) -> dict[str, Any]:
     """`ablation.json` of the script."""
     place = tmp_path_factory.mktemp("ablated")
     script = place / "train.py"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from collecting import told
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Reduction
 from repro_kit.model.failure.failure import Kind
@@ -54,12 +54,11 @@ def test_the_graphs_of_a_trace_are_programs_and_a_backward_is_a_forward() -> Non
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
 def test_the_reduction_goes_on_at_the_aten_border(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(TEXT)
     case = tmp_path / "case.repro"
-    command = [sys.executable, "-m", "repro_kit", "minify", "--border", "aot", "--output", str(case), "program.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    told(tmp_path, "minify", "--python", sys.executable, "--border", "aot", "--output", str(case), "program.py")
     made = Case.open(case).read("minify/minify.json", Reduction)
     assert "aten_border" in [step.name for step in made.steps]
     assert made.verified

@@ -1,12 +1,12 @@
 """A script of two modules that fails in Dynamo becomes one small script, by way of the command line."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from collecting import told
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, SOURCE_REDUCTION
 from repro_kit.case.starts import starts
@@ -47,23 +47,18 @@ class Picker(nn.Module):
 """
 
 
-def minify(directory: Path, *words: str) -> tuple[int, dict[str, object]]:
-    return repro_kit(directory, "minify", "--timeout", "300", *words)
-
-
-def repro_kit(directory: Path, name: str, *words: str) -> tuple[int, dict[str, object]]:
-    command = [sys.executable, "-m", "repro_kit", name, "--json", *words]
-    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    return ended.returncode, json.loads(ended.stdout)
+def minify(directory: Path, *words: str) -> dict[str, Any]:
+    return told(directory, "minify", "--timeout", "300", "--python", sys.executable, *words)
 
 
 @pytest.mark.slow
 @pytest.mark.torch
+@pytest.mark.usefixtures("one_zygote")
 def test_a_script_without_a_graph_is_reduced_to_one_file(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "nets.py").write_text(NETS)
-    status, data = minify(tmp_path, "train.py", "--rows", "3")
-    assert status == 0, data
+    data = minify(tmp_path, "train.py", "--rows", "3")
+    assert data["exit"] == 0, data
     case = Case.open(tmp_path / "train.repro")
     reduction = case.load(SOURCE_REDUCTION)
     text = (case.path / "minify" / "source" / "best.py").read_text()
@@ -72,8 +67,8 @@ def test_a_script_without_a_graph_is_reduced_to_one_file(tmp_path: Path) -> None
     assert ".pop(" in text and "nets" not in text
     assert "backend='eager'" in text  # Dynamo alone fails
     before = len(starts(case))
-    status, data = repro_kit(tmp_path, "ablate", "--preset", "quick", "train.repro")
-    assert status == 0, data
+    data = told(tmp_path, "ablate", "--preset", "quick", "train.repro")
+    assert data["exit"] == 0, data
     assert case.load(ABLATION).layer is Layer.DYNAMO
     cells = [start.why for start in starts(case)[before:] if "workaround" not in start.why]
     assert cells == []  # every cell ran on the reduced script
@@ -81,13 +76,14 @@ def test_a_script_without_a_graph_is_reduced_to_one_file(tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.torch
+@pytest.mark.usefixtures("one_zygote")
 def test_a_script_that_cannot_be_one_file_says_why(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETS + "\nLIMIT = 1\n")
     changed = TRAIN.replace("    import torch\n", "    import torch\n    import nets\n    nets.LIMIT = 2\n")
     (tmp_path / "train.py").write_text(changed)
-    status, data = minify(tmp_path, "train.py")
-    assert status == 0, data
-    stages = {stage["name"]: stage["note"] for stage in data["stages"]}  # type: ignore[union-attr, index]
+    data = minify(tmp_path, "train.py")
+    assert data["exit"] == 0, data
+    stages = {stage["name"]: stage["note"] for stage in data["stages"]}
     assert stages["minify"] == "the script is not reduced: a function changes LIMIT of the module nets"
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from collecting import told
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, BUNDLE, REDUCTION, SOURCE_REDUCTION
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
 
 WRONG_RELU = """
 import torch
@@ -30,19 +28,13 @@ torch.testing.assert_close(torch.compile(head)(x), head(x))
 """
 
 
-def repro_kit(directory: Path, *words: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "repro_kit", words[0], "--json", *words[1:]]
-    summary: dict[str, Any] = json.loads(
-        subprocess.run(command, cwd=directory, capture_output=True, check=False).stdout
-    )
-    return summary
-
-
 def test_where_the_program_needs_stored_values_the_script_is_reduced_judged_and_bundled(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(WRONG_RELU)
-    repro_kit(tmp_path, "minify", "--budget", "2", "user.py")  # so few queries leave the script's values in the program
-    repro_kit(tmp_path, "ablate", "--preset", "quick", "--no-narrow", "user.repro")
-    summary = repro_kit(tmp_path, "bundle", "--yes", "--trace", "no", "user.repro")
+    told(
+        tmp_path, "minify", "--python", sys.executable, "--budget", "2", "user.py"
+    )  # so few queries leave the script's values in the program
+    told(tmp_path, "ablate", "--preset", "quick", "--no-narrow", "user.repro")
+    summary = told(tmp_path, "bundle", "--yes", "--trace", "no", "user.repro")
     case = Case.open(tmp_path / "user.repro")
     program, script = case.load(REDUCTION), case.load(SOURCE_REDUCTION)
     assert not program.self_contained and script.self_contained and script.verified

@@ -94,6 +94,7 @@ def ablated(place: Path, text: str) -> tuple[list[Cell], Diagnosis]:
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
 def test_what_a_script_does_by_intent_is_nobodys_bug(tmp_path: Path) -> None:
     cells, found = ablated(tmp_path, SCRIPT % ("", "x"))
     assert [cell.changed.get("contrast") for cell in cells[2:]] == [HELD_AT_FALSE, HELD_AT_TRUE]
@@ -102,6 +103,7 @@ def test_what_a_script_does_by_intent_is_nobodys_bug(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
 def test_a_branch_that_is_traced_wrongly_is_dynamos(tmp_path: Path) -> None:
     cells, found = ablated(tmp_path, SCRIPT % (WRONG_IN_DYNAMO, "original(x)"))
     assert [cell.verdict.status for cell in cells[2:]] == [Status.PASS, Status.FAIL]

@@ -1,7 +1,7 @@
 """Planted bugs on a program: the chain of evidence ends at what was planted, and claims nothing else."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from repro_kit.model.failure.failure import Layer, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.session.options import AblateOptions
-from repro_kit.session.oracles import open_oracle, shared_oracles
+from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.narrow.chain import narrow
 from repro_kit.ui import Ui
@@ -105,7 +105,7 @@ Narrowed = Callable[..., Chain]
 
 
 @pytest.fixture(scope="module")
-def narrowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narrowed]:
+def narrowed(tmp_path_factory: pytest.TempPathFactory, one_zygote: None) -> Narrowed:
     """Narrow a program with this preamble and recipe; all with one zygote."""
     place = tmp_path_factory.mktemp("narrow") / "x.repro"
     case = Case.create(place, Subject("script", ("x.py",), str(place.parent), sys.executable), "2026-01-01")
@@ -130,8 +130,7 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narrowed]:
         cells = OnProgram(case, options, ui, target)
         return narrow(cells, [good, bad], recipe, target, steps, ui)
 
-    with shared_oracles():
-        yield run
+    return run
 
 
 def test_a_lowering(narrowed: Narrowed, tmp_path: Path) -> None:
