@@ -36,7 +36,7 @@ def calls():
 BESIDE = """import pathlib
 import time
 import torch
-RECIPE = {{"check": False}}
+RECIPE = {{"check": False, "backend": "eager"}}
 def graph(x):
     return (x + 1,)
 def calls():
@@ -88,12 +88,14 @@ def test_the_error_of_a_kernel_belongs_to_the_step_that_started_the_kernel(tmp_p
     assert verdict.status is Status.INVALID, "eager fails too"
 
 
-def test_a_query_that_lacks_device_memory_beside_others_is_asked_again_alone(tmp_path: Path):
+def test_a_query_that_lacks_device_memory_beside_others_is_asked_again_alone(
+    oracle: ProgramOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "jobs", 2)
     meeting = tmp_path / "meeting"
     meeting.mkdir()
     texts = [BESIDE.format(directory=str(meeting), name=name) for name in "ab"]
-    with ProgramOracle(sys.executable, cache=tmp_path / "cache", jobs=2) as oracle:
-        assert [verdict.status for verdict in oracle.check(texts, None)] == [Status.PASS, Status.PASS]
+    assert [verdict.status for verdict in oracle.check(texts, None)] == [Status.PASS, Status.PASS]
 
 
 @on_cuda

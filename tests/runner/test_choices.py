@@ -18,7 +18,7 @@ FROM_BEHIND = "7 - torch.{}(args[0].flip(1), {})[1]"
 
 
 def judge(oracle: ProgramOracle, text: str) -> Verdict:
-    (verdict,) = oracle.check([text], None, timeout=60)
+    (verdict,) = oracle.check([text], None, timeout=600)
     return verdict
 
 

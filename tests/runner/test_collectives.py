@@ -46,7 +46,7 @@ def mine(gm, example_inputs):
 GLOO: dict[str, object] = {"size": 2, "backend": "gloo"}
 
 
-def check(oracle: ProgramOracle, text: str, timeout: float = 60) -> Verdict:
+def check(oracle: ProgramOracle, text: str, timeout: float = 600) -> Verdict:
     (verdict,) = oracle.check([text], None, timeout=timeout)
     return verdict
 

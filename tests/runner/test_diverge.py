@@ -35,7 +35,7 @@ def mine(gm, example_inputs):
     ],
 )
 def test_the_first_values_that_differ_are_named(oracle: ProgramOracle, body: str, names: tuple[str, ...]) -> None:
-    assert oracle.diverge(program(body, preamble=WRONG), None, timeout=60) == Divergence(names)
+    assert oracle.diverge(program(body, preamble=WRONG), None, timeout=600) == Divergence(names)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_first_values_that_differ_are_named(oracle: ProgramOracle, body: str
 )
 def test_without_a_difference_there_is_no_hint(oracle: ProgramOracle, preamble: str) -> None:
     text = program("a = x * 2\nb = a + 1\nreturn (b,)", preamble=preamble)
-    assert oracle.diverge(text, None, timeout=60) == Divergence()
+    assert oracle.diverge(text, None, timeout=600) == Divergence()
 
 
 #: Backward of these operators gives half of the gradient: of a product, and of a cosine.
@@ -97,4 +97,4 @@ def test_the_first_statement_with_a_wrong_backward_is_named(
     oracle: ProgramOracle, body: str, names: tuple[str, ...]
 ) -> None:
     text = program(body, TRAINED, WRONG_BACKWARD, backward="randn")
-    assert oracle.diverge(text, None, timeout=60) == Divergence(names, backward=bool(names))
+    assert oracle.diverge(text, None, timeout=600) == Divergence(names, backward=bool(names))

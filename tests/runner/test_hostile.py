@@ -57,7 +57,7 @@ OF_THE_SERVER = re.compile("server.txt|libraries|header-[0-9a-f]{64}")
 def ask(zygote: ProgramOracle, names: list[str]) -> list[Verdict]:
     """One verdict a kind; those that hang are the only ones for which time is short."""
     quick = [name for name in names if name not in SLOW]
-    found = dict(zip(quick, zygote.check([KINDS[name][0] for name in quick], None, timeout=60), strict=True))
+    found = dict(zip(quick, zygote.check([KINDS[name][0] for name in quick], None, timeout=600), strict=True))
     hang = [name for name in names if name in SLOW]
     found |= dict(zip(hang, zygote.check([KINDS[name][0] for name in hang], None, timeout=15), strict=True))
     return [found[name] for name in names]

@@ -23,7 +23,7 @@ def _(x):
 
 
 def judge(oracle: ProgramOracle, text: str) -> Verdict:
-    (verdict,) = oracle.check([text], None, timeout=60)
+    (verdict,) = oracle.check([text], None, timeout=600)
     return verdict
 
 
@@ -220,5 +220,5 @@ def test_inputs_are_exact_however_coarse_their_dtype_is(oracle: ProgramOracle, i
         text = spoiling(
             "out * 1.003", preamble=load, body="y = x.float() * 2\nreturn (y,)", calls=f"x = {source}\nreturn [(x,)]"
         )
-        (verdict,) = oracle.check([text], inputs, timeout=60)
+        (verdict,) = oracle.check([text], inputs, timeout=600)
         assert verdict.status is Status.FAIL, source

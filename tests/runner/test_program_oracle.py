@@ -34,7 +34,7 @@ def mine(gm, example_inputs):
 """
 
 
-def check(oracle: ProgramOracle, text: str, inputs: Path | None = None, timeout: float = 60) -> Verdict:
+def check(oracle: ProgramOracle, text: str, inputs: Path | None = None, timeout: float = 600) -> Verdict:
     (verdict,) = oracle.check([text], inputs, timeout=timeout)
     return verdict
 
@@ -81,19 +81,13 @@ def test_a_crash_in_eager_is_invalid(oracle: ProgramOracle) -> None:
     assert failure_of(check(oracle, text), Status.INVALID).signal == "SIGSEGV"
 
 
-@pytest.mark.slow
-def test_a_loop_without_end_in_eager_is_invalid_before_the_time_of_the_query_is_over(oracle: ProgramOracle) -> None:
-    failure = failure_of(check(oracle, program("while True:\n    y = x + 1\nreturn (y,)"), timeout=30), Status.INVALID)
-    assert (failure.phase, failure.exceptions[-1].type) == (Phase.EAGER, "TimeoutError")
-
-
 def test_a_crash_after_the_verdict_counts(oracle: ProgramOracle) -> None:
     failure = failure_of(check(oracle, program(preamble=LATE)), Status.FAIL)
     assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.EXIT)
 
 
 def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ProgramOracle) -> None:
-    verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=5)
+    verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=15)
     failure = failure_of(verdict, Status.FAIL)
     assert (failure.kind, failure.phase, failure.stack[-1].function) == (Kind.TIMEOUT, Phase.COMPILE, "mine")
 
@@ -304,13 +298,9 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     before = _descendants()
     sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'])"
     with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
-        texts = [
-            failing_backend("os.abort()"),
-            failing_backend(sleeper),
-            failing_backend(sleeper + "; import time; time.sleep(1000)"),
-        ]
-        statuses = [verdict.status for verdict in zygote.check(texts, None, timeout=8)]
-    assert statuses == [Status.FAIL, Status.PASS, Status.FAIL]
+        crash, daemon = zygote.check([failing_backend("os.abort()"), failing_backend(sleeper)], None, timeout=600)
+        hang = check(zygote, failing_backend(sleeper + "; import time; time.sleep(1000)"), timeout=15)
+    assert [verdict.status for verdict in (crash, daemon, hang)] == [Status.FAIL, Status.PASS, Status.FAIL]
     assert _descendants() == before
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "1000"]]
     assert list(tmp_path.iterdir()) == []
@@ -383,5 +373,5 @@ def test_a_kernel_that_does_not_compile_is_named(oracle: ProgramOracle) -> None:
 
 def test_a_model_that_is_named_like_a_backend_of_torch_is_none(oracle: ProgramOracle) -> None:
     text = program("y = torch.sin(x)\nreturn (y,)", preamble="eager = torch.nn.Linear(2, 2)\n", backend="eager")
-    (verdict,) = oracle.check([text], None, timeout=60)
+    (verdict,) = oracle.check([text], None, timeout=600)
     assert verdict.status is Status.PASS, verdict

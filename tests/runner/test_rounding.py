@@ -24,7 +24,7 @@ EXACTLY = {"rtol": 0.0, "atol": 0.0}
 
 
 def judge(oracle: ProgramOracle, text: str) -> Verdict:
-    (verdict,) = oracle.check([text], None, timeout=60)
+    (verdict,) = oracle.check([text], None, timeout=600)
     return verdict
 
 

@@ -47,7 +47,7 @@ def run(
     text: str,
     directory: Path,
     options: ProbeOptions | None = None,
-    timeout: float = 60,
+    timeout: float = 600,
     ranks: int = 1,
 ) -> ScriptEnd:
     directory.mkdir(exist_ok=True)
@@ -215,7 +215,7 @@ def recorded_in(
         "recording": {"cwd": cwd, "main": main, "file": str(scratch / "recorded.json")},
         "ranks": 1,
     }
-    (end,) = oracle.run_scripts([order], timeout=60)
+    (end,) = oracle.run_scripts([order], timeout=600)
     return end
 
 

@@ -18,7 +18,7 @@ OUTSIDE = "x = torch.full((4,), 1.5)\nreturn [(x,)]"
 
 
 def judge(oracle: ProgramOracle, text: str) -> Verdict:
-    (verdict,) = oracle.check([text], None, timeout=60)
+    (verdict,) = oracle.check([text], None, timeout=600)
     return verdict
 
 
