@@ -74,7 +74,7 @@ def test_rounding_is_no_bug_and_is_reduced_and_reported_where_it_counts_as_a_fai
     assert all(row["explained"] and row["compiled"] <= row["eager"] for row in rounding["errors"])
     assert rounding["first"]
 
-    words = ("--treat-rounding-as", "failure", "--deadline", "10", "--skip", "ablate")
+    words = ("--treat-rounding-as", "failure", "--budget", "10", "--skip", "ablate")
     again, _ = collected(tmp_path, HALF, *words, subject="user.repro")
     assert (again["exit"], again["failure"], again["level"]) == (0, "rounding", "program")
     with zipfile.ZipFile(tmp_path / again["bundle"]) as archive:

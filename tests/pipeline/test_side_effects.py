@@ -39,7 +39,7 @@ for size in (2, 3):
 
 def test_a_lost_side_effect_becomes_a_verified_script(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    words = ["--json", "--check", "accuracy", "--deadline", "10", "--skip", "ablate"]
+    words = ["--json", "--check", "accuracy", "--budget", "8", "--skip", "ablate"]
     done = subprocess.run(
         [sys.executable, "-m", "repro_kit", "collect", "--python", sys.executable, *words, "train.py"],
         cwd=tmp_path,

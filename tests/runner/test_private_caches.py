@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.compiler import give_headers, give_probes, probes, take_probes
-from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.subject_start import private_caches
 
 PROGRAM = """import torch
@@ -77,23 +74,6 @@ def test_the_probes_that_a_run_has_built_are_kept_and_its_kernels_are_not(tmp_pa
     assert sorted(path.relative_to(known).as_posix() for path in known.rglob("*") if path.is_file()) == kept
     give_probes("/venv/bin/python", tmp_path / "next")
     assert sorted(path.relative_to(tmp_path / "next").as_posix() for path in tmp_path.glob("next/*/*")) == kept
-
-
-@pytest.mark.torch
-@pytest.mark.slow
-def test_the_probes_of_the_observed_run_serve_the_queries(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    cache = tmp_path / "run"
-    code = "from torch._inductor.cpu_vec_isa import pick_vec_isa; pick_vec_isa()"
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}, check=True)
-    take_probes(sys.executable, cache)
-    known = probes(sys.executable)
-    assert known is not None
-    kept = {path: path.stat().st_ino for path in known.glob("??/*.so")}
-    assert kept
-    with ProgramOracle(sys.executable, cache=known) as oracle:
-        list(oracle.eager([PROGRAM], None))
-    assert {path: path.stat().st_ino for path in known.glob("??/*.so")} == kept
 
 
 def test_headers_that_are_being_written_are_not_handed_on(tmp_path: Path, monkeypatch) -> None:

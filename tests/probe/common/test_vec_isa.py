@@ -1,11 +1,14 @@
 """The tests of vector instructions in a script that runs under the probe."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from probed import run_probed
-from repro_kit.runner.compiler import give_probes, take_probes
+from repro_kit.runner.compiler import give_probes, probes, take_probes
+from repro_kit.runner.program_oracle import ProgramOracle
+from texts import program
 
 PICKS = """
 import subprocess, sys
@@ -19,7 +22,9 @@ print(chosen, sum(command[0] == sys.executable for command in commands))
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_run_does_not_try_again_what_an_earlier_run_could_load(tmp_path: Path, monkeypatch) -> None:
+def test_neither_a_run_nor_a_query_tries_again_what_an_earlier_run_could_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch._inductor.cpu_vec_isa")
     import torch
 
@@ -30,11 +35,18 @@ def test_a_run_does_not_try_again_what_an_earlier_run_could_load(tmp_path: Path,
     for name in ("first", "second"):
         place = tmp_path / name
         place.mkdir()
-        give_probes("/venv/bin/python", place / "cache")
+        give_probes(sys.executable, place / "cache")
         monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(place / "cache"))
         chosen.append(run_probed(place, PICKS, "observe", {}).split())
-        take_probes("/venv/bin/python", place / "cache")
+        take_probes(sys.executable, place / "cache")
     (*before, tries), (*after, tries_after) = chosen
     assert before == after
     assert int(tries) > 0 or before == ["INVALID_VEC_ISA"]
     assert tries_after == "0"
+    known = probes(sys.executable)
+    assert known is not None
+    kept = {path: path.stat().st_ino for path in known.glob("??/*.so")}
+    assert kept or before == ["INVALID_VEC_ISA"]
+    with ProgramOracle(sys.executable, cache=known) as oracle:
+        list(oracle.eager([program()], None))
+    assert {path: path.stat().st_ino for path in known.glob("??/*.so")} == kept
