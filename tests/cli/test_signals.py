@@ -63,7 +63,7 @@ def interrupt(process: subprocess.Popen, number: signal.Signals) -> tuple[str, s
         if line.startswith("ready"):
             break
     process.send_signal(number)
-    return process.communicate(timeout=60)
+    return process.communicate()
 
 
 @pytest.mark.parametrize("stage", ["observe", "ablate", "minify"])
@@ -77,7 +77,7 @@ def test_interrupted_stage_is_recorded(work, stage, number):
     case = Case.open(work / "train.repro")
     assert case.stage(stage).status == "interrupted"
     going_on = start(work, "none", "collect", "--until", stage, "train.py", "a b")
-    out, _ = going_on.communicate(timeout=60)
+    out, _ = going_on.communicate()
     assert going_on.returncode == 0 and Case.open(work / "train.repro").stage(stage).status == "done"
     assert ("done before" in out) == (stage != "observe")
 
@@ -90,14 +90,14 @@ def test_interrupted_json(work):
 
 
 def test_a_stage_that_is_killed_is_not_done(work):
-    start(work, "none", "collect", "--until", "minify", "train.py").communicate(timeout=60)
+    start(work, "none", "collect", "--until", "minify", "train.py").communicate()
     process = start(work, "minify", "minify", "train.repro")
     ready = next(line for line in process.stderr if line.startswith("ready"))
     process.kill()
     os.kill(int(ready.split()[1]), signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate()
     assert Case.open(work / "train.repro").stage("minify").status == "interrupted"
-    out, _ = start(work, "none", "collect", "--until", "minify", "train.py").communicate(timeout=60)
+    out, _ = start(work, "none", "collect", "--until", "minify", "train.py").communicate()
     assert out.count("done before") == 2
     assert Case.open(work / "train.repro").stage("minify").status == "done"
 
@@ -106,6 +106,6 @@ def test_a_case_that_was_killed_while_it_was_made_is_made_anew(work):
     (work / "train.repro").mkdir()
     (work / "train.repro" / ".case.toml.k2x9").write_text("sch")
     process = start(work, "none", "collect", "--until", "observe", "train.py")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode == 0, out + err
     assert Case.open(work / "train.repro").stage("observe").status == "done"

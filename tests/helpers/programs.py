@@ -23,6 +23,7 @@ def calls():
 # A lowering that misbehaves as `ACTION` says; `relu` falls back to it.
 LOWERING = """
 import os
+import time
 
 from torch._inductor.lowering import lowerings
 
@@ -85,7 +86,7 @@ FAILING = (
     ),
     Failing(
         "hang",
-        _program("{}", LOWERING.replace("ACTION", "while True: pass") + RELU),
+        _program("{}", LOWERING.replace("ACTION", "while True: time.sleep(1)") + RELU),
         Signature(Kind.TIMEOUT, frames=("graph.py:call_function",)),
         fast=False,
     ),

@@ -116,7 +116,8 @@ def test_on_a_busy_machine_the_run_goes_on(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
         directory = a_run(tmp_path, process.pid, silent=40, statements=1)
         watch = watched(directory)
-        time.sleep(3)
+        while psutil.Process(process.pid).cpu_times().user < 3:
+            time.sleep(0.1)
         for path in (directory / "trace").iterdir():  # 3 s of 50: more than a sleeper takes, less than the limit
             os.utime(path, (time.time() - 50, time.time() - 50))
         watch.tick(6.0)

@@ -9,6 +9,7 @@ import pytest
 
 from programs import FAILING
 from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro import program_repro
 from repro_kit.bundle.repro.program_repro import render_program, source_of
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
@@ -54,7 +55,8 @@ def texts(archive: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
-def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, tmp_path):
+def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, tmp_path, monkeypatch):
+    monkeypatch.setattr(program_repro, "HANG", 60)  # a busy machine takes longer than usual to get as far as the hang
     env = Environment("3.11", sys.executable, "Linux", "2.13.0")
     text = render_program(source_of(parse(failing.text)), Facts(failing.signature, None, env))
     (tmp_path / "repro.py").write_text(text)
