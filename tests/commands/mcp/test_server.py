@@ -29,7 +29,7 @@ ISSUE = """### The bug
 ```python
 import torch
 
-@torch.compile(fullgraph=True)
+@torch.compile(fullgraph=True, backend="eager")
 def g(x):
     torch._dynamo.graph_break()
     return x + 1

@@ -15,6 +15,8 @@ from repro_kit.case.case import StageRecord
 from repro_kit.commands.verify import How, verify
 from repro_kit.errors import Exit
 from repro_kit.pipeline.summary import case_summary
+from repro_kit.session.strangers import repro_run
+from repro_kit.stages.bundle import needs
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -42,7 +44,11 @@ def test_what_it_needs_is_carried_or_named_and_then_it_is_not_verified(unclean: 
     assert exit_code is (Exit.NOTHING_FAILED if unclean.need else Exit.OK)
 
 
-def test_a_setting_of_torch_is_carried_where_torch_itself_reads_it(tmp_path: Path) -> None:
+def test_a_setting_of_torch_is_carried_where_torch_itself_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (repro_run, needs):  # each run imports torch, and one shows it
+        monkeypatch.setattr(module, "RUNS_BEFORE_DETERMINISTIC", 1)
     unclean = Unclean("torch", "not config.enable_autograd_cache", "", {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0"})
     with machine(unclean, tmp_path / "work"):
         result, files = bundled(case_of(tmp_path / "work", READS_SETTING, unclean.when))
