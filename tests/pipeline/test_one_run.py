@@ -156,7 +156,7 @@ torch.compile(lambda x: x.sin() * 2, backend=picky)(torch.ones(4))
 
 def collected(tmp_path: Path, script: str, *options: str) -> tuple[dict[str, Any], Case]:
     (tmp_path / "user.py").write_text(script)
-    words = ["collect", "--yes", "--trace", "no", "--json", *options, "user.py"]
+    words = ["collect", "--yes", "--trace", "no", "--include-source", "--json", *options, "user.py"]
     ran = subprocess.run([sys.executable, "-m", "repro_kit", *words], cwd=tmp_path, capture_output=True, check=False)
     return json.loads(ran.stdout), Case.open(tmp_path / "user.repro")
 

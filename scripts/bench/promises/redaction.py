@@ -81,7 +81,7 @@ def _planted(directory: Path) -> Row:
             planted.with_trace(case, [({"str": [f"/srv/{planted.TOLD}/x.py", 3]}, f"# {planted.TOLD}\nclass G: pass")])
             if program:
                 planted.with_program(case, _PROGRAM)
-            files = planted.bundle_of(case, planted.VARIABLES, BundleOptions(trace=trace))
+            files = planted.bundle_of(case, planted.VARIABLES, BundleOptions(trace=trace, include_source=True))
             broken += planted.left_in(files, planted.PRIVATE)
             tried += len(planted.PRIVATE)
     lost = len({line.partition(" in ")[0] for line in broken})

@@ -42,7 +42,7 @@ def test_where_the_program_needs_stored_values_the_script_is_reduced_judged_and_
     (tmp_path / "user.py").write_text(WRONG_RELU)
     repro_kit(tmp_path, "minify", "--budget", "2", "user.py")  # so few queries leave the script's values in the program
     repro_kit(tmp_path, "ablate", "--preset", "quick", "--no-narrow", "user.repro")
-    summary = repro_kit(tmp_path, "bundle", "--yes", "--trace", "no", "user.repro")
+    summary = repro_kit(tmp_path, "bundle", "--yes", "--trace", "no", "--include-source", "user.repro")
     case = Case.open(tmp_path / "user.repro")
     program, script = case.load(REDUCTION), case.load(SOURCE_REDUCTION)
     assert not program.self_contained and script.self_contained and script.verified
