@@ -110,7 +110,7 @@ def test_of_the_users_own_files_the_issue_has_the_lines_around_the_failure_alone
     assert "at line 7 of `files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
     assert "import model" not in text and "runs the user's own files (`python train.py`)" in text
     assert "import model" in page_of(story)
-    alone = replace(story, sources=(), excerpt=None, verified=False)
+    alone = replace(story, sources=(), excerpt=None, lacks_source=True, verified=False)
     for write in (shown_issue, page_of, markdown.readme):
         assert " not in " in write(alone) and "SIZE" not in write(alone)
 

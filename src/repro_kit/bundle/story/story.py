@@ -92,6 +92,7 @@ class Story:
     sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's files, the command's first
     named: tuple[str, ...] = ()  # the source files that the command names
     excerpt: Excerpt | None = None  # of the user's own files
+    lacks_source: bool = False  # the user's own files, which `repro.py` runs, are not in the bundle
     verified: bool = False
     reason: str = ""  # why it is not verified, or not minimized
     flaky: str = ""  # "it failed as expected in 2 of 3 runs"
@@ -128,11 +129,6 @@ class Story:
     def runs_users_files(self) -> bool:
         """Whether `repro.py` runs the user's own files, unchanged."""
         return self.level == "script" and self.named != (f"{PLACE}/{REDUCED}",)
-
-    @property
-    def lacks_source(self) -> bool:
-        """Whether the user's own files, which `repro.py` runs, are not in the bundle."""
-        return self.runs_users_files and not self.sources
 
     @property
     def unreduced(self) -> str:

@@ -172,7 +172,8 @@ def story_of(
     captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case, form).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
-    has_source = form.is_users_script and bool(sources)
+    own_files = sources_of(case, form).files if form.is_users_script else {}
+    has_source = bool(own_files and sources)
     return Story(
         signature=facts.signature,
         error=shown_error(facts, check, contents.redactor),
@@ -182,7 +183,8 @@ def story_of(
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
-        excerpt=excerpt_of(form.facts.failure, sources_of(case, form).files, contents) if has_source else None,
+        excerpt=excerpt_of(form.facts.failure, own_files, contents) if has_source else None,
+        lacks_source=bool(own_files) and not has_source,
         verified=bool(check and check.verified),
         reason=remarks.reason,
         flaky=check.rate if check else "",
