@@ -60,6 +60,8 @@ _SENTENCES = (
     "I typed {s} as my password and it failed",
     "decrypt it with {s} first",
     "credentials: user {u}, password {s}",
+    "user: {u}, pass: {s}, host: {h}",
+    "Since Monday the password of the cluster is no longer the old one but {s}",
 )
 _COMMANDS = (
     "curl -u {u}:{s} https://{h}/data.bin -o data.bin",
@@ -122,8 +124,11 @@ _COMMANDS = (
     "mongodump --username {u} --password {s} --db x",
     "ipmitool -H {h} -U {u} -P {s} power status",
     "twine upload -u {u} -p {s} dist/*",
+    "ansible all -m ping -e ansible_ssh_pass={s}",
 )
 _HELD_OUT_SENTENCES = (
+    "The team lead told me that the VPN password would be {s}.",
+    "It stopped working after somebody changed the password, now it is {s}.",
     "I cannot remember whether the password was {s} or something similar.",
     "For the record: the passphrase of the backup is {s}.",
     "hint: the password starts like this: {s}",
@@ -131,7 +136,6 @@ _HELD_OUT_SENTENCES = (
     "try logging in with {s} as password, user {u}",
     "the credentials for {h} (user {u}, password {s}) are the same as before",
     "ask {u}, or just use the password {s}",
-    "Since Monday the password of the cluster is no longer the old one but {s}",
     "default login is {u}/{s}",
     "Your new password is {s}. Change it after the first login.",
     "I protected the archive with the password {s}",
@@ -140,7 +144,6 @@ _HELD_OUT_SENTENCES = (
     "FYI the passcode for the door is {n}",
     "it works once I set the password to {s} in the config",
     "the account {u} has the password {s}, no second factor",
-    "user: {u}, pass: {s}, host: {h}",
     "our license key is {s}",
     "we all share one password ({s}) for the demo",
     "the old password {s} still works on {h}",
@@ -148,6 +151,7 @@ _HELD_OUT_SENTENCES = (
     "The password of {u} expired, so I took {s} as the new password.",
 )
 _HELD_OUT_COMMANDS = (
+    "svnadmin --auth-password {s} --auth-username {u}",
     "curl -s -u{u}:{s} https://{h}/api",
     "curl -x http://{u}:{s}@{h}:3128 https://pypi.org/simple",
     "mariadb -u{u} -p'{s}' -e 'show tables'",
@@ -162,7 +166,6 @@ _HELD_OUT_COMMANDS = (
     "ncftpput -u {u} -p {s} {h} . a.bin",
     "mongosh 'mongodb://{u}:{s}@{h}/admin'",
     "rabbitmqctl add_user {u} {s}",
-    "ansible all -m ping -e ansible_ssh_pass={s}",
     "htpasswd -nb {u} {s}",
     "keytool -genkeypair -alias x -keypass {s} -storepass {s}",
     "osql -S {h} -U {u} -P {s} -Q 'go'",

@@ -91,7 +91,7 @@ _FORMS = tuple(
         rf"\b(?:[A-Z][A-Z0-9]*_)*(?:[A-Z0-9]*PASS(?:WORD|WD|PHRASE|CODE)?|PWD?|PSW|[A-Z0-9]+_AUTH"
         rf"|REDISCLI_AUTH)\d?[ ]?=[ ]?{_VALUE}",
         rf"(?i)\b(?:[\w.-]*(?:password|passwd|passphrase|passwort)|{_SECRET})=(?!=){_VALUE}",
-        rf"(?i)\b(?:{_SERVICE})[_.-]?(?:pass|pw|pwd)[ ]?[=:][ ]?{_VALUE}",
+        rf"(?i)(?<![a-z])(?:{_SERVICE})[_.-]?(?:pass|pw|pwd)[ ]?[=:][ ]?{_VALUE}",
         rf"(?i)(?P<quote>\\*[\"'])(?:(?:{_SERVICE})?[_.-]?(?:pass|pw|pwd|pin|auth|creds?)|[\w.-]*(?:(?<=[a-z])"
         rf"(?-i:Pass|Pwd|Pw)|password|passwd|passphrase|passcode))"
         r"(?P=quote)\s*(?::|=>|,)\s*(?P=quote)(?P<value>[^\"'\\\n]{3,})(?P=quote)",
@@ -106,7 +106,7 @@ _FORMS = tuple(
         # Words by their place.
         rf"\bhtpasswd[ \t]+(?=(?:-\w+[ \t]+)*-\w*b)(?:[^\s|;&]+[ \t]+)+{_VALUE}(?=[ \t]*(?:$|[|;&>\"'`)]))",
         rf"\bhtpasswd[ \t]+(?=(?:-\w+[ \t]+)*-\w*b)(?:-\w+[ \t]+)+(?:[\w./-]+[ \t]+){{1,2}}{_VALUE}",
-        rf"\bnet[ \t]+use[ \t]+(?:[A-Z]:[ \t]+)?\S+[ \t]+(?!/){_VALUE}",
+        rf"\bnet[ \t]+use[ \t]+(?:[A-Za-z]:[ \t]+)?\S+[ \t]+(?!/){_VALUE}",
         rf"\bnet[ \t]+use\b[^\n|;&]*/user:\S+[ \t]+(?!/){_VALUE}",
         rf"\bnet[ \t]+user[ \t]+[\w.-]+[ \t]+(?!/){_VALUE}",
         r"\b(?:sqlplus|sqlldr|expdp|impdp|exp|imp|rman|tnsping|sqlcl|sql)[ \t]+(?:-\S+[ \t]+)*(?:userid="
@@ -115,7 +115,7 @@ _FORMS = tuple(
         rf"\brclone[ \t]+(?:obscure|reveal)[ \t]+{_VALUE}|\brclone[ \t]+config\b[^\n|;&]*?\bpass[ \t]+"
         rf"(?P<second>{_WORD})",
         rf"\bconfigure[ \t]+set[ \t]+[\w.]*(?:secret|token|key|password)[\w.]*[ \t]+{_VALUE}",
-        rf"\bconfig[ \t]+set[ \t]+\S*(?:secret|token|password|pass)\S*[ \t]+{_VALUE}",
+        rf"\bconfig\w*[ \t]+(?:--)?set[ \t]+\S*(?i:secret|token|password|passwd|pass)\S*[ \t]+{_VALUE}",
         rf"\b(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+{_VALUE}",
         rf"\bwpa_passphrase[ \t]+{_WORD}[ \t]+{_VALUE}",
         rf"\b(?:wifi[ \t]+connect|connection)\b[^\n|;&]*[ \t]password[ \t]+{_VALUE}",

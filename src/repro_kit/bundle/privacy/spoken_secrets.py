@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 
 _PASSWORD = (
     r"(?:pass(?:word|wd|phrase|code|-word|-phrase| phrase)s?|pwd|p/w|pws?|pin(?:[ -]?(?:code|number))?|"
-    r"credentials?|creds|logins?)"
+    r"credentials?|creds|logins?|passwort|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|l[oö]senord|пароль|密码)"
 )
 _KEY = (
     r"(?:(?:secret|api|access|auth\w*|licen[cs]e|private|signing|master|encryption|vault|recovery|unlock)"
-    r"[ _-]?(?:key|token|code|phrase)|secret|token)"
+    r"[ _-]?(?:key|token|code|phrase)|secret|token|"
+    r"(?:alarm|door|safe|gate|lock|entry|access) code|"
+    r"code (?:for|of|to) the (?:alarm|door|safe|gate|lock|box|vault|room))"
 )
 _NOUN = rf"(?<![\w/.-])(?:{_PASSWORD}|{_KEY})(?![\w(\[])"
 _QUOTED = r"[\"'`\u201c\u2018](?P<quoted>[^\"'`\n\u201c\u201d\u2018\u2019]{4,60})[\"'`\u201d\u2019]"
@@ -25,15 +27,19 @@ _FILLER = (
 _LINK = (
     rf"(?:\s*(?:=>?|:|->|→|\u2014|\u2013|--?(?= ))\s*|\s+(?:is|was|are|were|will be|has been|had been|being|became"
     rf"|equals|remains|stays|"
-    rf"to|reads|it is|it's|says)[ :]+){_FILLER}"
+    rf"to|reads|it is|it's|says|ist|est|es|lautet)[ :]+|'s\s+){_FILLER}"
 )
+#: From the noun to the end of its sentence, in which the value may follow any of the verbs.
+_SUBJECT = re.compile(rf"(?i){_NOUN}(?P<clause>(?:[^\n.;!?]|[.;!?](?=\S)){{0,120}})")
+_TOLD = re.compile(rf"(?i)(?={_LINK}{_GIVEN})")
+#: Between a user and his password.
+_PARTED = r"(?:\s[/|]\s|:\s|[/:|])"
 _OWN = r"(?:the|your|my|its|our|a|an|his|her|their|this|that|all|every|for|of|to)"
 _STRICT, _LOOSE, _NUMBER = "strict", "loose", "number"
 #: (how much a value must look like a secret, pattern).
 _SENTENCES = tuple(
     (how, re.compile(rf"(?i){pattern}"))
     for how, pattern in (
-        (_LOOSE, rf"{_NOUN}{_BETWEEN}{_LINK}{_GIVEN}"),
         (_NUMBER, rf"(?:\b(?-i:PIN|Pin)|(?<![\w.])(?:pin|pass|unlock|security|access|door)[ -]?(?:code"
                   rf"|number))\b{_BETWEEN}{_LINK}(?P<bare>\d{{4,8}})\b"),
         (_NUMBER, rf"\b(?:pin|{_PASSWORD})\b{_BETWEEN}\s(?:is|was|to)\s{_FILLER}(?P<bare>\d{{4,8}})\b"),
@@ -52,14 +58,20 @@ _SENTENCES = tuple(
         (_STRICT, rf"(?:^|[.:;,!?(]\s*|\b(?:that|because|says?|think|know|and|so|yes)\s+){_GIVEN}\s+(?:is|was|works as"
                   rf"|serves as|became|will be)\s+(?:still |now |also |only )?{_OWN} (?:[\w'-]+ ){{0,3}}{_NOUN}"),
         (_LOOSE, rf"(?m:^){_BARE} (?:is|was) (?:still |now )?{_OWN} (?:[\w'-]+ ){{0,3}}{_NOUN}"),
+        (_STRICT, rf"{_NOUN}{_BETWEEN} but {_GIVEN}"),
+        (_STRICT, rf"\b(?:user(?:name)?|login|account|host|server)\b[^\n]{{0,60}}?[\s,;/](?:pass|pw|pwd)\s?[:=]?\s"
+                  rf"{_GIVEN}"),
+        (_STRICT, rf"{_GIVEN} as {_OWN} (?:[\w'-]+ ){{0,3}}{_PASSWORD}\b"),
+        (_STRICT, rf"\b(?:connect|log|sign|authenticat|access)\w*\s+(?:[\w'.@-]+ ){{0,6}}?(?:with|as|using)\s+"
+                  rf"[\w.@+-]+[/:]{_GIVEN}"),
         (_STRICT, rf"{_NOUN}[!.:;]?\s+(?:i |was |we )?(?:expected|got|tried|given|received|wanted|used)\s+{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} from {_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} from \S+ to {_GIVEN}"),
-        (_STRICT, rf"\b(?:unlock|decrypt|open|unzip|authenticat|log|sign|get|connect|ssh|protect|encrypt|secur)\w*\s+"
+        (_STRICT, rf"\b(?:unlock|decrypt|unzip|authenticat|log|sign|connect|ssh|protect|encrypt)\w*\s+"
                   rf"(?:[\w'./@-]+ ){{0,6}}?(?:with|using|by typing|via)\s+{_GIVEN}"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}{_LINK}[\w.@+-]+\s*(?:[/:|]|and|with)\s*{_GIVEN}"),
-        (_STRICT, rf"\b{_PASSWORD}{_BETWEEN}\s+[\w.@+-]+\s*[/:|]\s*{_GIVEN}"),
-        (_STRICT, rf"\b(?:log ?in|sign ?in|account|user(?:name)?)\b{_BETWEEN}\s+[\w.@+-]+\s*[/:|]\s*{_GIVEN}"),
+        (_STRICT, rf"\b{_PASSWORD}{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
+        (_STRICT, rf"\b(?:log ?in|sign ?in|account|user(?:name)?)\b{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN}\s+{_GIVEN}(?=\s*(?:$|[.,;!?)\n]))"),
     )
 )  # fmt: skip
@@ -70,7 +82,7 @@ _MARKED = re.compile(
 )
 #: Numbers, versions, shapes, names in code, paths, options, addresses in memory, names of devices and types.
 _TECHNICAL = re.compile(
-    r"v?\d+(?:\.\d+)+\S*|0x[0-9a-fA-F]+[uUlL]*|[\w.]*[(\[].*|[\w-]*/[\w/.-]+|--?\w.*|[a-z]+(?:_[a-z0-9]+)+|[A-Z]+"
+    r"v?\d+(?:\.\d+)+\S*|0x[0-9a-fA-F]+[uUlL]*|[\w.]*[(\[].*|[\w.-]*/[\w/.:%-]+|--?\w.*|[a-z]+(?:_[a-z0-9]+)+|[A-Z]+"
     r"(?:_[A-Z0-9]+)*\d*|"
     r"[A-Za-z_]+(?:\.[A-Za-z_]\w*)+|[a-z]+:\d+|(?:float|int|uint|bfloat|complex|arg|buf|tmp|s|u|i|f|x)\d+[a-z_]*\d*"
     r"|[A-Z][a-z]+(?:[A-Z][a-z]+)+|"
@@ -84,17 +96,42 @@ _SAYS_HOW = re.compile(
     r"ogy|phy|ship|ward|wards|ure|ance|ence|ist|ists|ers?|ors?|ions|ments|ities|ences|ances|ings|ize|ise|ify)"
 )
 _SHORTEST = 4
+_ABOUT = re.compile(
+    rf"(?i)(?<![a-z])(?:{_PASSWORD}|{_KEY}|(?:unlock|decrypt|unzip|authenticat|connect|protect|encrypt)\w*|"
+    r"log(?:ged|ging)? ?in|sign(?:ed|ing)? ?in|"
+    r"ssh|user(?:name)?|account|pass)\b"
+)
 _LONG = 12  # letters of a word that hardly any sentence has
 
 
 def sentences_in(text: str, is_common: Callable[[str], bool]) -> Iterator[str]:
     """The secrets that sentences of `text` tell. `is_common`: whether a value is a word that everybody has."""
-    for how, pattern in _SENTENCES:
-        for match in pattern.finditer(text):
-            quoted = match.groupdict().get("quoted")
-            value = (quoted or match["bare"]).rstrip(".,;:!?)") if quoted or "bare" in match.groupdict() else ""
-            if len(value) >= _SHORTEST and _is_secret(value, how, is_common, quoted=bool(quoted)):
-                yield value
+    for how, match in _found(text):
+        groups = match.groupdict()
+        quoted = groups.get("quoted")
+        value = (quoted or groups.get("bare") or "").rstrip(".,;:!?)")
+        if len(value) >= _SHORTEST and _is_secret(value, how, is_common, quoted=bool(quoted)):
+            yield value
+
+
+def _found(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    for told in _about_secrets(text):
+        for subject in _SUBJECT.finditer(told):
+            yield from ((_LOOSE, match) for match in _TOLD.finditer(told, *subject.span("clause")))
+        for how, pattern in _SENTENCES:
+            yield from ((how, match) for match in pattern.finditer(told))
+
+
+def _about_secrets(text: str) -> Iterator[str]:
+    """The lines of `text` with a word that a secret may stand beside, each with the line after it."""
+    end = 0
+    for word in _ABOUT.finditer(text):
+        if word.start() >= end:
+            start = text.rfind("\n", 0, word.start()) + 1
+            end = text.find("\n", word.end())
+            end = text.find("\n", end + 1) if end >= 0 else end
+            end = end if end >= 0 else len(text)
+            yield text[start:end]
 
 
 def _is_secret(value: str, how: str, is_common: Callable[[str], bool], *, quoted: bool) -> bool:
