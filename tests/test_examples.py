@@ -83,7 +83,7 @@ def _all_came_from_one_run(case, runs):
 def _collect(name, tmp_path, options):
     """The JSON that `collect` prints, run as a user would: another process, another directory."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "repro_kit", "collect", "--json", "--python", sys.executable]
+    command = [sys.executable, "-m", "repro_kit", "collect", "--json", "--include-source", "--python", sys.executable]
     done = subprocess.run(
         [*command, "--output", str(tmp_path / "case.repro"), *options, str(EXAMPLES / name)],
         capture_output=True,

@@ -4,9 +4,9 @@
     python scripts/bench/collect.py [--only NAME …] [--case PATH …] [--limit SECONDS] [--by-hand] [--json FILE]
 
 The cases are the examples (with their options of examples/expected.toml) and scripts/bench/cases. `--only` takes those
-with these names, `--case` takes other scripts. Each case is collected with `--yes --trace no` from an empty directory
-with empty caches. The cold run is `python SCRIPT` with an empty cache of Inductor. `--by-hand` runs PyTorch's
-documented way too: the 12 cells of the ablation one by one, then its minifier.
+with these names, `--case` takes other scripts. Each case is collected with `--yes --trace no --include-source` from an
+empty directory with empty caches. The cold run is `python SCRIPT` with an empty cache of Inductor. `--by-hand` runs
+PyTorch's documented way too: the 12 cells of the ablation one by one, then its minifier.
 Seconds are wall time; in brackets are CPU seconds of all processes. What a stage takes is sampled twice a second. A
 command that reaches the limit is ended with all that it started, and the table says so.
 """
@@ -161,7 +161,18 @@ def collected(script: Script, directory: Path, limit: float) -> tuple[Collected,
         "XDG_CACHE_HOME": str(directory / "xdg"),
         "TORCHINDUCTOR_CACHE_DIR": str(directory / "users-cache"),
     }
-    options = ["--yes", "--trace", "no", "--json", "--python", sys.executable, "-o", case, *script.options]
+    options = [
+        "--yes",
+        "--trace",
+        "no",
+        "--include-source",
+        "--json",
+        "--python",
+        sys.executable,
+        "-o",
+        case,
+        *script.options,
+    ]
     sampler = Sampler(case)
     ended = measured(
         [sys.executable, OWN_USAGE, own_file, "collect", *options, script.path], directory, env, limit, sampler.take

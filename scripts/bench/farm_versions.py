@@ -85,7 +85,18 @@ def bundle_of(script: Path, python: str, cases: Path) -> Path:
     case = cases / f"{script.stem}.repro"
     if not (case / "bundle" / "repro.py").is_file():
         options = EXPECTED.get(script.name, {}).get("options", ())
-        done = repro_kit("collect", "--yes", "-q", "--python", python, "--output", str(case), *options, str(script))
+        done = repro_kit(
+            "collect",
+            "--yes",
+            "--include-source",
+            "-q",
+            "--python",
+            python,
+            "--output",
+            str(case),
+            *options,
+            str(script),
+        )
         print(f"{script.stem}: collect ended with {done.returncode}", flush=True)
     return case
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures every promise of docs/security.md, and prints the table that stands there.
+"""Measures every promise of docs/explanation/promises.md, and prints the table that stands there.
 
     python scripts/bench/trust.py [--size small|full] [--only SUBJECT]... [--write]
 
 A subject is a module of ``scripts/bench/promises`` with ``measure(size, scratch) -> list[Row]``. ``small`` is what the
-tests run; ``full`` takes most of an hour on two cores. ``--write`` puts the table into docs/security.md. Exits with 1
-when a promise was broken.
+tests run; ``full`` takes most of an hour on two cores. ``--write`` puts the rows into the table of the page; those that
+were not measured stay. Exits with 1 when a promise was broken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import promises
 from promises import Row
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "promises.md"
 _BEGIN, _END = "<!-- trust table: begin -->", "<!-- trust table: end -->"
 
 
@@ -46,6 +46,15 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
+def _write(rows: Iterable[Row]) -> None:
+    """Put `rows` into the table of the page: a row in the place of an older one, a new one at the end."""
+    head, _, rest = _PAGE.read_text(encoding="utf-8").partition(_BEGIN)
+    old, _, tail = rest.partition(_END)
+    lines = {line.split(" | ")[0]: line for line in (*old.strip().splitlines(), *table(rows).splitlines())}
+    text = "\n".join([head + _BEGIN, *lines.values(), _END]) + tail
+    _PAGE.write_text(text, encoding="utf-8")
+
+
 def main() -> int:
     """Measure, print, and perhaps write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,9 +71,7 @@ def main() -> int:
         for line in row.broken:
             print(f"BROKEN: {row.promise}: {line}", file=sys.stderr)
     if options.write:
-        head, _, rest = _PAGE.read_text(encoding="utf-8").partition(_BEGIN)
-        text = f"{head}{_BEGIN}\n{table(rows)}\n{_END}{rest.partition(_END)[2]}"
-        _PAGE.write_text(text, encoding="utf-8")
+        _write(rows)
     return 0 if all(row.kept for row in rows) else 1
 
 

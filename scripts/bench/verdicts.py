@@ -28,7 +28,19 @@ def collected(directory: Path, name: str, script: str, *options: str) -> dict[st
     home = directory / "".join(letter if letter.isalnum() else "_" for letter in name)
     home.mkdir(parents=True)
     (home / "script.py").write_text(script, encoding="utf-8")
-    words = [sys.executable, "-m", "repro_kit", "collect", "--yes", "--trace", "no", "--json", *options, "script.py"]
+    words = [
+        sys.executable,
+        "-m",
+        "repro_kit",
+        "collect",
+        "--yes",
+        "--trace",
+        "no",
+        "--include-source",
+        "--json",
+        *options,
+        "script.py",
+    ]
     started = time.monotonic()
     ran = subprocess.run(words, cwd=home, capture_output=True, text=True, check=False)
     (home / "stderr.txt").write_text(ran.stderr, encoding="utf-8")

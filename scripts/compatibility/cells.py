@@ -35,7 +35,7 @@ def try_example(name: str, environment: Environment, directory: Path) -> dict[st
     case = directory / f"{Path(name).stem}.repro"
     expected = EXPECTED[name]
     options = ["--python", environment.interpreter, "--output", str(case), *expected.get("options", ())]
-    code, collected = _repro_kit(["collect", "--json", "--yes", *options, f"examples/{name}"])
+    code, collected = _repro_kit(["collect", "--json", "--yes", "--include-source", *options, f"examples/{name}"])
     if code == _PASSES:
         return {"result": "passes"}
     if code == _NOT_COMPILER:

@@ -13,7 +13,7 @@ class Exit(IntEnum):
     USAGE = 2  # bad input; nothing was changed
     NOTHING_FAILED = 3
     USER_BUG = 4  # the subject fails in eager too
-    UNVERIFIED = 5  # a bundle was written, but its repro did not fail as expected
+    UNVERIFIED = 5  # a bundle was written, but its repro did not fail as expected, or lacks the source files it runs
     ROUNDING = 6  # results differ, and eager's own rounding explains that: no bug
     CANNOT_RUN = 125  # "GPU only"; `verify`: this machine cannot run the subject (`git bisect run` skips on this code)
     INTERRUPTED = 130

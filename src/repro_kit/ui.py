@@ -220,11 +220,16 @@ class Ui:
         if len(rows) > _MOST_ROWS:
             self._print(_text(f"  {len(rows) - _MOST_ROWS} more rows are not shown."))
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody sees a question, and can answer it."""
+        return sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal
+
     def confirm(self, question: str, *, insist: bool = False) -> bool:
         """Ask yes or no. Returns True under `--yes`, unless `insist`, and False without a terminal."""
         if self.yes and not insist:
             return True
-        if not (sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal):
+        if not self.can_ask:
             return False
         with self._paused():
             self._console.print(Text(f"{one_line(question)} [y/N] "), end="")

@@ -37,6 +37,7 @@ WRITTEN = {
     "function": "f",
     "narrow": "graph",
     "include_values": True,
+    "include_source": True,
     "trace": "no",
     "dry_run": True,
     "output": "o.repro",
@@ -49,7 +50,7 @@ RECORDED = {
     "ablate": "preset=quick backends=('eager',) axes=('dynamic=True',) cross=True stop_early=True repeat=2 on=script "
     "narrow=graph",
     "minify": "budget=7 deadline=8.0 border=aot",
-    "bundle": "include_values=True trace=no output=o.repro",
+    "bundle": "include_values=True include_source=True trace=no output=o.repro",
 }
 
 

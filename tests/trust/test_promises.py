@@ -1,4 +1,4 @@
-"""Every promise of docs/security.md, provoked at the small size of `scripts/bench/trust.py`."""
+"""Every promise of docs/explanation/promises.md, provoked at the small size of `scripts/bench/trust.py`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What docs/security.md promises, one module a subject: each provokes a breach many times, and counts what held."""
+"""What docs/explanation/promises.md promises, one module a subject: each provokes breaches, and counts what held."""
 
 from __future__ import annotations
 

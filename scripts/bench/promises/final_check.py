@@ -145,7 +145,7 @@ def case_of(directory: Path, form: str, when: str) -> Case:
 
 def bundled(case: Case) -> tuple[BundleResult, dict[str, str]]:
     """What the bundle stage makes of a case: its result, and the files as text."""
-    stage.run(case, BundleOptions(), SilentUi())
+    stage.run(case, BundleOptions(include_source=True), SilentUi())
     files = {path.name: path.read_text() for path in (case.path / "bundle").iterdir() if path.is_file()}
     return case.read("bundle.json", BundleResult), files
 

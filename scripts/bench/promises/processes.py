@@ -95,7 +95,7 @@ _WORKS = (
     Work("endless", _ENDLESS, ("observe", "--timeout", "3")),
     Work("minify", _PROGRAM, ("minify", "-j", "2"), has_arguments=False),
     Work("observe", _FAILS, ("observe",)),
-    Work("collect", _FAILS, ("collect", "--yes", "--trace", "no")),
+    Work("collect", _FAILS, ("collect", "--yes", "--trace", "no", "--include-source")),
 )
 
 

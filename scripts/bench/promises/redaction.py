@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "helpers"
 import private_values as planted
 from repro_kit.bundle.privacy import vocabulary
 from repro_kit.session.options import BundleOptions
+from samples import planted_things as things
 
 _TRIALS = {"small": 12, "full": 100}
 _ODD = (
@@ -65,6 +66,7 @@ def measure(size: str, scratch: Path) -> list[Row]:
     chance = random.Random(14)
     return [
         _planted(scratch / "planted"),
+        *_things(scratch / "things"),
         _strangers(scratch / "strangers", chance, _TRIALS[size]),
         _words(scratch / "words", chance, _TRIALS[size]),
         _odd(scratch / "odd", chance, _TRIALS[size]),
@@ -81,11 +83,35 @@ def _planted(directory: Path) -> Row:
             planted.with_trace(case, [({"str": [f"/srv/{planted.TOLD}/x.py", 3]}, f"# {planted.TOLD}\nclass G: pass")])
             if program:
                 planted.with_program(case, _PROGRAM)
-            files = planted.bundle_of(case, planted.VARIABLES, BundleOptions(trace=trace))
+            files = planted.bundle_of(case, planted.VARIABLES, BundleOptions(trace=trace, include_source=True))
             broken += planted.left_in(files, planted.PRIVATE)
             tried += len(planted.PRIVATE)
     lost = len({line.partition(" in ")[0] for line in broken})
     return Row("a planted private name or value is in no file of the bundle", tried, tried - lost, broken=tuple(broken))
+
+
+def _things(directory: Path) -> Iterator[Row]:
+    """Things in the user's files, messages and paths, at each level, and with the user's yes to source files."""
+    everywhere = (*planted.PRIVATE, *things.TOLD)
+    for words, private, consent, program in (
+        ("a script-level bundle", (*everywhere, *things.SECRETS, *things.SOURCE, *things.OPERATOR), False, False),
+        ("one with source files", (*everywhere, *things.SECRETS), True, False),
+        ("a program-level bundle", (*everywhere, *things.SECRETS, *things.SOURCE, *things.OPERATOR), False, True),
+    ):
+        case = planted.small_case(directory / words.replace(" ", "-"), f"{planted.TOLD}\n{things.MESSAGE}")
+        place = Path(case.file.subject.cwd)
+        (place / "train.py").write_text(things.SCRIPT, encoding="utf-8")
+        (place / f"{things.SOURCE[-1]}.py").write_text(things.MODULE, encoding="utf-8")
+        planted.plant(case)
+        planted.with_trace(case, [({"artifact": {"name": line}}, f"# {line}") for line in things.MESSAGE.splitlines()])
+        if program:
+            planted.with_program(case, things.PROGRAM)
+        files = planted.bundle_of(case, planted.VARIABLES, BundleOptions(trace="yes", include_source=consent))
+        assert any(name.startswith("files/") for name in files) is consent
+        broken = tuple(planted.left_in(files, private))
+        lost = len({line.rpartition(" in ")[0] for line in broken})
+        promise = f"a planted thing of files, messages and paths is not in {words}"
+        yield Row(promise, len(private), len(private) - lost, broken=broken)
 
 
 def _strangers(directory: Path, chance: random.Random, trials: int) -> Row:

@@ -10,9 +10,11 @@ from promises import Row
 from repro_kit.bundle.privacy.redact import Redactor
 from samples.private_addresses import HARMLESS, Planted, leaf_alone, planted
 from samples.secret_samples import CONTEXTS, FORMS, left_of, samples
+from samples.spoken_secrets import harmless, spoken
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SIZES = {"small": (2200, 720, 60), "full": (10_000, 5_000, 500)}
+_SPOKEN = {"small": (400, 400), "full": (2_000, 2_000)}  # texts that tell a secret, and lines that do not
 _SEED = 14
 
 
@@ -23,7 +25,9 @@ def measure(size: str, scratch: Path) -> list[Row]:
         _tokens(tokens),
         _planted("a private path, host, IP or e-mail address is gone", planted(addresses, _SEED), bar=0.999),
         _planted("a data file's name is gone, also without its path", leaf_alone(leaves, _SEED), bar=0.999),
+        *_spoken(_SPOKEN[size][0]),
         _harmless(),
+        _harmless_lines(_SPOKEN[size][1]),
         _fixtures(),
     ]
 
@@ -43,6 +47,23 @@ def _tokens(count: int) -> Row:
             broken.append(f"{case.form} in {case.context}: {len(left)} of {len(case.secret)} characters left")
     promise = f"no piece of a token is left ({len(FORMS)} forms, {len(CONTEXTS)} contexts)"
     return Row(promise, count, count - len(broken), 0.999, tuple(broken))
+
+
+def _spoken(count: int) -> Iterator[Row]:
+    """A row for the templates that the patterns were written for, and one for the others."""
+    cases = list(spoken(count, _SEED))
+    for held_out, words in ((False, ""), (True, ", of a form that no pattern was written for")):
+        own = [case for case in cases if case.held_out is held_out]
+        broken = tuple(case.text for case in own if case.secret in _redacted(case.text, "text.txt")[0])
+        promise = f"a secret in a sentence or a command line is gone{words}"
+        yield Row(promise, len(own), len(own) - len(broken), 0.9 if held_out else 0.95, broken)
+
+
+def _harmless_lines(count: int) -> Row:
+    lines = harmless(count, _SEED)
+    broken = tuple(line for line in lines if _redacted(line, "text.txt")[0] != line)
+    promise = "no false alarm: lines of torch's code and of tracebacks, and sentences about secrets that tell none"
+    return Row(promise, len(lines), len(lines) - len(broken), 0.99, broken)
 
 
 def _planted(promise: str, texts: Iterable[Planted], bar: float) -> Row:

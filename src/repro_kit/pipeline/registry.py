@@ -91,7 +91,7 @@ REGISTRY: dict[str, Stage] = {
             "repro_kit.stages.bundle.stage",
             needs=("observe",),
             uses=("capture", "minify", "ablate"),
-            settings=("include_values", "trace", "output"),
+            settings=("include_values", "include_source", "trace", "output"),
         ),
     )
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
+from repro_kit.bundle.repro.source_files import is_users
 from repro_kit.case.case import Case, ResultFile, StageRecord
 from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION, ROUNDING, SOURCE_REDUCTION
 from repro_kit.case.stage_results import BundleResult, Capture, ObservedFailure, Reduction
@@ -53,6 +54,7 @@ class CaseSummary:
     level: str | None = None  # "program" or "script"
     reason: str | None = None  # why the bundle is not verified, or not minimized
     bundle: str | None = None
+    sources: tuple[str, ...] = ()  # the user's own source files in the bundle, as they are
     stages: tuple[StageRecord, ...] = ()
     others: tuple[OtherFailure, ...] = ()
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
@@ -118,6 +120,7 @@ def case_summary(
         level=bundle.level if bundle else None,
         reason=(bundle.reason or None) if bundle else None,
         bundle=bundle.path if bundle else None,
+        sources=tuple(name for name in bundle.files if is_users(name)) if bundle else (),
         stages=case.file.stages,
         others=_others(failures, chosen),
         runs=tuple(start.why for start in starts(case)),

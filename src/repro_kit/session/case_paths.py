@@ -18,6 +18,8 @@ from repro_kit.runner.subject_start import command
 from repro_kit.session.script.rank_subject import rank_subject
 
 _SUFFIX = ".repro"
+#: In a case: what was checked of a bundle that lacks the user's source files, with these files.
+CHECKED = "checked"
 
 
 def case_path(subject: Subject, output: str | None, failure: int = 0) -> Path:

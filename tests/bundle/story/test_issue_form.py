@@ -12,6 +12,7 @@ from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
+from repro_kit.bundle.story.story import Excerpt
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -101,14 +102,17 @@ def test_a_bundle_that_is_not_verified_is_mended_before_it_is_reported(write):
     assert words in write(story_of("accuracy", verified=False)) and words not in write(story_of("accuracy"))
 
 
-def test_the_users_own_files_are_shown_where_they_are_what_runs():
+def test_of_the_users_own_files_the_issue_has_the_lines_around_the_failure_alone():
     files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
-    text = shown_issue(story_of("accuracy", level="script", sources=files, reason="no graph was compiled"))
-    assert "`files/train.py`:\n\n```python\nimport model\n```\n" in text
-    assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
-    assert "def graph" not in text and "runs these files (`python train.py`)" in text
-    long = shown_issue(story_of("accuracy", level="script", sources=(("files/a.py", "x = 1\n" * 90_000),)))
-    assert len(long) < issue_form.LONGEST_BODY and "too long for this issue" in long
+    excerpt = Excerpt("files/model.py", 7, "SIZE = '```'")
+    story = story_of("accuracy", level="script", sources=files, reason="no graph was compiled", excerpt=excerpt)
+    text = shown_issue(story)
+    assert "at line 7 of `files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
+    assert "import model" not in text and "runs the user's own files (`python train.py`)" in text
+    assert "import model" in page_of(story)
+    alone = replace(story, sources=(), excerpt=None, lacks_source=True, verified=False)
+    for write in (shown_issue, page_of, markdown.readme):
+        assert " not in " in write(alone) and "SIZE" not in write(alone)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_there_are_fifty_and_half_of_them_have_no_known_form() -> None:
 def test_none_is_found_in_the_bundle(case: Case, level: str) -> None:
     if level == "program":
         with_program(case)
-    stage.run(case, BundleOptions(trace="yes"), SilentUi())
+    stage.run(case, BundleOptions(trace="yes", include_source=True), SilentUi())
     packed = texts(case.path.with_name("x.repro.zip"))
     left = {value: [name for name, text in packed.items() if value in name + text] for value in VALUES}
     assert {value: names for value, names in left.items() if names} == {}
@@ -49,7 +49,7 @@ def test_none_is_found_in_the_bundle(case: Case, level: str) -> None:
 
 
 def test_the_report_has_tokens_and_no_originals(case: Case) -> None:
-    stage.run(case, BundleOptions(trace="yes"), SilentUi())
+    stage.run(case, BundleOptions(trace="yes", include_source=True), SilentUi())
     packed = texts(case.path.with_name("x.repro.zip"))
     report = json.loads(packed["redactions.json"])["replaced"]
     manifest = json.loads(packed["manifest.json"])
@@ -84,7 +84,7 @@ def test_a_dry_run_lists_and_writes_nothing(case: Case, capsys: pytest.CaptureFi
     from repro_kit.ui import Ui
 
     with pytest.raises(Stop, match="Nothing was written"):
-        stage.run(case, BundleOptions(dry_run=True), Ui())
+        stage.run(case, BundleOptions(dry_run=True, include_source=True), Ui())
     shown = capsys.readouterr().out
     assert "files/train.py" in shown and "your own file" in shown and "REDACTED_SECRET_1" in shown
     assert not any(value in shown for value in VALUES)

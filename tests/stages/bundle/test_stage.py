@@ -126,7 +126,7 @@ def test_a_script_without_a_graph_becomes_a_script_level_bundle(tmp_path, few_ru
         exceptions=(ExceptionLink("torch._dynamo.exc.Unsupported", "Call to `torch._dynamo.graph_break()`\n  more"),),
     )
     case = make_case(tmp_path, ("train.py", "--fast"), failure, signature)
-    run(case, BundleOptions(), SilentUi())
+    run(case, BundleOptions(include_source=True), SilentUi())
     result = case.read("bundle.json", BundleResult)
     assert result.level == "script" and result.verified, result.reason
     files = texts(Path(result.path))

@@ -62,12 +62,13 @@ def marks(story: Story) -> dict[str, str]:
 
 
 def code_of(story: Story) -> Sequence[tuple[str, str]]:
-    """(name, text) of the code that a reader needs: `repro.py`, or the user's own files that `repro.py` runs."""
-    return story.sources or ((_REPRO, story.repro),)
+    """(name, text) of the code that a reader needs: `repro.py`, or the files that `repro.py` runs, if there are any."""
+    return story.sources if story.runs_users_files else story.sources or ((_REPRO, story.repro),)
 
 
 def _issue(story: Story, room: _Room) -> str:
-    code = marks(story)
+    code = {} if story.runs_users_files else marks(story)  # files of the user's are too long, and the user's
+    excerpt = story.excerpt.text if story.excerpt else ""
     fits = sum(len(text) for text in code.values()) <= room.repro
     log = trim(without_warnings(steady(story.log)), room.log)
     twin = story.twin.diff if story.twin and len(story.twin.diff) <= room.diff else ""
@@ -90,7 +91,12 @@ def _issue(story: Story, room: _Room) -> str:
         trace=_trace(story),
         log=log,
         log_fence=fence(log),
-        code=[(name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story), strict=True) if fits],
+        code=[
+            (name, mark, fence(text))
+            for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)
+            if fits
+        ],
+        excerpt_fence=fence(excerpt) if excerpt else "",
         twin_fence=fence(twin) if twin else "",
         versions=middle_cut(story.environment.collect_env.strip(), room.versions),
     )

@@ -14,8 +14,17 @@ _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users",
 _SYSTEMS = re.compile(
     r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
 )
-#: A letter right before a path that does not belong to it: an escaped line end, a compiler's flag.
-_GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)"
+#: Of these, the directories in which anybody makes others.
+_SHARED_BY_ALL = re.compile(r"/(?:(?:var/)?tmp|dev/shm|usr/(?:local|src)|var(?!/folders/))/")
+#: Names that many machines have in them. Below those of the second kind all names are a tool's.
+_ANYBODYS = re.compile(
+    r"(?:s?bin|etc|games|man|opt|mail|lock|spool|empty|crash|backups|www|html|secrets|cuda|rocm|nvidia|mpi|openmpi|hpcx|ucx|"
+    r"apt|dpkg|docker|containerd?|kubelet|jenkins|buildkite\S*|gitlab-runner|postgresql|mysql|app|ray|snap|linux\S*|python|"
+    r"pytest-\S+|pip-\S+|uv-\S+|nccl\S*|hsperfdata\S*|systemd\S*|intel\S*|node\S*|gcc\S*|llvm\S*|[a-z0-9]{1,3})[\d.-]*"
+)
+_TOOLS = re.compile(r"torch\w*|triton\w*|repro-kit\S*|tmp\w*|pytest-of-\w+|[a-z]?[a-z2-7]{50,52}")
+#: A letter right before a path that does not belong to it: an escaped line end, a compiler's flag; a scheme.
+_GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)|(?<=\bdbfs:)"
 _NAME = r"[\w.+@%=~-]+"
 #: The directory of an absolute path, but not of a URL or after a token.
 _DIRECTORY = re.compile(
@@ -28,7 +37,7 @@ _LEAF = re.compile(r"[\w.+@%=~-]*[\w+@%=~-]")
 #: The path below a replaced directory, or below one that any user may write to.
 _BELOW = re.compile(
     rf"(?P<base><(?:cwd|repo|home|code-\d+|dir-\d+)>|"
-    rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:~[\w-]*|/(?:var/)?tmp|/dev/shm|/var|/run))"
+    rf"(?:(?<![\w.<>/:\\~*)\]-])|{_GLUED})(?<!&gt;)(?:~[\w-]*|/(?:var/)?tmp|/dev/shm|/var|/run|/usr/local)|\bdbfs:)"
     rf"(?P<separator>/|\\{{1,2}})(?P<within>(?:{_NAME}(?P=separator))*)(?P<leaf>{_LEAF.pattern})"
 )
 _WRITABLE = re.compile(r"/(?:(?:var/)?tmp|dev/shm|var|run)/")
@@ -107,13 +116,24 @@ class Paths:
 
     def _other(self, directory: str, tokens: Counter[str]) -> str:
         if _SYSTEMS.match(directory):
-            return directory
+            return self._below_shared(directory, tokens)
         installed = _INSTALLED.search(directory)
         outside = directory[: installed.start()] if installed else directory.rstrip("/\\")
         if not outside:
             return directory
         token = self._directory(outside.replace("\\\\", "\\"), tokens)
         return token + directory[len(outside) :]
+
+    def _below_shared(self, directory: str, tokens: Counter[str]) -> str:
+        """A directory of the system, without what somebody made in one that is open to all."""
+        shared, installed = _SHARED_BY_ALL.match(directory), _INSTALLED.search(directory)
+        end = installed.start() if installed else len(directory) - 1
+        for name in re.compile(r"[^/]+").finditer(directory, shared.end(), end) if shared else ():
+            if _TOOLS.fullmatch(name[0]):
+                break
+            if _is_somebodys(name[0]):
+                return directory[: name.start()] + self._directory(directory[:end], tokens) + directory[end:]
+        return directory
 
     def _directory(self, path: str, tokens: Counter[str]) -> str:
         token = self._others.setdefault(path, f"<dir-{len(self._others) + 1}>")
@@ -136,6 +156,8 @@ class Paths:
         anybodys = base.startswith("/")
         if is_private(leaf) and (is_data(leaf) or not anybodys):
             return base + match["separator"] + self._file(leaf, tokens)
+        if anybodys and not within and "." not in leaf and _is_somebodys(leaf) and not _TOOLS.fullmatch(leaf):
+            return base + match["separator"] + self._directory(f"{base}/{leaf}", tokens)
         if within and not anybodys and is_data(leaf):  # a common name in directories that may reveal something
             return base + match["separator"] + self._file(within + leaf, tokens)
         return match[0]
@@ -145,3 +167,8 @@ class Paths:
         token = self._files.setdefault(stem, f"<file-{len(self._files) + 1}>")
         tokens[token] += 1
         return token + extension
+
+
+def _is_somebodys(name: str) -> bool:
+    """Whether `name`, of a directory in one that is open to all, may reveal something."""
+    return is_private(name) and _ANYBODYS.fullmatch(name) is None

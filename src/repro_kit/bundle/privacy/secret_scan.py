@@ -15,7 +15,9 @@ from repro_kit.bundle.privacy.addresses import addresses_in
 from repro_kit.bundle.privacy.entropy import hex_keys, is_cache_key, is_compilers, is_random, random_segments
 from repro_kit.bundle.privacy.python_parts import data_of
 from repro_kit.bundle.privacy.python_secrets import strings_given
+from repro_kit.bundle.privacy.shell_secrets import commands_in
 from repro_kit.bundle.privacy.spellings import with_line_ends
+from repro_kit.bundle.privacy.spoken_secrets import sentences_in
 from repro_kit.bundle.privacy.token_forms import tokens_in
 from repro_kit.bundle.privacy.vocabulary import Vocabulary
 from repro_kit.model.variables import is_allowed
@@ -67,7 +69,7 @@ _ABOUT = (
 )
 #: (kind, pattern); the secret is the group of that name, else the whole match.
 _FURTHER = (
-    ("password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<]*:(?P<secret>[^\s/@\"'<]+)@"),
+    ("password in a URL", r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'<]*:(?P<secret>[^\s/\"'<]+)@"),
     ("login in a URL", r"\b[a-z][a-z0-9+.-]*://(?P<secret>[^\s/:@\"'<]{4,})(?=(?::[^\s/@\"']*)?@)(?<!//git)(?<!//ssh)"),
     ("authorization header", r"\b(?:Bearer|Basic|Token)\s+(?P<secret>(?=\S*\d)[A-Za-z0-9._~+/-]{12,}=*)"),
     (
@@ -111,6 +113,7 @@ _NEAR = re.compile(
 _PLAIN = r"[^\W_](?:[\w-]|'(?=\w))*"
 _PHRASE = re.compile(rf"(?m){_NAMED}(?!{_ABOUT}\b)(?P<secret>{_PLAIN}(?: {_PLAIN}){{0,7}})(?=\s*(?:$|[\\'\",;)\]}}]))")
 _NAMES_ONE = re.compile(rf"(?i){_STRONG}|token|key")  # ``session_token``: the name of a secret, in its place
+_SHORTEST_GIVEN = 4  # of what a command line names
 _SHORTEST_PIECE = 6  # of a phrase, and between the fields of an f-string
 _CALLED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")  # ``base64.b64encode(`` in a quoted line of code
 _FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
@@ -158,6 +161,12 @@ def _beside_words(text: str) -> Iterator[Secret]:
     for kind, pattern in _PATTERNS:
         for match in pattern.finditer(text):
             yield Secret(match["secret"] if "secret" in pattern.groupindex else match[0], kind, in_code=False)
+    for value in commands_in(text):
+        if len(value) >= _SHORTEST_GIVEN and not _names_one(value):
+            yield Secret(value, "argument", in_code=False)
+    for value in sentences_in(text, _vocabulary().is_common):
+        if not _names_one(value):
+            yield Secret(value, _AFTER_WORD, in_code=False)
     for match in _PHRASE.finditer(text):
         phrase = match["secret"]
         if len(phrase) >= _SHORTEST_PIECE and not (_NAMES_ONE.search(phrase) or _vocabulary().is_common(phrase)):
@@ -171,10 +180,14 @@ def _beside_words(text: str) -> Iterator[Secret]:
             yield Secret(match["secret"], "random, next to a word for secrets", in_code=False)
 
 
+def _names_one(value: str) -> bool:
+    """Whether `value` is the name of a secret in its place: ``db_password``."""
+    return _NAMES_ONE.search(value) is not None and not any(map(str.isdigit, value))
+
+
 def _given_in_python(source: str) -> Iterator[Secret]:
     for value in strings_given(source, lambda name: _STRONG_NAME.search(name) is not None):
-        is_name = _NAMES_ONE.search(value) and not any(map(str.isdigit, value))  # as in getenv("DB_PASSWORD")
-        if len(value) >= _SHORTEST_PIECE and not is_name:
+        if len(value) >= _SHORTEST_PIECE and not _names_one(value):  # as in getenv("DB_PASSWORD")
             yield Secret(value, _AFTER_WORD, in_code=False)
 
 

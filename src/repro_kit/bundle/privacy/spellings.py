@@ -10,6 +10,8 @@ from urllib.parse import quote, quote_plus
 
 ANYWHERE = 8  # shortest value that is also searched for inside words
 _AROUND = " \t\r\"'"  # a line, which may be a string of its own
+#: A short option that its value is joined to.
+_JOINED = r"(?<=[ '\"]-[A-Za-z])|(?<=[ '\"]-hp)"
 _LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\[nrt]")
 
 
@@ -48,7 +50,7 @@ def alternatives(values: Collection[str], *, whole: bool = False) -> re.Pattern[
             return rf"(?<!\d)(?<!\d\.){escaped}(?!\.?\d)"  # a number is no part of another one
         if not whole and len(value) >= ANYWHERE:
             return escaped
-        before = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))" if value[0].isalnum() else ""
+        before = rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|{_JOINED})" if value[0].isalnum() else ""
         return before + escaped + (r"(?![A-Za-z0-9])" if value[-1].isalnum() else "")
 
     return re.compile("|".join(map(one, sorted(values, key=len, reverse=True))) or r"(?!)")

@@ -86,6 +86,7 @@ def render_script(
         eager_runner=_eager_runner(subject, sources),
         exports=_mention(sources, _EXPORTS),
         operators=_mention(sources, _OPERATORS),
+        is_users=not reduced,
         skipped=2 if subject.form == "module" else 1,
         ranks=ranks,
         waits=ranks > 1 and facts.signature.message == DEADLOCK and subject.form == "script",

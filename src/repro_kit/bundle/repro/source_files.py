@@ -19,6 +19,11 @@ _LARGEST = 1 << 20  # bytes; no source file is larger
 _ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")
 
 
+def is_users(name: str) -> bool:
+    """Whether the file `name` of a bundle is a source file of the user's, as it is."""
+    return name.startswith(f"{PLACE}/") and name != f"{PLACE}/{REDUCED}"
+
+
 @dataclass(frozen=True)
 class SourceFiles:
     """The files by their name below `PLACE`, the arguments with these names, and import roots below `PLACE`."""

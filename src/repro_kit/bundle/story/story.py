@@ -71,6 +71,15 @@ class ReproducerKind:
 
 
 @dataclass(frozen=True)
+class Excerpt:
+    """The line of a source file at which the failure shows, with the lines around it."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Story:
     """One failure, from the user's command to the checked reproducer. Private values are redacted."""
 
@@ -82,6 +91,8 @@ class Story:
     repro: str = ""  # text of repro.py
     sources: tuple[tuple[str, str], ...] = ()  # (name, text) of the user's files, the command's first
     named: tuple[str, ...] = ()  # the source files that the command names
+    excerpt: Excerpt | None = None  # of the user's own files
+    lacks_source: bool = False  # the user's own files, which `repro.py` runs, are not in the bundle
     verified: bool = False
     reason: str = ""  # why it is not verified, or not minimized
     flaky: str = ""  # "it failed as expected in 2 of 3 runs"

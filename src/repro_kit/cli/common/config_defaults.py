@@ -17,7 +17,7 @@ from repro_kit.errors import ReproKitError, UsageError
 KEYS: dict[str, type] = {name: setting.kind for name, setting in SETTINGS.items() if setting.kind is not None}
 _NAMES = {float: "a number", int: "a whole number", str: "a string", bool: "true or false"}
 #: Values that reveal less than the default does; a project's file may set these.
-_HARMLESS: dict[str, object] = {"trace": "no", "include-values": False, "yes": False}
+_HARMLESS: dict[str, object] = {"trace": "no", "include-values": False, "include-source": False, "yes": False}
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ SETTINGS: dict[str, OptionRule] = {
     "python": _user(str, _RUNS),
     "trace": _user(str, _SHOWS),
     "include-values": _user(bool, _SHOWS),
+    "include-source": _user(bool, _SHOWS),
     "yes": _user(bool, "answers questions in the user's place"),
     # Options of one command line.
     "oracle": _command(_RUNS),

@@ -56,6 +56,8 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
         yield "case", str(outcome.case)
         return
     yield "verified", _verified(outcome)
+    if outcome.sources:
+        yield "source", f"your source files are in it: {', '.join(outcome.sources)}"
     yield "bundle", str(outcome.bundle)
     yield "report", _report(outcome)
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"

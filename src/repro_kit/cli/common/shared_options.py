@@ -65,7 +65,7 @@ interface_options = _decorate(
         "-y",
         "--yes",
         is_flag=True,
-        help="Answer yes to every question but the one about model code (--trace).",
+        help="Answer yes to every question but those about your code (--trace, --include-source).",
     ),
 )
 
@@ -171,6 +171,12 @@ bundle_options = _decorate(
         is_flag=True,
         default=None,
         help="Put tensor values and the values of command arguments into the bundle.",
+    ),
+    _BUNDLE(
+        "--include-source",
+        is_flag=True,
+        default=None,
+        help="Put your own source files into the bundle, where repro.py runs them.  [default: ask]",
     ),
     _BUNDLE(
         "--trace",

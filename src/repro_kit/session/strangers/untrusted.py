@@ -20,7 +20,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.scratch import scratch
-from repro_kit.session.case_paths import is_case
+from repro_kit.session.case_paths import CHECKED, is_case
 from repro_kit.session.strangers.runnable import REPRO, RunnableFiles, copy_runnable
 from repro_kit.ui import Ui
 
@@ -80,7 +80,7 @@ def opened(target: Path) -> Iterator[UntrustedBundle]:
 def _whole(target: Path, unpacked: Path) -> Path:
     """The directory of the bundle at `target`; an archive is unpacked to `unpacked`."""
     if target.is_dir():
-        for directory in (target / "bundle", target):
+        for directory in (*([target / CHECKED] if is_case(target) else []), target / "bundle", target):
             if (directory / REPRO).is_file():
                 return directory
         raise UsageError(f"{target} holds no repro.py; if it is a case, `repro-kit bundle {target}` makes one.")

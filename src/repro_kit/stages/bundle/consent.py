@@ -1,8 +1,8 @@
-"""The user's consent to put trace, artifacts and logs, which hold the model's code, into the bundle."""
+"""The user's consent to put code into the bundle: source files; trace, artifacts and logs, which hold model code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,6 +73,21 @@ def gate(case: Case, options: BundleOptions, ui: Ui) -> SharedTexts:
 def _asked(ui: Ui) -> str:
     question = "Put torch's trace, graphs and logs into the bundle? They hold your model's code."
     return "yes" if not ui.yes and ui.confirm(question) else "no"
+
+
+def may_share_source(files: Sequence[tuple[str, int]], options: BundleOptions, ui: Ui) -> bool:
+    """Whether the user agrees to share source `files` (name, lines), by ``--include-source`` or on a terminal.
+
+    The files are listed before the question. ``--yes`` alone is no agreement.
+    """
+    if options.include_source:
+        return True
+    if ui.yes or ui.json or not ui.can_ask:
+        return False
+    ui.print(
+        "\n".join(["repro.py runs these files of yours:", *(f"  {name} ({lines} lines)" for name, lines in files)])
+    )
+    return ui.confirm("Put them into the bundle, for everybody who gets it to read?")
 
 
 def _files(directory: Path) -> list[tuple[str, Path]]:

@@ -35,7 +35,8 @@ from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.bisection import bisected
-from repro_kit.stages.bundle.forms import CaseResults, ReproForm, sources_of
+from repro_kit.stages.bundle.excerpt import excerpt_of
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare, sources_of
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
@@ -168,12 +169,11 @@ def story_of(
     `code`: the story may show the user's code.
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
-    captured = parse(read_text(case.path / "capture/program.py")) if program is not None else None
+    captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
     named = tuple(f"{PLACE}/{word}" for word in sources_of(case, form).argv) if program is None else ()
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
-    text = read_text(form.path) if form.path and program is not None else ""
-    if program is not None and form.env:
-        text = render(program)
+    own_files = sources_of(case, form).files if form.is_users_script else {}
+    has_source = bool(own_files and sources)
     return Story(
         signature=facts.signature,
         error=shown_error(facts, check, contents.redactor),
@@ -183,6 +183,8 @@ def story_of(
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
         named=tuple(name for name, _ in sources if name in named),
+        excerpt=excerpt_of(form.facts.failure, own_files, contents) if has_source else None,
+        lacks_source=bool(own_files) and not has_source,
         verified=bool(check and check.verified),
         reason=remarks.reason,
         flaky=check.rate if check else "",
@@ -195,7 +197,7 @@ def story_of(
         evidence=facts.evidence,
         ablation=facts.ablation,
         recipe=form.recipe,
-        command=_command(case, contents, code=form.is_users_script),
+        command=_command(case, contents, code=has_source),
         others=facts.others,
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         moved=facts.moved,
@@ -205,13 +207,13 @@ def story_of(
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
-        program=text,
-        original=read_text(case.path / "capture/program.py") if captured and code else "",
+        program=render(program) if program is not None else "",
+        original=render(captured) if captured and code else "",
         ops=ops_of(program) if program else (),
         reproducer_kind=_reproducer_kind(case, form, contents),
         rounding=_rounding(case, facts, code=code),
         aspects=aspects(captured, program) if captured and program else (),
-        log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code)), LONGEST_LOG),
+        log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code or has_source)), LONGEST_LOG),
         files=_listed(contents),
         left_out=remarks.left_out,
     )
@@ -263,7 +265,7 @@ def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     path = case.path / "minify" / (twin.file if twin else "")
     if twin is None or form.program is None or not path.is_file():
         return twin
-    passing = parse(read_text(path))
+    passing = bare(parse(read_text(path)))
     sources = (form.source, source_of(passing, regions=form.regions))
     fails, passes = (render_program(source, facts) for source in sources)
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
@@ -307,17 +309,18 @@ def _reproducer_kind(case: Case, form: ReproForm, contents: Contents) -> Reprodu
     files = [PurePosixPath(name) for name in sources.files]
     own_names = {part for path in files for part in (*path.parts[:-1], path.stem)}
     texts = [source_text(path) for path in sources.files.values()]
-    return kind_of_script(texts, own_names, complete=not sources.left_out)
+    complete = not sources.left_out and any(name.startswith(f"{PLACE}/") for name in names)
+    return kind_of_script(texts, own_names, complete=complete)
 
 
 def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bool) -> str:
     """The output of the failing run of `repro.py`; if it did not fail, the output of the user's command.
 
-    The output of the command quotes the user's files, so that a bundle with a graph has it with `code` only.
+    What the command prints quotes the user's files, and is shown with `code` only; else the line that names the error.
     """
-    if check is not None and check.same:
+    if check is not None and check.same and (code or not form.is_users_script):
         log = check.failing.output
-    elif form.program is None or code:
+    elif code:
         log = results.facts.failure.text if results.facts.failure else ""
     else:
         log = results.facts.failure_line

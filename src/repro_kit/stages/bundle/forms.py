@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
 from repro_kit.program.regions import has_regions
+from repro_kit.program.remarks import without_remarks
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.comparison_recipe import with_tolerance
 from repro_kit.session.script.rank_subject import launch_in, rank_subject
@@ -172,7 +174,7 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
     seen_texts: set[str] = set()
     for path, note in _places(case, results):
         text = read_text(path)
-        program = parse(text)
+        program = bare(parse(text))
         reduced = path.is_relative_to(case.path / "minify")
         if not reduced:
             program = with_tolerance(program, facts.failure)
@@ -183,6 +185,11 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
             yield ReproForm(own, LIMIT, note, path, program, reduced)
             if any(map(has_regions, program.functions())):
                 yield ReproForm(own, LIMIT, note, path, program, reduced, regions=False)
+
+
+def bare(program: Program) -> Program:
+    """`program` without the comments and docstrings of the definitions that it takes from the user's files."""
+    return program.with_(preamble=without_remarks(program.preamble))
 
 
 def _with_own_failure(case: Case, facts: Facts) -> Facts:
@@ -256,10 +263,21 @@ def _in_short(note: str) -> str:
     return "; ".join(note.split("; ")[:2])
 
 
-def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, include_values: bool) -> list[str]:
-    """Put `repro.py` and its files into `contents`; returns sentences about what was left out."""
+def fill(
+    form: ReproForm,
+    case: Case,
+    results: CaseResults,
+    contents: Contents,
+    *,
+    include_values: bool,
+    include_source: bool = True,
+) -> list[str]:
+    """Put `repro.py` and its files into `contents`; returns sentences about what was left out.
+
+    `include_source`: whether the user's own files go in; a reduced script always does.
+    """
     if form.program is None:
-        return _fill_script(form, case, results, contents)
+        return _fill_script(form, case, results, contents, is_whole=include_source or not form.is_users_script)
     assert form.path is not None
     left_out = []
     for name in form.program.stored:
@@ -274,12 +292,13 @@ def fill(form: ReproForm, case: Case, results: CaseResults, contents: Contents, 
     return left_out
 
 
-def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents) -> list[str]:
+def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, is_whole: bool) -> list[str]:
+    """`is_whole`: the files that `repro.py` runs go in, too."""
     sources = sources_of(case, form)
     launch = launch_in(case.file.subject)
     for name in sources.files:
         contents.redactor.learn_file(name)
-    for name, path in sorted(sources.files.items()):
+    for name, path in sorted(sources.files.items()) if is_whole else ():
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
     traced = results.observed is not None and results.observed.source in ("trace", "log")
@@ -288,7 +307,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         replace(own, argv=sources.argv) if own.form != "command" else own,
         replace(sources, argv=(sources.argv[0], *words)),
         without_private(form.facts, contents.redactor),
-        why=_sentence(form.note),
+        why=_sentence(form.note) if is_whole else f"The files are not in this bundle. {_sentence(form.note)}",
         limit=int(form.limit),
         traced=traced,
         env=form.env,
@@ -299,6 +318,9 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     if not form.is_users_script:
         return []
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
+    if not is_whole:
+        add = f"`repro-kit bundle --include-source {shlex.quote(str(case.path))}` puts them in"
+        left_out.append(f"Left out is what repro.py runs: the {named_files(sources)}; {add}.")
     left_out.append(
         "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
     )
@@ -308,6 +330,16 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
             "--include-values includes the original words."
         )
     return left_out
+
+
+def named_files(sources: SourceFiles) -> str:
+    """``source files train.py and 2 more``: those that the command names, and how many there are besides."""
+    shown = [word for word in sources.argv if word in sources.files]
+    others = len(sources.files) - len(shown)
+    plural = "s" * (len(sources.files) != 1)
+    if not shown:
+        return f"{others} source file{plural}"
+    return f"source file{plural} {', '.join(shown)}{f' and {others} more' if others else ''}"
 
 
 def _ranks(form: ReproForm, launch: Launch | None, seen: int) -> int:

@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from repro_kit.bundle.archive.archive import pack
 from repro_kit.bundle.archive.contents import Contents, write_files
+from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.case.case import Case
 from repro_kit.case.handles import BUNDLE
@@ -22,15 +24,16 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
+from repro_kit.session.case_paths import CHECKED
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.stop import Stop
 from repro_kit.session.strangers.repro_run import START_MARGIN, Check, check_repro, run_repro
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import check_claims, earlier
-from repro_kit.stages.bundle.consent import gate
+from repro_kit.stages.bundle.consent import gate, may_share_source
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
 from repro_kit.stages.bundle.dry_run import preview
-from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, results_of
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, named_files, results_of, sources_of
 from repro_kit.stages.bundle.needs import OF_COMPILERS, carried, find_needs
 from repro_kit.stages.bundle.trace_pages import add_pages
 from repro_kit.ui import Ui
@@ -54,6 +57,21 @@ class _Attempt:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
     lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
     against: str = ""  # why no claim of an earlier stage holds for it
+    checked: Contents | None = None  # what was checked, where the user's source files are not in `contents`
+
+    @property
+    def source(self) -> tuple[tuple[str, int], ...]:
+        """The user's own files, unchanged, in the bundle: name and number of lines."""
+        return self._source_in(self.contents)
+
+    @property
+    def kept_back(self) -> tuple[tuple[str, int], ...]:
+        """Those that `repro.py` runs, and that are not in the bundle."""
+        return self._source_in(self.checked) if self.checked else ()
+
+    def _source_in(self, contents: Contents) -> tuple[tuple[str, int], ...]:
+        listed = [(name, entry) for name, entry in contents.entries.items() if entry.role == "source"]
+        return tuple((name, len(entry.data.splitlines())) for name, entry in listed if self.candidate.is_users_script)
 
 
 def run(case: Case, options: BundleOptions, ui: Ui) -> None:
@@ -63,8 +81,9 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     recipe = results.capture.recipe if results.capture else Recipe()
     redactor = redactor_of(case, recipe, every_argument=not options.include_values)
     passed.teach(redactor)
+    may_share = cache(partial(may_share_source, options=options, ui=ui))  # asks once
     for _ in range(_ROUNDS):
-        chosen, reason = _choose(case, results, redactor, options, ui)
+        chosen, reason = _choose(_Checking(case, results, redactor, options, ui), may_share)
         chosen.left_out.extend(filter(None, [passed.left_out]))
         passed.add_to(chosen.contents)
         if passed.code:
@@ -91,6 +110,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     directory = case.path / _PLACE
     shutil.rmtree(directory, ignore_errors=True)
     write_files(files, directory)
+    _keep(case, chosen, files)
     ui.progress(f"packing {output.name}")
     pack(output, files)
     verified = chosen.check.verified
@@ -114,21 +134,31 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     _conclude(chosen, output, reason, ui)
 
 
-def _choose(
-    case: Case, results: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
-) -> tuple[_Attempt, str]:
-    """The first verified candidate, else the first one; and why it is not smaller, or not verified."""
-    chosen, reasons = _best(case, results, redactor, options, ui)
+def _keep(case: Case, chosen: _Attempt, files: Mapping[str, bytes]) -> None:
+    """Keep in the case what was checked and is not in the bundle, so that `verify` and `bisect` can run it here."""
+    directory = case.path / CHECKED
+    shutil.rmtree(directory, ignore_errors=True)
+    if chosen.checked is not None:
+        chosen.checked.write(directory)
+        write_files({MANIFEST: files[MANIFEST]}, directory)
+
+
+def _choose(work: _Checking, may_share: Callable[[tuple[tuple[str, int], ...]], bool]) -> tuple[_Attempt, str]:
+    """The first verified candidate, else the first one; and why it is not smaller, or not verified.
+
+    Without the user's consent it has no source files of the user's, and is not verified.
+    """
+    chosen, reasons = _best(work)
+    if chosen.source and not may_share(chosen.source):
+        chosen = work.without_source(chosen)
+        reasons = [*chosen.check.reasons, *reasons]
     return chosen, "; ".join(dict.fromkeys(reasons))
 
 
-def _best(
-    case: Case, results: CaseResults, redactor: Redactor, options: BundleOptions, ui: Ui
-) -> tuple[_Attempt, list[str]]:
+def _best(work: _Checking) -> tuple[_Attempt, list[str]]:
     unverified: list[_Attempt] = []
     reasons: list[str] = []
-    work = _Checking(case, results, redactor, options, ui)
-    for candidate in candidates(case, results):
+    for candidate in candidates(work.case, work.results):
         needs_known = any(attempt.check.needs for attempt in unverified)
         attempt = work.with_any_compiler(work.attempt(candidate) if needs_known else work.with_needs(candidate))
         if attempt.check.verified:
@@ -231,9 +261,28 @@ class _Checking:
             lacking=checked_claims.lacking,
         )
 
-    def _filled(self, form: ReproForm) -> tuple[Contents, list[str]]:
-        contents = Contents(self.redactor, every_word=self.options.include_values)
-        return contents, fill(form, self.case, self.results, contents, include_values=self.options.include_values)
+    def without_source(self, attempt: _Attempt) -> _Attempt:
+        """`attempt` without the user's source files. It is not verified by files that it lacks."""
+        named = f"the {named_files(sources_of(self.case, attempt.candidate))}"
+        check = attempt.check
+        in_eager = "failed alike" if attempt.candidate.facts.in_eager else "passed"
+        seen = f"; with them, on this machine, it failed as expected in {check.same} of {len(check.runs)} runs"
+        proof = f"{seen}, and {in_eager} without torch.compile" if check.verified else ""
+        reason = f"the bundle lacks {named}, which repro.py runs{proof}"
+        contents, left_out = self._filled(attempt.candidate, include_source=False)
+        return replace(
+            attempt,
+            contents=contents,
+            left_out=left_out,
+            check=replace(check, reasons=(reason, *check.reasons), needs=(*check.needs, named)),
+            checked=attempt.contents,
+        )
+
+    def _filled(self, form: ReproForm, *, include_source: bool = True) -> tuple[Contents, list[str]]:
+        values = self.options.include_values
+        contents = Contents(self.redactor, every_word=values)
+        left_out = fill(form, self.case, self.results, contents, include_values=values, include_source=include_source)
+        return contents, left_out
 
     def _fails(
         self, form: ReproForm, directory: Path, repeats: int = 1
@@ -298,6 +347,11 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
 def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     """Print the remarks of the stage and its last line."""
     check, form = chosen.check, chosen.candidate
+    files = ", ".join(f"{name} ({lines} lines)" for name, lines in chosen.source or chosen.kept_back)
+    if chosen.source:
+        ui.warn(f"Your source files are in it: {files}.")
+    elif files:
+        ui.note(f"Your source files are not in it: {files}.")
     for sentence in chosen.left_out:
         ui.note(sentence)
     for sentence in chosen.dropped:
@@ -316,7 +370,7 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     if not check.verified:
         ui.warn(f"The bundle is NOT VERIFIED: {reason}.")
     elif form.is_users_script:
-        ui.warn(f"The bundle is not minimized, and holds the user's own script: {reason}.")
+        ui.warn(f"The bundle is not minimized: {reason}.")
     ui.done(f"{output.name}, {_standing(chosen)}")
 
 
