@@ -65,6 +65,7 @@ class CaseFile:
     signature: Signature | None = None
     stages: tuple[StageRecord, ...] = field(default=())
     moved_from: tuple[str, ...] = ()  # devices that this machine lacks, of an exported program that runs on the CPU
+    exported: str = ""  # SHA-256 of the exported program that the case was made for, and that the user let torch load
     subject_note: str = ""  # a sentence that says how the subject differs from the command that the user gave
 
     @property
