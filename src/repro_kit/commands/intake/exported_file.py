@@ -62,11 +62,11 @@ torch.testing.assert_close(results, wanted, rtol=rtol, atol=atol, equal_nan=True
 
 _LOAD = "exported = torch.export.load(sys.argv[1])"
 #: torch unpickles whatever is in the file where `weights_only=True` does not do; this leaves it no choice.
-_LOAD_DATA = f'''\
+_LOAD_DATA = f"""\
 load = torch.load
 torch.load = lambda *words, **options: load(*words, **{{**options, "weights_only": True}})
 {_LOAD}
-torch.load = load'''
+torch.load = load"""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,10 @@ from repro_kit.plain_file import open_plain
 
 _ARCHIVE = b"PK\3\4"  # what `torch.save` writes is an archive in the archive
 _LARGEST = 16 << 20  # bytes of a pickle that is read
-_RATIO, _FREE = 300, 16 << 20  # a member may be RATIO times as large as it is in the archive, and FREE bytes in any case
+_RATIO, _FREE = (
+    300,
+    16 << 20,
+)  # a member may be RATIO times as large as it is in the archive, and FREE bytes in any case
 _MOST_FILES = 100_000
 _DEEPEST = 3  # archives in archives
 _SHOWN, _LONGEST = 8, 100  # names of one part that are shown, and characters of a name
@@ -188,8 +191,9 @@ def _names_in(data: bytes) -> tuple[list[str], bool]:
             elif step.name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
                 memo[len(memo) if value is None else int(value)] = top
                 continue
-            top = memo.get(int(value), "?") if step.name in _GETS else value if isinstance(value, str) else "?"
-            if isinstance(value, str) or step.name in _GETS:
+            is_get = step.name in _GETS
+            top = memo.get(int(str(value)), "?") if is_get else value if isinstance(value, str) else "?"
+            if isinstance(value, str) or is_get:
                 texts.append(top)
     except (ValueError, KeyError, IndexError, EOFError, OverflowError, UnicodeError, MemoryError):
         return list(names), False
