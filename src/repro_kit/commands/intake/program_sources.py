@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro_kit.commands.intake.minifier_storages import storages_of
 from repro_kit.commands.intake.transplant import Recorded, recorded_in_case
-from repro_kit.errors import StageError, UsageError
+from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.files import read_text
 from repro_kit.model.failure.classify import failure_from_text
 from repro_kit.model.failure.signature import signature_of
@@ -68,7 +68,7 @@ def holds_failed_program(path: Path) -> bool:
     try:
         scripts, failed = _chosen(path, None)
         return failed is not None and bool(_programs(scripts))
-    except UsageError:
+    except ReproKitError:
         return False
 
 
