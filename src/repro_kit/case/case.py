@@ -124,6 +124,11 @@ class Case:
             raise UsageError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
 
     @property
+    def is_there(self) -> bool:
+        """Whether the case is still on disk: the user's script may remove it."""
+        return (self.path / CASE_FILE).is_file()
+
+    @property
     def is_own(self) -> bool:
         """Whether this user made this very directory on this machine, or agreed to run its command."""
         return is_marked(self.path, self._asked)

@@ -132,7 +132,7 @@ def _bound_by(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 def _definition_of(name: str, top: Sequence[ast.stmt], skipped: Collection[str] = _OF_ARTIFACTS) -> ast.stmt | None:
     """The last statement of the artifact that defines `name`: an assignment, a function or a class."""
-    found = None
+    found: ast.stmt | None = None
     for node in top:
         match node:
             case ast.FunctionDef(name=defined) | ast.ClassDef(name=defined):
