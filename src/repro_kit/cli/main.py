@@ -113,7 +113,7 @@ def _answered(args: list[str]) -> int:
 class _Output(io.FileIO):
     """The file of stdout or stderr. What cannot be written is an error of its own."""
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:
@@ -123,6 +123,9 @@ class _Output(io.FileIO):
 def _told(stream: TextIO) -> TextIO:
     """`stream`, with an error of its own for what cannot be written."""
     if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    if stream not in (sys.__stdout__, sys.__stderr__):  # a test's own
+        stream.reconfigure(errors="replace")
         return stream
     file = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
     return io.TextIOWrapper(file, stream.encoding, "replace", line_buffering=stream.line_buffering, write_through=True)
