@@ -27,6 +27,10 @@ class ReproKitError(Exception):
         self.exit_code = exit_code
 
 
+class OutputLost(BrokenPipeError):
+    """What repro-kit prints cannot be written: its reader has gone, or the disk or device is full."""
+
+
 class UsageError(ReproKitError):
     """Bad input: the command was refused, and nothing was changed."""
 

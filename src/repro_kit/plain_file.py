@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
-from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from repro_kit.errors import UsageError
 
@@ -31,7 +32,27 @@ def _kind(mode: int) -> str:
     return "" if stat.S_ISREG(mode) else next((name for test, name in _KINDS if test(mode)), "no plain file")
 
 
-def open_plain(path: Path) -> BufferedReader:
+class _NamedFile(io.FileIO):
+    """A file whose errors name it: some files of the system's can be opened, and not read (/proc/self/mem)."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        super().__init__(handle, "rb")
+        self._path = path
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+
+    def readall(self) -> bytes:
+        try:
+            return super().readall()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+
+
+def open_plain(path: Path) -> io.BufferedReader:
     """Open the plain file at `path` for reading, without waiting for a pipe.
 
     Raises UsageError for another kind of file, OSError when the file cannot be opened.
@@ -41,7 +62,7 @@ def open_plain(path: Path) -> BufferedReader:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         kind = _kind(os.fstat(handle).st_mode)  # check again: the file may have been replaced
         if not kind:
-            return os.fdopen(handle, "rb")
+            return io.BufferedReader(_NamedFile(handle, path))
         os.close(handle)
     raise UsageError(f"{path} is {kind}; give a plain file.")
 

@@ -50,3 +50,13 @@ def test_a_case_with_a_pipe_in_it_is_refused(tmp_path, kind):
     write_special(tmp_path / "observe" / "run.json", kind)
     with pytest.raises(ReproKitError, match=r"run\.json is a (pipe|device); remove it from"):
         check_tree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command", ["explain X", "collect X", "show X", "verify --yes X", "minify X", "bisect --yes X"]
+)
+def test_a_file_that_opens_and_cannot_be_read_is_named(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, command.replace("X", "/proc/self/mem").split(), prog_name="repro-kit")
+    assert result.exit_code == 2 and "unexpected" not in result.output, result.output
+    assert "/proc/self/mem" in result.output and "Input/output error" in result.output

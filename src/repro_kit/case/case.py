@@ -65,6 +65,7 @@ class CaseFile:
     signature: Signature | None = None
     stages: tuple[StageRecord, ...] = field(default=())
     moved_from: tuple[str, ...] = ()  # devices that this machine lacks, of an exported program that runs on the CPU
+    exported: str = ""  # SHA-256 of the exported program that the case was made for, and that the user let torch load
     subject_note: str = ""  # a sentence that says how the subject differs from the command that the user gave
 
     @property
@@ -121,6 +122,11 @@ class Case:
             return cls(path, from_data(data, CaseFile))
         except ValueError as error:
             raise UsageError(f"{path}/case.toml is damaged or incomplete; collect the case anew.") from error
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the case is still on disk: the user's script may remove it."""
+        return (self.path / CASE_FILE).is_file()
 
     @property
     def is_own(self) -> bool:

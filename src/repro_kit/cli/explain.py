@@ -51,7 +51,9 @@ def _is_script(word: str) -> bool:
         return True
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    from repro_kit.plain_file import open_plain
+
+    with open_plain(path) as file:
         first = file.readline(500)
     return first.startswith(b"#!") and b"python" in first
 

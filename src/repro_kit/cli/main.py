@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from repro_kit import __version__
 from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
-from repro_kit.errors import Exit
+from repro_kit.errors import Exit, OutputLost
 
 COMMANDS = (
     "collect",
@@ -82,14 +83,22 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. No traceback is ever shown."""
     os.environ.pop("REPRO_KIT", None)  # repro-kit records its own runs
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = _told(sys.stdout), _told(sys.stderr)
     warnings.showwarning = _show_warning
     sys.exit(_run(list(sys.argv[1:] if args is None else args)))
 
 
 def _run(args: list[str]) -> int:
+    try:
+        code = _answered(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError as error:
+        return _without_output(error)
+
+
+def _answered(args: list[str]) -> int:
     try:
         code = cli.main(args, prog_name="repro-kit", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK
@@ -99,11 +108,38 @@ def _run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         echo("interrupted", err=True)
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone (`| head`): leave without Python's complaint about the unflushed rest.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FAILED
+
+
+class _Output(io.FileIO):
+    """The file of stdout or stderr. What cannot be written is an error of its own."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OutputLost(error.errno, error.strerror) from error
+
+
+def _told(stream: TextIO) -> TextIO:
+    """`stream`, with an error of its own for what cannot be written."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    if stream not in (sys.__stdout__, sys.__stderr__):  # a test's own
+        stream.reconfigure(errors="replace")
+        return stream
+    file = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(file, stream.encoding, "replace", line_buffering=stream.line_buffering, write_through=True)
+
+
+def _without_output(error: OSError) -> int:
+    """Leave without Python's complaint about the unflushed rest; where the reader has gone (`| head`), in silence."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is sys.stderr and error.errno != errno.EPIPE:
+            with contextlib.suppress(OSError):
+                echo(f"The output cannot be written: {error.strerror}.", err=True, label="error:")
+        with contextlib.suppress(OSError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return Exit.FAILED
 
 
 def _show_warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ from repro_kit.model.serialize import encoded, from_data, to_data
 SCHEMA = 2
 _OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
+_ID = re.compile(r"[0-9a-f]{64}")
+_LINK = re.compile(r"https?://[^\s<>\"'()`\\]+", re.ASCII)
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS cases (
@@ -247,6 +250,10 @@ class FarmStore:
 
 
 def _case(row: sqlite3.Row) -> FarmCase:
+    """A case of the history, which may be a stranger's: ids become paths and links, and an issue becomes a link."""
+    for id in filter(None, (row["id"], row["original"])):
+        if not _ID.fullmatch(str(id)):
+            raise UsageError(f"The history of the farm is damaged: {str(id)[:80]!r} is no id of a case.")
     facts = from_data(orjson.loads(row["facts"]), CaseFacts)
     return FarmCase(
         row["id"],
@@ -258,7 +265,7 @@ def _case(row: sqlite3.Row) -> FarmCase:
         row["since"],
         row["evidence"],
         row["original"],
-        row["issue"],
+        row["issue"] if _LINK.fullmatch(str(row["issue"])) else "",
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
 from repro_kit.case.handles import BUNDLE
 from repro_kit.case.lock import alone
-from repro_kit.errors import Exit, ReproKitError, StageError
+from repro_kit.errors import Exit, OutputLost, ReproKitError, StageError
 from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
 from repro_kit.runner.scratch import remove_abandoned
@@ -21,7 +21,7 @@ from repro_kit.session.case_paths import bundle_path
 from repro_kit.session.interrupts import interruptible, uninterrupted
 from repro_kit.session.options import Options
 from repro_kit.session.oracles import begin_oracle, shared_oracles
-from repro_kit.session.os_errors import disk_full, sentence_of
+from repro_kit.session.os_errors import disk_full, removed, sentence_of
 from repro_kit.session.script.subject_check import fails_in_eager
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import by_rounding
@@ -162,18 +162,18 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
         except ReproKitError as error:
             status, ending = "failed", None if stage.needs else error  # no stage can go on without the first one
             ui.failed(str(error))
-        except KeyboardInterrupt as interrupt:
+        except (KeyboardInterrupt, OutputLost) as interrupt:
             status, ending = "interrupted", interrupt
             ui.failed("interrupted")
         except Exception as error:
             status = "failed"
-            ending = disk_full(error, case.path)
+            ending = disk_full(error, case.path) or removed(error, case.path)
             understood = ending or sentence_of(error, case.path)
             ui.failed(str(understood) if understood else _unexpected(case, stage.name, error))
         note = line.text if line.ended else ""
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
-        if not (is_dry and status == "stopped"):
+        if case.is_there and not (is_dry and status == "stopped"):
             with _undisturbed(case, ending):
                 _record(case, record)
     if ending is not None:

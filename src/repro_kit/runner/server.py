@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from repro_kit.errors import ReproKitError, StageError, UsageError
+from repro_kit.errors import CannotRunError, ReproKitError, StageError, UsageError
+from repro_kit.model.failure.missing_resource import lacks, remedy
 from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.queries import Message, Reply
 from repro_kit.runner import write_orders
@@ -30,6 +31,10 @@ _UNWANTED = (
     *("TORCH_TRACE", "TORCH_DTRACE", "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
     *("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM"),
 )
+
+
+#: The line of `repro_probe.server.warm` that imports torch, in the traceback of a server that ended in it.
+_IMPORTS = re.compile(r"^\s+import torch(?:\.|$)", re.MULTILINE)
 
 
 class ServerDied(Exception):
@@ -197,4 +202,8 @@ class ServerProcess:
             return UsageError(f"{self._python} has no torch; name the interpreter that runs the failing script.")
         if re.search(r"\btorch\.", last) and last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")):
             return UsageError(f"The torch of {self._python} is too old for repro-kit ({last}); upgrade it.")
-        return StageError(f"{self._python} cannot import torch ({last}); repair that installation.")
+        if lacking := lacks(last):
+            return CannotRunError(f"This machine lacks {lacking} ({last}). {remedy(lacking)}, and try again.")
+        if _IMPORTS.search(text) or last.startswith("ImportError"):
+            return StageError(f"{self._python} cannot import torch ({last}); repair that installation.")
+        return StageError(f"The server of programs in {self._python} ended before its first program ({last}).")

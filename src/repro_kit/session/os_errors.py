@@ -33,6 +33,18 @@ def sentence_of(error: BaseException, path: Path) -> ReproKitError | None:
     return None
 
 
+def removed(error: BaseException, case: Path) -> ReproKitError | None:
+    """The sentence for files of the `case` that were removed while it was worked on; None for another `error`."""
+    if not isinstance(error, FileNotFoundError) or error.filename is None:
+        return None
+    if not Path(os.path.abspath(os.fsdecode(error.filename))).is_relative_to(case.absolute()):  # noqa: PTH100 - it is gone
+        return None
+    return StageError(
+        f"{shown_name(error.filename)} was removed while repro-kit worked on the case, perhaps by the script itself; "
+        "choose another place for the case with --output."
+    )
+
+
 def disk_full(error: BaseException, path: Path) -> ReproKitError | None:
     """The sentence for a full disk or quota; None for another `error`. Errors of shutil carry it in their text only."""
     if not isinstance(error, OSError):

@@ -215,6 +215,47 @@ def test_shards_are_run_apart_and_merged(farm: Callable[..., Result], project: P
     assert results == [4, 0]  # those of a line that is not tracked, too
 
 
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", "https://a b", "https://x/'onclick='", ""])
+def test_a_strangers_link_is_merged_only_if_it_is_one(farm: Callable[..., Result], project: Path, link: str) -> None:
+    bundle(project / "one.repro.zip", FAILS)
+    farm("add", "one.repro.zip", "--farm", "theirs")
+    write(project / "theirs", "UPDATE cases SET issue = ?", link)
+    assert farm("merge", "theirs").exit_code == 0
+    assert farm("report", "-o", "site").exit_code == 0
+    page = next((project / "site" / "cases").iterdir()).read_text()
+    assert ">issue<" not in page and (not link or link not in page)
+    write(project / "theirs", "UPDATE cases SET issue = ?", "https://github.com/pytorch/pytorch/issues/1")
+    assert farm("merge", "theirs").exit_code == 0 and farm("report", "-o", "site").exit_code == 0
+    assert (
+        'href="https://github.com/pytorch/pytorch/issues/1"' in next((project / "site" / "cases").iterdir()).read_text()
+    )
+
+
+def test_a_strangers_farm_names_no_path_and_brings_no_link(farm: Callable[..., Result], project: Path) -> None:
+    bundle(project / "one.repro.zip", FAILS)
+    (project / "secret").write_text("a secret of mine")
+    farm("add", "one.repro.zip", "--farm", "theirs")
+    entry = next((project / "theirs" / "cases").glob("*/*"))
+    (entry / "linked.txt").symlink_to(project / "secret")
+    os.mkfifo(entry / "pipe")
+    assert farm("merge", "theirs").exit_code == 0
+    assert not list((project / "farm").rglob("linked.txt")) and not list((project / "farm").rglob("pipe"))
+    write(project / "theirs", "UPDATE cases SET id = ?", "../../../secret")
+    damaged = farm("merge", "theirs", "--farm", "another")
+    assert damaged.exit_code == 2 and "is no id of a case" in damaged.output
+    write(project / "theirs", "UPDATE cases SET id = ?", "ab" * 32)
+    (project / "theirs" / "cases" / "ab").symlink_to(project)
+    (project / ("ab" * 32)).mkdir()
+    assert "leads out of the farm" in farm("merge", "theirs", "--farm", "another").output
+
+
+def write(farm: Path, change: str, value: str) -> None:
+    """Change the history of a farm by hand."""
+    with sqlite3.connect(farm / "history.sqlite") as history:
+        history.execute(change, (value,))
+    history.close()
+
+
 def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result], project: Path) -> None:
     bundle(project / "one.repro.zip", FAILS)
     bundle(project / "<b>two.repro.zip", FAILS + "# another\n", message="boom of the lowering")

@@ -142,7 +142,7 @@ def test_a_moved_program_is_the_one_that_was_saved_on_the_cpu(save: Save, tmp_pa
 def test_what_does_not_fail_on_the_cpu_is_gpu_only(script: str, said: str, save: Save, tmp_path: Path) -> None:
     saved = save(script)
     as_of_cuda(saved, tmp_path / "model.pt2") if script is PLAIN else saved.rename(tmp_path / "model.pt2")
-    ran, words = run("minify", "model.pt2")
+    ran, words = run("minify", "--yes", "model.pt2")
     assert ran.exit_code == Exit.CANNOT_RUN, words
     assert "GPU only: the program was recorded on CUDA, which this machine lacks, and" in words
     assert said in words and "Traceback" not in words
@@ -154,7 +154,7 @@ def test_what_does_not_fail_on_the_cpu_is_gpu_only(script: str, said: str, save:
 def test_a_failure_on_the_cpu_is_never_said_to_be_that_of_cuda(save: Save, tmp_path: Path) -> None:
     as_of_cuda(save(PLAIN), tmp_path / "model.pt2")
     Path("launcher.py").write_text(LAUNCHER)
-    ran, words = run("collect", "--skip", "minify", "--skip", "ablate", "launcher.py")
+    ran, words = run("collect", "--yes", "--skip", "minify", "--skip", "ablate", "launcher.py")
     assert ran.exit_code == Exit.UNVERIFIED, words  # what is not reduced needs stored values
     claim = (
         "The program was recorded on CUDA and moved to the CPU. The record does not say how it failed on CUDA, so"

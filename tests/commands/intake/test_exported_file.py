@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.exported_file import exported_file
+from repro_kit.commands.intake.exported_devices import digest_of
+from repro_kit.commands.intake.exported_file import ExportedFile, exported_file
 from repro_kit.commands.intake.program_sources import reader_of
 from repro_kit.errors import UsageError
+from repro_kit.session.strangers.loaded_code import LoadedCode, loaded_code
 
 LAUNCHER = """\
 # class Repro(torch.nn.Module):
@@ -25,6 +27,12 @@ if __name__ == '__main__':
 """
 
 
+def script_of(exported: ExportedFile, *, is_data: bool = True) -> str:
+    loaded = loaded_code(exported.path)
+    assert loaded.is_data is is_data
+    return exported.script(loaded, digest_of(exported.path))
+
+
 def archive(path: Path, *names: str) -> Path:
     with zipfile.ZipFile(path, "w") as made:
         for name in names:
@@ -36,7 +44,7 @@ def test_the_file_of_an_exported_program(tmp_path: Path) -> None:
     exported = exported_file(archive(tmp_path / "model.pt2", "model/models/model.json"))
     assert exported is not None
     assert (exported.path, exported.options) == (tmp_path / "model.pt2", {})
-    compile(exported.script, "script", "exec")
+    compile(script_of(exported), "script", "exec")
 
 
 def test_a_script_of_the_minifier_names_program_options_and_settings(tmp_path: Path) -> None:
@@ -48,7 +56,7 @@ def test_a_script_of_the_minifier_names_program_options_and_settings(tmp_path: P
     assert exported is not None
     assert (exported.path, exported.options) == (program, {"fallback_random": True})
     assert exported.settings == ("torch._inductor.config.max_autotune = True",)
-    compile(exported.script, "script", "exec")
+    compile(script_of(exported), "script", "exec")
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
@@ -102,6 +110,49 @@ def test_the_script_compiles_the_program_and_passes(save: str, tmp_path: Path) -
     subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, capture_output=True)
     exported = exported_file(tmp_path / "model.pt2")
     assert exported is not None
-    command = [sys.executable, "-c", exported.script, str(exported.path)]
+    command = [sys.executable, "-c", script_of(exported), str(exported.path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+#: Its example inputs make a file when they are unpickled.
+HIDDEN = """
+import os, io, sys, zipfile, torch
+class Touch:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+exported = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),))
+torch.export.save(exported, "plain.pt2")
+data = io.BytesIO()
+torch.save(((Touch(),), {}), data)
+with zipfile.ZipFile("plain.pt2") as plain, zipfile.ZipFile("model.pt2", "w") as made:
+    for name in plain.namelist():
+        made.writestr(name, data.getvalue() if name.endswith("sample_inputs/model.pt") else plain.read(name))
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_was_taken_for_data_is_loaded_as_data(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", HIDDEN], cwd=tmp_path, check=True, capture_output=True)
+    exported = exported_file(tmp_path / "model.pt2")
+    assert exported is not None and not loaded_code(exported.path).is_data
+    fooled = exported.script(LoadedCode(exported.path, ()), digest_of(exported.path))
+    done = subprocess.run(
+        [sys.executable, "-c", fooled, str(exported.path)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "weights_only" in done.stderr and done.returncode == 1
+    other = fooled.replace(digest_of(exported.path), "0" * 64)
+    done = subprocess.run(
+        [sys.executable, "-c", other, str(exported.path)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "has changed since" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_settings_of_a_minifiers_script_are_values(tmp_path: Path) -> None:
+    archive(tmp_path / "exported_program.pt2", "a/models/model.json")
+    script = tmp_path / "minifier_launcher.py"
+    script.write_text(LAUNCHER.replace("max_autotune = True", "max_autotune = print('it runs')"))
+    with pytest.raises(UsageError, match="that repro-kit can read"):
+        exported_file(script)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,7 @@ def test_code_that_changes_while_the_user_reads_is_not_run(project: Path) -> Non
 
 def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
     (project / "log.txt").write_text("import torch")
+    os.mkfifo(project / "pipe")
     for name, arguments, sentence in (
         ("nothing", {}, "There is no tool nothing"),
         ("show", {}, "'target' is a required property"),
@@ -144,9 +147,116 @@ def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
         ("collect", {"text": "no code"}, "holds no block of Python code"),
         ("verify", {"target": "missing.zip"}, "does not exist"),
         ("farm_status", {"farm": "nowhere"}, "nowhere is not a farm"),
+        ("show", {"target": "a\0b"}, "has a NUL character"),
+        ("collect", {"target": "x.py", "args": ["\0"]}, "has a NUL character"),
+        ("collect", {"target": "\udc80"}, "not valid UTF-8"),
+        ("collect", {"target": "x" * 5000}, "cannot be used"),
+        ("show", {"target": "x/" * 5000}, "cannot be used"),
+        ("collect", {"target": "/"}, "lies outside of the directories"),
+        ("collect", {"target": "."}, "is a directory, but no case"),
+        ("verify", {"target": "."}, "is a directory, but no case"),
+        ("show", {"target": "pipe"}, "is a pipe"),
+        ("collect", {"target": "pipe"}, "is a pipe"),
+        ("explain", {"target": "/dev/zero"}, "lies outside of the directories"),
+        ("collect", {"target": "log.txt"}, "is not a Python file"),
     ):
         result = call(name, arguments)
         assert (result.is_error, sentence in text_of(result)) == (True, True), text_of(result)
+
+
+SECRET = "root:$6$of-the-shadow"
+
+
+def no_bundle(project: Path) -> dict[str, Path]:
+    """Ways to a file that lies outside of the server's directory."""
+    outside = project.parent / "outside"
+    (outside / "bundle").mkdir(parents=True)
+    for name in ("secret", "secret.py", "bundle/repro.py", f"bundle/{MANIFEST}", "case.toml"):
+        (outside / name).write_text(SECRET)
+    for name, target in (("link.py", "secret.py"), ("linked", "."), ("repro.py", "bundle/repro.py")):
+        (project / name).symlink_to(outside / target)
+    (project / "half").mkdir()
+    (project / "half" / "bundle").symlink_to(outside / "bundle")
+    (project / "case").mkdir()
+    (project / "case" / "case.toml").symlink_to(outside / "case.toml")
+    (project / "whole" / "bundle").mkdir(parents=True)
+    (project / "whole" / "bundle" / "repro.py").write_text("x = 1\n")
+    (project / "whole" / "bundle" / MANIFEST).symlink_to(outside / "bundle" / MANIFEST)
+    (project / "launcher.py").write_text(
+        f"import torch\nfrom torch._dynamo.repro.aoti import run_repro\ntorch.export.load('{outside}/secret.pt2')\n"
+    )
+    with zipfile.ZipFile(outside / "secret.pt2", "w") as made:
+        made.writestr("models/model.json", '{"target": "' + SECRET + '"}')
+    inside = [*project.iterdir(), project / "case" / "case.toml", project / "whole" / "bundle"]
+    return {
+        path.name: path for path in (*inside, outside / "secret.py", outside / "secret", Path("/proc/self/environ"))
+    }
+
+
+def test_no_refusal_shows_what_lies_outside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_ENVIRONMENT", SECRET)
+    for path in no_bundle(project).values():
+        for tool in ("collect", "explain", "verify", "bisect", "show"):
+            result = call(tool, {"target": str(path)})
+            assert result.is_error and SECRET not in text_of(result), (tool, path, text_of(result))
+            if path.name == "launcher.py" and tool in ("collect", "explain"):
+                assert "lies outside of the directories" in text_of(result)
+    for arguments in ({"output": "../outside/new"}, {"output": str(project.parent / "new")}):
+        (project / "x.py").write_text("x = 1\n")
+        assert "lies outside" in text_of(call("collect", {"target": "x.py", **arguments}))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_roots_of_the_client_count(project: Path, mode: str) -> None:
+    (project / "inner").mkdir()
+    for place in (project, project / "inner"):
+        (place / "x.py").write_text("x = 1\n")
+    bundle(project / "a.repro.zip", "raise ValueError\n")
+
+    async def roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=(project / "inner").as_uri())])
+
+    async def decline(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="decline")
+
+    def asked(target: str, **client: Any) -> str:
+        return text_of(call("collect", {"target": target}, mode=mode, list_roots_callback=roots, **client))
+
+    assert "lies outside of the directories" in asked("x.py")
+    assert "x = 1" in asked("inner/x.py")
+    assert "x = 1" in asked("inner/x.py", elicitation_callback=decline)
+    assert "lies outside" in text_of(call("collect", {"text": ISSUE}, mode=mode, list_roots_callback=roots))
+
+    async def read() -> None:
+        async with Client(make_server(), mode=mode, list_roots_callback=roots) as client:
+            with pytest.raises(Exception, match="is not a bundle"):
+                await client.read_resource("repro-kit://bundle/a.repro.zip")
+
+    anyio.run(read)
+
+
+def test_the_text_of_an_issue_is_written_after_the_consent(project: Path) -> None:
+    before = sorted(project.iterdir())
+    assert "@torch.compile" in text_of(call("collect", {"text": ISSUE}))
+    assert sorted(project.iterdir()) == before
+
+
+def test_a_bundle_of_links_is_no_resource(project: Path) -> None:
+    no_bundle(project)
+    (project / "a.repro.zip").symlink_to(project.parent / "outside" / "secret")
+    (project / "fine" / "bundle").mkdir(parents=True)
+    (project / "fine" / "bundle" / MANIFEST).write_text("{}")
+    (project / "fine" / "bundle" / "issue.md").symlink_to(project.parent / "outside" / "secret")
+
+    async def run() -> None:
+        async with Client(make_server()) as client:
+            assert [each.name for each in (await client.list_resources()).resources] == ["fine"]
+            with pytest.raises(Exception, match="is not a bundle"):
+                await client.read_resource("repro-kit://bundle/whole")
+            with pytest.raises(Exception, match="lies outside"):
+                await client.read_resource("repro-kit://bundle/fine")
+
+    anyio.run(run)
 
 
 def test_bundles_are_resources(project: Path) -> None:
@@ -178,7 +288,7 @@ def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> Non
     async def run() -> None:
         server = StdioServerParameters(command=sys.executable, args=["-m", "repro_kit", "mcp"], cwd=str(project))
         async with Client(server, elicitation_callback=agree) as client:
-            skip = ["ablate", "minify"]
+            skip = ["ablate"]
             made = await client.call_tool("collect", {"text": ISSUE, "skip": skip}, progress_callback=watch)
             assert made.structured_content is not None, text_of(made)
             assert (made.structured_content["verified"], made.structured_content["exit"]) == (True, 0)

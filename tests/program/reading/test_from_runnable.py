@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.errors import ReproKitError
+from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import parse, render, size
 from repro_kit.program.devices import devices_in, on_cpu
@@ -392,3 +392,59 @@ def test_what_torch_writes_that_is_no_python_is_mended():
 def test_torch_s_own_lists_among_the_settings_are_left_out():
     own = "torch._dynamo.config.skipped = {'a'}\ntorch._inductor.config._save_config_ignore = ['x']\n"
     assert from_runnable(own + ARTIFACT).recipe == from_runnable(ARTIFACT).recipe
+
+
+def with_lines(*forward: str, top: str = "", init: str = "") -> str:
+    """An artifact of one argument."""
+    body = "".join(f"        {line}\n" for line in forward)
+    return (
+        "import torch\nfrom torch import tensor, device\nfrom math import inf\nfrom torch.nn import *\n"
+        f"{top}\nclass Repro(torch.nn.Module):\n    def __init__(self) -> None:\n        super().__init__()\n{init}\n"
+        f"    def forward(self, x):\n{body}\ndef load_args(reader):\n"
+        "    buf0 = reader.storage(None, 8)\n    reader.tensor(buf0, (2,), is_leaf=True)\nmod = Repro()\n"
+    )
+
+
+@pytest.mark.parametrize("setting", ["self.register_buffer('c', tensor(2))", "self.c = tensor([1, 2])"])
+def test_a_small_tensor_that_torch_prints_by_its_short_name(setting: str) -> None:
+    program = from_runnable(with_lines("c = self.c", "return (c * x,)", init=f"        {setting}"))
+    assert "constant_c = torch.tensor(" in render(program)
+
+
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        ("math_ceil(2.5)", "from math import ceil as math_ceil"),
+        ("operator_add(1, 2)", "from operator import add as operator_add"),
+        ("sym_max(1, 2)", "from torch import sym_max"),
+        ("tensor(3)", "from torch import tensor, device"),
+        ("pytree.tree_leaves(x)", "import torch.utils._pytree as pytree"),
+        ("Linear(2, 2)", "from torch.nn import Linear"),
+        ("mine.f(x)", "import somewhere.mine as mine"),
+    ],
+)
+def test_names_that_are_imported_or_left_out_are_supplied(expression: str, line: str) -> None:
+    program = from_runnable(with_lines(f"y = {expression}", "return (y,)", top="import somewhere.mine as mine"))
+    assert program.imports == (line,)
+    assert parse(render(program)).imports == (line,)
+
+
+def test_what_the_artifact_defines_goes_with_the_graph() -> None:
+    top = "import math\nscale = 3\n\ndef other():\n    pass\n\ndef twice(x):\n    return math.floor(x * scale)\n"
+    program = from_runnable(with_lines("y = twice(len(x))", "z = x + inf", "return (y, z)", top=top))
+    assert program.preamble == "scale = 3\ndef twice(x):\n    return math.floor(x * scale)"
+    assert program.imports == ("import math",)
+
+
+def test_a_name_that_nothing_supplies_is_told() -> None:
+    with pytest.raises(CannotRunError, match="uses lost, other_lost, which it neither defines nor imports"):
+        from_runnable(with_lines("y = lost(x, other_lost)", "return (y,)"))
+
+
+def test_sizes_in_words_of_python_and_sympy() -> None:
+    sizes = "(math_ceil(s0 / 2), OpaqueUnaryFn_sqrt(s1), Abs(-s0), RoundToInt(2.6))"
+    text = with_lines("return (x,)").replace("(2,)", sizes)
+    program = from_runnable(f"s0 = 3\ns1 = 16\n{text}")
+    assert program.inputs[0].line == "x = torch.randn(2, 4, 3, 3)"
+    with pytest.raises(ReproKitError, match="A size cannot be evaluated"):
+        from_runnable(f"s0 = 0\ns1 = 1\n{text.replace('s0 / 2', '2 % s0')}".replace("math_ceil(2 % s0)", "Mod(2, s0)"))

@@ -48,3 +48,15 @@ def test_what_torch_compile_itself_raises_is_not_said_to_fail_without_it() -> No
     sentence = stop(ObservedFailure(failure, signature_of(failure), source="exception")).sentence
     assert sentence.startswith("torch.compile(…) itself raises this, with compiling switched off too")
     assert "fails without torch.compile" not in sentence
+
+
+def test_an_exported_program_that_torch_cannot_load_is_no_failure_of_the_program() -> None:
+    frame = Frame("/case/compile_exported.py", 17, "<module>", "exported = torch.export.load(sys.argv[1])")
+    failures = [
+        Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", "Unsupported version", (frame,)),)),
+        Failure(Kind.RUNTIME_ERROR, exit_status=1, text="W1\nNothing was loaded: /x/a.pt2 has changed; collect it.\n"),
+        Failure(Kind.RUNTIME_ERROR, exit_status=1, text="The exported program holds no example inputs; save it anew."),
+    ]
+    for failure in failures:
+        ended = stop(ObservedFailure(failure, signature_of(failure), source="exit"))
+        assert ended.exit_code is Exit.CANNOT_RUN and "cannot be run with this torch" in ended.sentence

@@ -13,6 +13,7 @@ from repro_kit.model.failure.classify import (
     lost_validation,
 )
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.failure.missing_resource import missing_resource
 
 #: Lines that a `repro.py` ends with (docs/reference/bundle-format.md).
 _ACCURACY = re.compile(r"^FAIL accuracy: (?P<message>.*)", re.MULTILINE | re.DOTALL)
@@ -42,6 +43,8 @@ def read_run(exit_status: int | None, output: str, how: str, seconds: float = 0.
             return Verdict(Status.PASS, seconds=seconds)
         case 1:
             failure = failure_in(output)
+            if failure is not None and (lacking := missing_resource(failure)):
+                return Verdict(Status.CANNOT_TELL, failure, seconds, f"this machine lacks {lacking}")
             return Verdict(Status.FAIL, failure, seconds, "" if failure else "it fails without giving a reason")
         case 125:
             cannot_run = _CANNOT.search(output)

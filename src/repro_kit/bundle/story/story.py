@@ -106,6 +106,7 @@ class Story:
     ablation: Ablation | None = None
     recipe: Recipe = field(default_factory=Recipe)
     command: str = ""  # the user's, as typed
+    ended: str = ""  # how that command ended, in its own words; "": no command of the user's was run
     others: tuple[str, ...] = ()  # further failures of the same run
     captured: str = ""  # where the captured graph comes from, in one sentence
     moved: str = ""  # how the program came from another device to the CPU
@@ -225,8 +226,7 @@ class Story:
     @property
     def chapters(self) -> Iterator[tuple[str, str]]:
         """(name, what happened): from the failure to the reproducer."""
-        seen = f"`{self.command}` failed: " if self.command else ""
-        yield "failure", f"{seen}{self.error}"
+        yield "failure", self._seen
         if self.captured:
             yield "graph", self.captured
         if self.moved:
@@ -242,6 +242,14 @@ class Story:
         if self.bisected:
             yield "build", self.bisected.partition("\n")[0]
         yield "verified", self.verdict
+
+    @property
+    def _seen(self) -> str:
+        """What the user's command did, and what `repro.py` does: each in its own words."""
+        if not (self.command and self.ended):
+            return self.error
+        seen = f"`{self.command}` {self.ended}"
+        return seen if self.ended.endswith(self.error) else f"{seen}. repro.py: {self.error}"
 
     @property
     def verdict(self) -> str:

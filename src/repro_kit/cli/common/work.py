@@ -141,31 +141,35 @@ def _options_of(ctx: click.Context, case: Case, values: dict[str, Any]) -> Optio
 
 def _exported(ctx: click.Context, values: dict[str, Any], path: Path) -> Job | None:
     """The job on the exported program that `path` names, compiled by a script in the case; None for any other file."""
-    from repro_kit.commands.intake.exported_devices import lacking_here, path_on_cpu, write_on_cpu
-    from repro_kit.commands.intake.exported_file import SCRIPT_NAME, exported_file
+    from repro_kit.commands.intake.exported_devices import digest_of, lacking_here, path_on_cpu, write_on_cpu
+    from repro_kit.commands.intake.exported_file import SCRIPT_NAME, exported_file, was_made_for
     from repro_kit.files import write_atomic
     from repro_kit.session.case_paths import bundle_path, open_case, program_case_path
     from repro_kit.session.kept_options import write_options
     from repro_kit.session.script.subject_check import exported_subject
-    from repro_kit.session.strangers.trust import agree
+    from repro_kit.session.strangers.loaded_code import loaded_code
+    from repro_kit.session.strangers.trust import agree, agree_to_load
 
     exported = exported_file(path)
     if exported is None:
         return None
-    options = make_options(values)
+    options, ui = make_options(values), make_ui(values)
     output, failure = options.bundle.output, options.observe.failure
     directory = program_case_path(path, output)
     script = directory.absolute() / SCRIPT_NAME
+    loaded, digest = loaded_code(exported.path), digest_of(exported.path)
+    if values["fresh"] or not was_made_for(digest, directory):
+        agree_to_load(loaded, ui)
     devices = lacking_here(exported.path, values["python"])
     program = path_on_cpu(exported.path, directory.absolute()) if devices else exported.path
     subject = exported_subject(script, program, Path.cwd(), values["python"], os.environ)
     case, resumed = ctx.with_resource(open_case(directory, subject, failure, fresh=values["fresh"]))
-    ui = make_ui(values)
     agree(case, ui)
-    write_atomic(script, exported.script.encode())
     if case.file.moved_from != devices:
         write_on_cpu(exported.path, program, devices)
         case.update(moved_from=devices)
+    case.update(exported=digest)
+    write_atomic(script, exported.script(loaded, digest_of(program)).encode())
     write_options(case, options)
     return Job(case, options.with_(output=str(bundle_path(directory, output))), ui, resumed)
 

@@ -17,6 +17,7 @@ from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmStore
 from repro_kit.farm.unit import UnitResult
 from repro_kit.model.serialize import encoded, to_data
+from repro_kit.plain_file import no_file
 from repro_kit.ui import Ui
 
 _UNIT_FIELDS = ("line", "build", "attempt", "outcome", "failed", "passed", "note", "seconds", "at")
@@ -85,7 +86,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
                     store.set_issue(case.id, case.issue)
             continue
         if not place.entry(case.id).is_dir():
-            shutil.copytree(other.entry(case.id), place.entry(case.id))
+            _copy(other.entry(case.id), place.entry(case.id), other.directory)
         name = case.name if case.name not in names else f"{case.name}-{case.id[:8]}"
         names.add(name)
         alike = most_alike(case.facts, store.cases())
@@ -108,6 +109,18 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
             store.record(fresh)
             count += len(fresh)
     return count
+
+
+def _copy(source: Path, target: Path, farm: Path) -> None:
+    """Copy the files of a case from another farm, but no links, and nothing that is no plain file."""
+    if not source.resolve().is_relative_to(farm.resolve()):
+        raise UsageError(f"{source} leads out of the farm {farm}; it is not merged.")
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        paths = [Path(folder, name) for name in names]
+        return [path.name for path in paths if path.is_symlink() or no_file(path) not in ("", "a directory")]
+
+    shutil.copytree(source, target, ignore=left_out)
 
 
 def _fresh(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator[UnitResult]:

@@ -59,9 +59,13 @@ def lacking_here(path: Path, python: str | None) -> tuple[str, ...]:
 
 def path_on_cpu(source: Path, directory: Path) -> Path:
     """Where the program of `source` lies in the case `directory` when it was moved. Another program: another name."""
-    with source.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return directory / f"exported_on_cpu_{digest[:_DIGITS]}.pt2"
+    return directory / f"exported_on_cpu_{digest_of(source)[:_DIGITS]}.pt2"
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of the file at `path`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_on_cpu(source: Path, target: Path, devices: Collection[str]) -> None:

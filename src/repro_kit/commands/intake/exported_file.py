@@ -7,17 +7,22 @@ scripts, which load a `.pt2` file and call `run_repro`.
 from __future__ import annotations
 
 import ast
+import re
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.files import read_text
+from repro_kit.session.case_paths import is_case
+from repro_kit.session.strangers.loaded_code import LoadedCode
 
 SCRIPT_NAME = "compile_exported.py"  # in the folder of the case
 _MINIFIERS = "torch._dynamo.repro.aoti"
 _LARGEST = 4 << 20  # bytes of a minifier's script
+_SETTING = re.compile(r"torch(\.\w+)*\.config(\.\w+)+")
 _OF_FILES = "aot_inductor."  # settings of how AOTInductor writes its files
 #: Types that lose digits between, with the relative and the absolute difference that is allowed then.
 _NARROW = (("bfloat16", 1.6e-2, 1e-2), ("float16", 1e-3, 1e-3))
@@ -25,13 +30,20 @@ _COMPILED = "data/aotinductor/"  # where an archive holds compiled code
 
 _SCRIPT = '''\
 """Compile an exported program with AOTInductor, run it, and compare its results with the program's own."""
+import hashlib
 import sys
 
 import torch
 import torch._inductor
 import torch._inductor.inductor_prims  # registers operators that a program may call
 {settings}
-exported = torch.export.load(sys.argv[1])
+with open(sys.argv[1], "rb") as file:
+    digest = hashlib.sha256()
+    for piece in iter(lambda: file.read(1 << 20), b""):
+        digest.update(piece)
+if digest.hexdigest() != {digest!r}:
+    sys.exit("Nothing was loaded: " + sys.argv[1] + " has changed since repro-kit was given it; collect it again.")
+{load}
 if exported.example_inputs is None:
     sys.exit("The exported program holds no example inputs; save it as torch.export.export returns it.")
 arguments, named = exported.example_inputs
@@ -48,6 +60,14 @@ rtol, atol = narrow[0] if narrow else (None, None)
 torch.testing.assert_close(results, wanted, rtol=rtol, atol=atol, equal_nan=True)
 '''
 
+_LOAD = "exported = torch.export.load(sys.argv[1])"
+#: torch unpickles whatever is in the file where `weights_only=True` does not do; this leaves it no choice.
+_LOAD_DATA = f"""\
+load = torch.load
+torch.load = lambda *words, **options: load(*words, **{{**options, "weights_only": True}})
+{_LOAD}
+torch.load = load"""
+
 
 @dataclass(frozen=True)
 class ExportedFile:
@@ -57,11 +77,15 @@ class ExportedFile:
     options: dict[str, Any] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
 
-    @property
-    def script(self) -> str:
-        """A script that compiles and checks the program in the file that its first argument names."""
+    def script(self, loaded: LoadedCode, digest: str) -> str:
+        """A script that compiles and checks the program in the file that its first argument names.
+
+        The script loads no file but the one with this SHA-256 `digest`, and nothing but tensors where `loaded` says
+        that this is enough.
+        """
         settings = "".join(f"{line}\n" for line in self.settings)
-        return _SCRIPT.format(options=self.options, settings=settings, narrow=_NARROW)
+        load = _LOAD_DATA if loaded.is_data else _LOAD
+        return _SCRIPT.format(options=self.options, settings=settings, narrow=_NARROW, digest=digest, load=load)
 
 
 def exported_file(path: Path) -> ExportedFile | None:
@@ -79,6 +103,14 @@ def exported_file(path: Path) -> ExportedFile | None:
     return _checked(_of_minifier(path), path) if _MINIFIERS in text and "torch.export.load(" in text else None
 
 
+def was_made_for(digest: str, directory: Path) -> bool:
+    """Whether the case in `directory` is the user's own, and was made for the exported program with this SHA-256."""
+    if not is_case(directory):
+        return False
+    case = Case.open(directory)
+    return case.is_own and case.file.exported == digest
+
+
 def _of_minifier(path: Path) -> ExportedFile:
     """Read the script of AOTInductor's minifier. It names the file of the program as seen from where it was written."""
     try:
@@ -89,6 +121,7 @@ def _of_minifier(path: Path) -> ExportedFile:
         assigned = {ast.unparse(node.targets[0]): node for node in tree.body if isinstance(node, ast.Assign)}
         patches = assigned.get("config_patches")
         options = (ast.literal_eval(patches.value) if patches else None) or {}
+        settings = {name: ast.literal_eval(node.value) for name, node in assigned.items() if _is_setting(name)}
     except (SyntaxError, ValueError, IndexError, TypeError, StopIteration) as error:
         raise UsageError(
             f"{path} is not a script of AOTInductor's minifier that repro-kit can read: {error}."
@@ -97,12 +130,12 @@ def _of_minifier(path: Path) -> ExportedFile:
     return ExportedFile(
         beside if beside.is_file() else named.absolute(),
         {name: value for name, value in options.items() if not name.startswith(_OF_FILES)},
-        tuple(ast.unparse(node) for name, node in assigned.items() if _is_setting(name)),
+        tuple(f"{name} = {value!r}" for name, value in settings.items()),
     )
 
 
 def _is_setting(name: str) -> bool:
-    return name.startswith("torch.") and ".config." in name and _OF_FILES not in name
+    return bool(_SETTING.fullmatch(name)) and _OF_FILES not in name
 
 
 def _checked(exported: ExportedFile, shown: Path) -> ExportedFile:

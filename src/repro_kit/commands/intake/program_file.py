@@ -10,11 +10,12 @@ from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.minifier_storages import storages_of, unpack
-from repro_kit.commands.intake.transplant import Recorded, lacking, move_values, transplanted
+from repro_kit.commands.intake.transplant import Recorded, check_names, lacking, move_values, transplanted
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.missing_resource import missing_resource, remedy
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import render, size
 from repro_kit.program.program import Program
@@ -70,9 +71,7 @@ def adopt(
     else:
         program, verdict = _first_failing(programs, inputs, case, options)
     if verdict.status is not Status.FAIL or verdict.failure is None:
-        code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
-        why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
-        raise Stop(code, f"{sentence}: {why}" if why else sentence)
+        raise _ending(verdict)
     failure = verdict.failure
     signature = signature_of(failure)
     if verdict.fallback_random:
@@ -89,6 +88,16 @@ def adopt(
     for name in ("observe", "capture"):
         case.record(StageRecord(name, "done", note))
     ui.done(note)
+
+
+def _ending(verdict: Verdict) -> Stop:
+    """The end of the work on a program that does not fail as one of the compiler's does."""
+    check_names(verdict)
+    if verdict.status is Status.CANNOT_TELL and verdict.failure and (lacking := missing_resource(verdict.failure)):
+        return Stop(Exit.CANNOT_RUN, f"The program could not be run: this machine lacks {lacking}. {remedy(lacking)}.")
+    code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
+    why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
+    return Stop(code, f"{sentence}: {why}" if why else sentence)
 
 
 def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from repro_kit.commands.intake.minifier_storages import storages_of
 from repro_kit.commands.intake.transplant import Recorded, recorded_in_case
-from repro_kit.errors import StageError, UsageError
+from repro_kit.errors import ReproKitError, StageError, UsageError
 from repro_kit.files import read_text
 from repro_kit.model.failure.classify import failure_from_text
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.plain_file import read_plain
+from repro_kit.plain_file import open_plain, read_plain
 from repro_kit.program import Program, parse
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.trace import CompileFailure, Runnable, is_log, summarise
 
-_HEAD = 20_000  # characters that show the format of a file
+_HEAD = 20_000  # bytes that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
@@ -33,8 +33,8 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         return _from_trace
     if not path.is_file():
         return None
-    with path.open(encoding="utf-8", errors="replace") as file:
-        head = file.read(_HEAD)
+    with open_plain(path) as file:
+        head = file.read(_HEAD).decode("utf-8", "replace")
     if path.suffix == ".py":
         if any(line.startswith(_PROGRAM) for line in head.splitlines()):
             return lambda path, _: [parse(read_text(path))]
@@ -68,7 +68,7 @@ def holds_failed_program(path: Path) -> bool:
     try:
         scripts, failed = _chosen(path, None)
         return failed is not None and bool(_programs(scripts))
-    except UsageError:
+    except ReproKitError:
         return False
 
 

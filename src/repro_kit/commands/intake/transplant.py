@@ -18,6 +18,7 @@ from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.across_devices import Transplant, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
+from repro_kit.model.failure.lost_name import lost_name
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
@@ -135,6 +136,17 @@ def transplanted(
     raise Stop(*_ending(trials, devices, signature))
 
 
+def check_names(verdict: Verdict) -> None:
+    """Raise Stop where a program fails in eager over a name of its own: what it was made from had that name."""
+    lost = lost_name(verdict.failure) if verdict.status is Status.INVALID else ""
+    if lost:
+        raise Stop(
+            Exit.CANNOT_RUN,
+            f"The program uses a name that neither it nor this torch has, so it cannot be run here ({lost}); add what "
+            "it lacks, or give the interpreter with the torch that it was made with (--python).",
+        )
+
+
 def _trials(program: Program, oracle: ProgramOracle, inputs: Path, timeout: float, *, sizes: bool) -> Iterator[Trial]:
     """The program with its own sizes, and then with others: one after the other, as long as the caller asks."""
     variants = [("", program)]
@@ -148,6 +160,7 @@ def _trials(program: Program, oracle: ProgramOracle, inputs: Path, timeout: floa
 def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signature | None) -> tuple[Exit, str]:
     """The exit code and the sentence for a failure that does not show on the CPU."""
     first = trials[0].verdict
+    check_names(first)
     if first.status is Status.CANNOT_TELL:
         return (
             Exit.FAILED,

@@ -10,9 +10,15 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.case.case import Case
+from repro_kit.commands.intake.exported_file import exported_file
+from repro_kit.commands.intake.program_sources import is_trace
+from repro_kit.commands.mcp.roots import check_links, inside
 from repro_kit.errors import UsageError
 from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
+from repro_kit.session.script.subject_check import check_script
+from repro_kit.session.script.watched_recording import is_watched
+from repro_kit.session.strangers.loaded_code import loaded_code
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.session.strangers.untrusted import opened
 from repro_kit.visible import visible
@@ -38,39 +44,69 @@ class Planned:
         )
 
 
-def planned(words: Sequence[str], target: Path) -> Planned:
-    """What the command `words` would run of `target`. Raises UsageError when it cannot be read."""
-    texts, digest = _content(target)
+def planned(words: Sequence[str], target: Path, roots: Sequence[Path], code: str | None = None) -> Planned:
+    """What the command `words` would run of `target`, or of `code`, which is written there after the consent.
+
+    Raises UsageError when it cannot be read, is nothing that runs, or has links out of `roots`.
+    """
+    if code is not None:
+        texts, digest = [(str(target), code)], hashlib.sha256(code.encode())
+    else:
+        _check_kind(target, roots, reads_logs=words[0] == "explain")
+        texts, digest = _of_bundle(target) if _is_bundle(target) else _content(target, roots)
     digest.update("\0".join(words).encode())
-    code = "\n".join(f"----- {name}\n{text}" for name, text in texts)
-    more = f"\n… {len(code) - _SHOWN} more characters, in {target}" if len(code) > _SHOWN else ""
+    shown = "\n".join(f"----- {name}\n{text}" for name, text in texts)
+    more = f"\n… {len(shown) - _SHOWN} more characters, in {target}" if len(shown) > _SHOWN else ""
     what = "runs this code, and what it imports, on your machine, with your rights"
-    question = f"repro-kit {' '.join(words)}\n{what}:\n\n{code[:_SHOWN]}{more}"
+    question = f"repro-kit {' '.join(words)}\n{what}:\n\n{shown[:_SHOWN]}{more}"
     return Planned(visible(question), digest.hexdigest()[:32])
 
 
-def _content(target: Path) -> tuple[list[tuple[str, str]], hashlib._Hash]:
-    """The texts to show, and a digest of all files. A bundle has those that run, as `verify` shows them."""
-    digest = hashlib.sha256()
+def _check_kind(target: Path, roots: Sequence[Path], *, reads_logs: bool) -> None:
+    """Raise UsageError for a target that no command runs or reads: its content is not shown then."""
     if not target.exists():
         raise UsageError(f"{target} does not exist.")
-    if not _is_bundle(target):
-        paths = [target] if target.is_file() else sorted(path for path in target.rglob("*") if path.is_file())
-        if len(paths) > _MOST_FILES or sum(path.stat().st_size for path in paths) > _MOST_BYTES:
-            raise UsageError(f"{target} is too large to ask for consent; run the command in a terminal.")
-        for path in paths:
-            digest.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-        shown = [path for path in paths if path.suffix == ".py"] or paths[:1]
-        texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in shown]
-        if is_case(target):
-            subject = Case.open(target).file.subject
-            texts.insert(0, ("the command of the case", f"{shlex.join(command(subject))}\nin {subject.cwd}"))
-        return texts, digest
+    if target.is_dir():
+        if not (is_case(target) or is_watched(target) or _is_bundle(target) or is_trace(target)):
+            raise UsageError(f"{target} is a directory, but no case, no bundle and no trace.")
+        check_links(target, roots)
+    elif not (_is_bundle(target) or is_trace(target) or exported_file(target) or reads_logs):
+        check_script(target, str(target))
+
+
+def _of_bundle(target: Path) -> tuple[list[tuple[str, str]], hashlib._Hash]:
+    """The texts of a bundle that run, as `verify` shows them, and a digest of all that runs."""
+    digest = hashlib.sha256()
     with opened(target) as bundle:
         for name in sorted((*bundle.runs.texts, *bundle.runs.values)):
             digest.update(f"{name}\0".encode() + hashlib.sha256((bundle.directory / name).read_bytes()).digest())
         texts = [(name, (bundle.directory / name).read_text(encoding="utf-8")) for name in bundle.runs.texts]
         return texts, digest
+
+
+def _content(target: Path, roots: Sequence[Path]) -> tuple[list[tuple[str, str]], hashlib._Hash]:
+    """The texts to show, and a digest of all files."""
+    digest = hashlib.sha256()
+    paths = [target] if target.is_file() else sorted(path for path in target.rglob("*") if path.is_file())
+    exported = exported_file(target)
+    if exported is not None and exported.path != target:
+        paths.append(inside(exported.path, roots))
+    if len(paths) > _MOST_FILES or sum(path.stat().st_size for path in paths) > _MOST_BYTES:
+        raise UsageError(f"{target} is too large to ask for consent; run the command in a terminal.")
+    for path in paths:
+        digest.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in paths if _is_shown(path)]
+    if is_case(target):
+        subject = Case.open(target).file.subject
+        texts.insert(0, ("the command of the case", f"{shlex.join(command(subject))}\nin {subject.cwd}"))
+    if exported is not None:
+        texts.append((f"{exported.path}, which torch loads", "\n".join(loaded_code(exported.path).lines)))
+    return texts or [(str(target), "a log, which is read; nothing of it runs")], digest
+
+
+def _is_shown(path: Path) -> bool:
+    """Whether a file is code: a script, or the log of a trace, which holds graphs."""
+    return path.suffix in ("", ".py", ".pyw") or is_trace(path)
 
 
 def _is_bundle(target: Path) -> bool:

@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 
 from repro_kit.errors import UsageError
-from repro_kit.files import write_atomic
 
+_LARGEST = 64 << 20  # bytes
 _FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<code>.*?)^(?P=fence)", re.M | re.S)
 _PYTHON = ("", "py", "python", "python3", "pycon")
 _COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
@@ -27,16 +27,17 @@ def script_in(text: str) -> str:
     return max(compiling or scripts, key=len)
 
 
-def written_script(text: str, directory: Path) -> Path:
-    """Write the script in `text` to `directory`, as issue.py, issue-2.py …; its path. Equal scripts share it."""
-    code = script_in(text).encode()
+def script_path(code: str, directory: Path) -> Path:
+    """Where the script `code` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
     for number in count(1):
         path = directory / (f"issue-{number}.py" if number > 1 else "issue.py")
-        if not path.exists():
-            write_atomic(path, code)
-        if path.is_file() and path.read_bytes() == code:
+        if not path.is_symlink() and (not path.exists() or _holds(path, code)):
             break
     return path
+
+
+def _holds(path: Path, code: str) -> bool:
+    return path.is_file() and path.stat().st_size < _LARGEST and path.read_bytes() == code.encode()
 
 
 def _is_python(code: str) -> bool:

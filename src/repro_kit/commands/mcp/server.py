@@ -22,12 +22,15 @@ from repro_kit.bundle.archive import archive
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands.mcp import resources
 from repro_kit.commands.mcp.consent import Planned, planned
-from repro_kit.commands.mcp.issue_text import written_script
+from repro_kit.commands.mcp.issue_text import script_in, script_path
+from repro_kit.commands.mcp.roots import ANSWERS_WITH_QUESTIONS, check_links, inside, roots_of
+from repro_kit.commands.mcp.roots import KEY as ROOTS
+from repro_kit.commands.mcp.roots import QUESTION as ROOTS_QUESTION
 from repro_kit.commands.mcp.tools import TOOLS, CommandTool, named_tool, schema_of
 from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.files import write_atomic
+from repro_kit.session.os_errors import sentence_of
 
-#: From this revision of the protocol on, a server answers a call with a question, and the client calls again.
-_ANSWERS_WITH_QUESTIONS = "2026-07-28"
 _KEY = "consent"
 _FORM = {
     "type": "object",
@@ -82,51 +85,85 @@ async def _list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
 
 async def _call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     try:
-        tool = named_tool(params.name)
-        arguments = _checked(tool, params.arguments or {})
-        words = tool.words(arguments)
-        if tool.runs:
-            target = Path(arguments["target"]).absolute()
-            plan = planned(words, target)
-            answer = await _consent(ctx, params, plan)
-            if isinstance(answer, types.InputRequiredResult):
-                return answer
-            if not answer:
-                return _said(plan.refusal, is_error=True)
-            if planned(words, target).digest != plan.digest:
-                return _said(f"Nothing was run: {target} has changed since the question.", is_error=True)
-        return await _run(ctx, tool, words)
+        return await _answer(ctx, params)
     except ReproKitError as error:
         return _said(str(error), is_error=True)
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        problem = sentence_of(error, Path.cwd()) or f"This cannot be done: {error}."
+        return _said(str(problem), is_error=True)
+
+
+async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
+    tool = named_tool(params.name)
+    arguments = _checked(tool, params.arguments or {})
+    roots = await roots_of(ctx, params)
+    if roots is None:
+        return types.InputRequiredResult(input_requests={ROOTS: ROOTS_QUESTION})
+    code = script_in(arguments.pop("text")) if "text" in arguments else None
+    if code is not None:
+        arguments["target"] = str(script_path(code, Path.cwd()))
+    _check_paths(tool, arguments, roots)
+    words = tool.words(arguments)
+    if tool.runs:
+        target = Path(arguments["target"]).absolute()
+        plan = planned(words, target, roots, code)
+        answer = await _consent(ctx, params, plan)
+        if isinstance(answer, types.InputRequiredResult):
+            return answer
+        if not answer:
+            return _said(plan.refusal, is_error=True)
+        if code is not None:
+            write_atomic(target, code.encode())
+        elif planned(words, target, roots).digest != plan.digest:
+            return _said(f"Nothing was run: {target} has changed since the question.", is_error=True)
+    return await _run(ctx, tool, words)
 
 
 def _checked(tool: CommandTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with a target where the tool has one. Raises UsageError."""
+    """The arguments. Raises UsageError."""
     try:
         jsonschema.validate(dict(arguments), tool.inputs)
     except jsonschema.ValidationError as error:
         raise UsageError(f"The arguments of {tool.name} do not fit: {error.message}.") from error
-    checked = dict(arguments)
-    text = checked.pop("text", None)
-    if tool.takes_text:
-        if (text is None) == ("target" not in checked):
-            raise UsageError(f"Give {tool.name} a target, or the text of an issue.")
-        if text is not None:
-            checked["target"] = str(written_script(text, Path.cwd()))
-    return checked
+    words = [word for value in arguments.values() for word in (value if isinstance(value, list) else [value])]
+    if any(isinstance(word, str) and not _is_text(word) for word in words):
+        raise UsageError(f"An argument of {tool.name} has a NUL character, or is not valid UTF-8.")
+    if tool.takes_text and ("text" in arguments) == ("target" in arguments):
+        raise UsageError(f"Give {tool.name} a target, or the text of an issue.")
+    return dict(arguments)
+
+
+def _is_text(word: str) -> bool:
+    try:
+        return "\0" not in word and bool(word.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _check_paths(tool: CommandTool, arguments: Mapping[str, Any], roots: Sequence[Path]) -> None:
+    """Raise UsageError where a tool would read or write outside of the client's roots."""
+    for name in tool.places:
+        if name not in arguments and name not in tool.usual_places:
+            continue
+        path = inside(Path(arguments.get(name, name)), roots)
+        if name == "target" and not tool.runs and path.is_dir():  # what runs is looked at when it is shown
+            check_links(path, roots)
 
 
 async def _consent(ctx: Any, params: types.CallToolRequestParams, plan: Planned) -> Any:
     """Whether the user agrees. A client that can ask its user must; else the argument must name this very run."""
     if not _can_ask(ctx):
         return bool((params.arguments or {}).get(_KEY) == plan.digest)
-    if ctx.protocol_version < _ANSWERS_WITH_QUESTIONS:
+    if ctx.protocol_version < ANSWERS_WITH_QUESTIONS:
         return _agrees(await ctx.session.elicit_form(plan.question, _FORM, ctx.request_id))
     answer = (params.input_responses or {}).get(_KEY)
     if answer is not None and params.request_state == plan.digest:  # the answer is about this very run
         return _agrees(answer)
     form = types.ElicitRequestFormParams(message=plan.question, requested_schema=_FORM)
-    return types.InputRequiredResult(input_requests={_KEY: types.ElicitRequest(params=form)}, request_state=plan.digest)
+    asked: dict[str, Any] = {_KEY: types.ElicitRequest(params=form)}
+    if params.input_responses and ROOTS in params.input_responses:
+        asked[ROOTS] = ROOTS_QUESTION  # each call of the client brings the answers to the last questions alone
+    return types.InputRequiredResult(input_requests=asked, request_state=plan.digest)
 
 
 def _can_ask(ctx: Any) -> bool:
@@ -190,7 +227,10 @@ def _said(text: str, *, is_error: bool = False) -> types.CallToolResult:
 
 
 async def _list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
-    names = resources.bundles(Path.cwd())
+    try:
+        names = resources.bundles(Path.cwd(), await roots_of(ctx, params) or (Path.cwd(),))
+    except OSError as error:
+        raise MCPError(types.INTERNAL_ERROR, f"The directory cannot be read: {error.strerror}.") from error
     return types.ListResourcesResult(
         resources=[
             types.Resource(name=name, uri=resources.uri_of(name), description="A bundle: a failure and its repro.py.")
@@ -206,11 +246,16 @@ async def _list_templates(ctx: Any, params: Any) -> types.ListResourceTemplatesR
     return types.ListResourceTemplatesResult(resource_templates=[template])
 
 
-async def _read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+async def _read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> Any:
     try:
-        files = resources.contents(str(params.uri), Path.cwd())
+        roots = await roots_of(ctx, params)
+        if roots is None:
+            return types.InputRequiredResult(input_requests={ROOTS: ROOTS_QUESTION})
+        files = resources.contents(str(params.uri), Path.cwd(), roots)
     except ReproKitError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
+    except (OSError, ValueError) as error:
+        raise MCPError(types.INVALID_PARAMS, f"{params.uri} cannot be read.") from error
     return types.ReadResourceResult(
         contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=text) for uri, kind, text in files]
     )

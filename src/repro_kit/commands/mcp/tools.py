@@ -19,6 +19,7 @@ _STRINGS = {"type": "array", "items": _STRING}
 _STAGES = {"type": "array", "items": {"enum": ["ablate", "minify", "capture"]}}
 _SECONDS = {"type": "number", "exclusiveMinimum": 0}
 _FLAG = {"type": "boolean"}
+_PLACES = ("output", "farm", "wheels")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,16 @@ class CommandTool:
     takes_text: bool = False  # the script may come from the text of an issue
     runs: bool = True
     result: str = ""  # the schema of the result; "": any object
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The arguments that name what the tool reads, or where it writes."""
+        return ("target", *(name for name in _PLACES if name in self.options))
+
+    @property
+    def usual_places(self) -> tuple[str, ...]:
+        """Those of `places` that a command uses by their own names, where they are not given."""
+        return ("farm",) if "farm" in self.options else ()
 
     @property
     def inputs(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from repro_kit.model.failure import native, tracebacks
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
 from repro_kit.model.failure.frames import is_compiler, is_compiling, is_generated, torch_path
 from repro_kit.model.failure.late_errors import is_late
+from repro_kit.model.failure.missing_resource import missing_resource
 from repro_kit.model.failure.ops import op_in
 from repro_kit.model.failure.tolerance import stated_tolerance
 from repro_kit.model.failure.tracebacks import short
@@ -48,6 +49,8 @@ def classify_reply(reply: Reply) -> Verdict:
     if failure is None:
         note = text.strip().rsplit("\n", 1)[-1] or "the run reported nothing"
         return Verdict(Status.CANNOT_TELL, seconds=seconds, note=note)
+    if lacking := missing_resource(failure):
+        return Verdict(Status.CANNOT_TELL, failure, seconds, note=f"this machine lacks {lacking}")
     return Verdict(status, failure, seconds, note=text if status is Status.CANNOT_TELL else "")
 
 

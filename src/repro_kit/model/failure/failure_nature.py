@@ -10,13 +10,9 @@ from errno import (
     ECONNABORTED,
     ECONNREFUSED,
     ECONNRESET,
-    EDQUOT,
     EFBIG,
     EIO,
-    EMFILE,
     ENETUNREACH,
-    ENFILE,
-    ENOSPC,
     EROFS,
     ESTALE,
 )
@@ -24,6 +20,7 @@ from errno import (
 from repro_kit.model.failure.classify import is_compilers_type
 from repro_kit.model.failure.failure import ExceptionLink, Failure
 from repro_kit.model.failure.frames import rises_in_compiler, torch_path
+from repro_kit.model.failure.missing_resource import missing_resource
 from repro_kit.model.failure.native import last_words
 from repro_kit.model.failure.tracebacks import short
 
@@ -39,16 +36,10 @@ class Nature(StrEnum):
     OPEN = "open"  # one run does not show the origin
 
 
-#: Conditions of the machine. They may appear anywhere, in the compiler too.
-_CONDITIONS = (
-    *(ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, EIO, EROFS, ESTALE),
-    *(ECONNREFUSED, ECONNRESET, ECONNABORTED, ENETUNREACH),
-)
-#: How GCC's driver and its passes say that the system ended them, or gave them no memory (gcc.cc, libiberty/xmalloc.c).
-_OF_NATIVE_COMPILERS = (
-    r"(?:Killed|Terminated|CPU time limit exceeded|File size limit exceeded) signal terminated program"
-    r"|virtual memory exhausted|cc1plus: out of memory"
-)
+#: Conditions of the machine, besides a lack of what it has too little of. They may appear in the compiler too.
+_CONDITIONS = (EFBIG, EIO, EROFS, ESTALE, ECONNREFUSED, ECONNRESET, ECONNABORTED, ENETUNREACH)
+#: How GCC's driver says that the system ended one of its passes (gcc.cc).
+_OF_NATIVE_COMPILERS = r"(?:Terminated|CPU time limit exceeded|File size limit exceeded) signal terminated program"
 _CONDITION = re.compile(
     "|".join([*(re.escape(os.strerror(number)) for number in _CONDITIONS), _OF_NATIVE_COMPILERS]), re.IGNORECASE
 )
@@ -111,7 +102,9 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
         return Nature.OBSERVER
     if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
         return Nature.MACHINE
-    if any(_CONDITION.search(link.message) for link in failure.exceptions) or is_of_a_peer(failure):
+    if missing_resource(failure) or any(_CONDITION.search(link.message) for link in failure.exceptions):
+        return Nature.MACHINE
+    if is_of_a_peer(failure):
         return Nature.MACHINE
     if _in_compiler(failure):
         return Nature.COMPILER

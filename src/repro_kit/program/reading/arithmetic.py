@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from repro_kit.errors import StageError
@@ -39,7 +40,15 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "IntTrueDiv": operator.truediv,
     "FloatTrueDiv": operator.truediv,
     "ModularIndexing": lambda a, b, c: a // b % c,
+    "Abs": abs,
+    "Identity": lambda a: a,
+    "RoundToInt": round,
+    "RoundDecimal": round,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
 }
+#: How torch prints other functions: of Python (``math_ceil``), and of sympy (``OpaqueUnaryFn_sqrt``).
+_OF_MATH = re.compile(r"(?:math_|OpaqueUnaryFn_|_?sym_)?(sqrt|ceil|floor|trunc|exp|log|log2|sin|cos|tan|pow)")
 
 
 def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
@@ -55,6 +64,15 @@ def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
             value = _BINARY[type(op)](evaluate(left, symbols), evaluate(right, symbols))
             return float(value) if isinstance(value, float) else int(value)
         case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
-            result = _CALLS[name](*(evaluate(arg, symbols) for arg in args))
-            return float(result) if isinstance(result, float) else int(result)
+            return _called(_CALLS[name], args, symbols)
+        case ast.Call(func=ast.Name(id=name), args=args) if named := _OF_MATH.fullmatch(name):
+            return _called(getattr(math, named[1]), args, symbols)
     raise StageError(f"The size {ast.unparse(node)} cannot be evaluated.")
+
+
+def _called(function: Callable[..., Any], args: Sequence[ast.expr], symbols: Mapping[str, int]) -> int | float:
+    try:
+        result = function(*(evaluate(arg, symbols) for arg in args))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise StageError(f"A size cannot be evaluated: {error}.") from None
+    return float(result) if isinstance(result, float) else int(result)

@@ -18,12 +18,13 @@ from repro_kit.errors import StageError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.model.torch_config import short_name
 from repro_kit.program.collectives import group_of, unknown_groups, with_names
-from repro_kit.program.format import PRIMS, PRIMS_IMPORT, STANDARD_IMPORTS
+from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.program.parse import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.reading.argument_lists import compares_results, compiles_dynamos_graph, load_args_of
 from repro_kit.program.reading.arithmetic import evaluate
+from repro_kit.program.reading.artifact_names import needed, qualified
 from repro_kit.program.reading.random_states import with_generators, without_states
 from repro_kit.program.reading.submodules import bodies, inlined, modules
 from repro_kit.program.reading.symbol_values import runnable, symbol_values
@@ -50,8 +51,8 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     group, names = _group(tree, text)
     tree = ast.parse(with_names(text, names))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    load_args = functions.get("load_args") or load_args_of(tree.body)
+    load_args = next((node for node in tree.body if getattr(node, "name", "") == "load_args"), None)
+    load_args = load_args if isinstance(load_args, ast.FunctionDef) else load_args_of(tree.body)
     if "Repro" not in classes or load_args is None:
         raise StageError("The file is not an fx_graph_runnable: it has no class Repro with a load_args or a list args.")
     methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
@@ -64,13 +65,16 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
         raise StageError("It calls Triton kernels of the user's, which a program cannot hold; collect the script.")
     reader = _Reader(symbol_values(tree, load_args), storages)
     reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
+    functions = (*bodies(classes, "Repro"), graph)
+    imports, preamble = needed(tree.body, functions, [constant.line for constant in constants])
     return Program(
         graph=graph,
-        bodies=bodies(classes, "Repro"),
+        bodies=functions[:-1],
         inputs=(*reader.lines, *constants),
         calls=((*reader.arguments, *(constant.line.split(" = ")[0] for constant in constants)),),
         recipe=_recipe(tree, reader).with_(group=group),
-        imports=_imports(tree.body, graph),
+        imports=tuple(dict.fromkeys([*_registers(tree.body, functions), *imports])),
+        preamble=preamble,
     )
 
 
@@ -156,14 +160,18 @@ def _attributes(init: ast.FunctionDef | None, classes: Collection[str], device: 
             case ast.Expr(
                 value=ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=name), value])
             ):
-                attributes[str(name)] = value
-            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if ast.unparse(value).startswith("torch."):
-                attributes[name] = value
+                attributes[str(name)] = qualified(value)
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_of_torch(value):
+                attributes[name] = qualified(value)
             case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_module_of_torch(value, classes):
                 attributes[name] = ast.parse(f"torch.nn.{ast.unparse(value)}", mode="eval").body
     if device is None:
         return attributes
     return {name: ast.Call(ast.Attribute(value, device, ast.Load()), [], []) for name, value in attributes.items()}
+
+
+def _is_of_torch(value: ast.expr) -> bool:
+    return ast.unparse(qualified(value)).startswith("torch.")
 
 
 def _is_module_of_torch(value: ast.expr, classes: Collection[str]) -> bool:
@@ -214,18 +222,10 @@ def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
     return config
 
 
-def _imports(nodes: Sequence[ast.stmt], graph: Function) -> tuple[str, ...]:
-    """Import lines that the graph's names need, and the import that registers Inductor's own operators."""
-    reads = {name for statement in (*graph.statements, graph.returns) for name in statement.reads}
-    lines = []
-    for node in nodes:
-        if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in STANDARD_IMPORTS:
-            continue
-        bound = {(alias.asname or alias.name) for alias in node.names}
-        registers = ast.unparse(node) == PRIMS_IMPORT and any(PRIMS in statement.text for statement in graph.statements)
-        if registers or (bound & reads) - {"device", "inf", "nan", "torch"}:
-            lines.append(ast.unparse(node))
-    return tuple(dict.fromkeys(lines))
+def _registers(nodes: Sequence[ast.stmt], functions: Sequence[Function]) -> tuple[str, ...]:
+    """The import that registers Inductor's own operators, where the artifact has it and uses one of them."""
+    used = any(PRIMS in statement.text for function in functions for statement in function.statements)
+    return (PRIMS_IMPORT,) if used and any(ast.unparse(node) == PRIMS_IMPORT for node in nodes) else ()
 
 
 @dataclass

@@ -6,9 +6,9 @@ import re
 
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Frame
+from repro_kit.model.failure.failure import Failure, Frame
 from repro_kit.model.failure.frames import torch_path
-from repro_kit.model.failure.signature import in_words
+from repro_kit.model.failure.signature import in_words, signature_of
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts import observed_failures
 
@@ -35,9 +35,17 @@ _OF_THE_CALL = (
 )
 
 
+#: The line of the script for an exported program that loads it, and what that script says where it loads nothing
+#: (commands/intake/exported_file.py). That torch cannot load a file says nothing of the program in it.
+_LOADS = "exported = torch.export.load("
+_LOADS_NOTHING = re.compile(r"^(?:Nothing was loaded: .+|The exported program holds no example inputs; .+)$", re.M)
+
+
 def stop(chosen: ObservedFailure) -> Stop:
     """The end of the work, with the failure in words."""
     failure = chosen.failure
+    if said := _not_loaded(failure):
+        return Stop(Exit.CANNOT_RUN, f"The exported program cannot be run with this torch: {said}")
     words = "The program fails without torch.compile too, so the compiler is not to blame"
     if any(_WRAPPER.search(link.message) for link in failure.exceptions):
         words = _OF_WRAPPER
@@ -47,6 +55,14 @@ def stop(chosen: ObservedFailure) -> Stop:
         words = _OF_AN_OPERATOR
     said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
     return Stop(Exit.USER_BUG, said)
+
+
+def _not_loaded(failure: Failure) -> str:
+    """Why the script for an exported program did not come to the program; empty for any other failure."""
+    if any(frame.code.startswith(_LOADS) for link in failure.exceptions for frame in link.frames):
+        return in_words(signature_of(failure), failure)
+    found = None if failure.exceptions else _LOADS_NOTHING.search(failure.text)
+    return found[0] if found else ""
 
 
 def _is_the_call(frame: Frame) -> bool:

@@ -38,6 +38,7 @@ from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.excerpt import excerpt_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare, sources_of
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
+from repro_kit.stages.bundle.users_run import users_end
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of the message of torch.testing: the kind, the count, the greatest differences
@@ -198,6 +199,7 @@ def story_of(
         ablation=facts.ablation,
         recipe=form.recipe,
         command=_command(case, contents, code=has_source),
+        ended=users_end(case, results, contents.redactor, code=code),
         others=facts.others,
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         moved=facts.moved,

@@ -19,6 +19,7 @@ from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.program import parse, render, size
+from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.program.reading.graph_record import GraphRecord
 from repro_kit.program.slice import preamble_words
@@ -301,7 +302,8 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
         recipe = program.recipe.with_(check=kind is Kind.ACCURACY, validation=kind is Kind.VALIDATION)
         for preamble in dict.fromkeys(("", changes)):
             how = ", ".join(filter(None, ["from its fx_graph_runnable", preamble_words(preamble)]))
-            yield Attempt(render(program.with_(recipe=recipe, preamble=preamble)), recipe, graph, how)
+            code = joined((program.preamble, preamble))
+            yield Attempt(render(program.with_(recipe=recipe, preamble=code)), recipe, graph, how)
 
 
 def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, searched: _Searched) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
 from repro_kit.program import Program, render
+from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import launch
@@ -51,4 +52,6 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
             "memory": recipe.memory,
         }
         imports = tuple(dict.fromkeys((*program.imports, *aten.imports)))
-        yield aten.with_(recipe=aten.recipe.with_(**carried), imports=imports, preamble=program.preamble)
+        yield aten.with_(
+            recipe=aten.recipe.with_(**carried), imports=imports, preamble=joined((aten.preamble, program.preamble))
+        )

@@ -30,6 +30,7 @@ from repro_kit.session.verdicts import blame, by_rounding, observed_failures, sy
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.lacking_device import lacks_device
+from repro_kit.session.verdicts.lacking_resource import lacks_resource
 from repro_kit.session.verdicts.rank_report import RankReport, rank_report
 from repro_kit.stages.observe import extra_runs
 from repro_kit.trace import TraceSummary, summarise
@@ -64,8 +65,10 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
             seen, failures, cache = with_cache
             observed, findings, summary = seen.run, seen.findings, seen.summary
     blamed = Blame(None, tuple(failures))
-    if failures:
-        waits = seen.deadlock and failures[observed_failures.index_of(options.failure, failures)].failure.deadlock
+    index = observed_failures.index_of(options.failure, failures) if failures else 0
+    lacking = lacks_resource(failures[index].failure) if failures else None
+    if failures and lacking is None:
+        waits = seen.deadlock and failures[index].failure.deadlock
         of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
         blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=of_a_graph)
     ranks = rank_report(case.path / "observe" / "trace", findings)
@@ -79,6 +82,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
     warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
     _write(case, observed, findings, summary, blamed, warnings, ranks, described, users_cache=cache is not None)
+    if lacking is not None:
+        raise lacking
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"It cannot be told whether the compiler is at fault: {blamed.nobody}.")
     extra_runs.runs(case, options, ui)

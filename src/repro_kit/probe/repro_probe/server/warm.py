@@ -45,7 +45,7 @@ def import_torch(scratch: str) -> int:
 
     build_whole(os.path.join(scratch, "libraries"))
     precompiled_headers.share(scratch)
-    vec_isa.pick()
+    _pick_instructions()
     _import_modules("cpu", scratch, threads)
     _compute_what_never_changes()
     _settle_garbage()
@@ -71,6 +71,14 @@ def _import_modules(device: str, scratch: str, threads: int) -> None:
         # A module that a query generates, such as that of a kernel, cannot be imported here.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+
+
+def _pick_instructions() -> None:
+    """Let torch test the vector instructions of this machine, which takes a C++ compiler."""
+    try:
+        vec_isa.pick()
+    except Exception as error:  # each query says so itself, if it needs the compiler
+        print(f"repro-kit: the choice of vector instructions is left to the queries: {error!r}", file=sys.stderr)
 
 
 def _compute_what_never_changes() -> None:
