@@ -47,7 +47,7 @@ class SubjectRun:
 
 def run_subject(case: Case, run: SubjectRun) -> Run:
     """Run the subject of the case as `run` asks."""
-    with private_caches(case.path, case.file.subject.python, run.copy_of) as caches:
+    with private_caches(case.file.subject.python, run.copy_of) as caches:
         users = {name: value for name, value in os.environ.items() if name not in run.without}
         full = {**users, **caches, **run.env}
         if run.why:
