@@ -17,7 +17,18 @@ from repro_kit.runner.write_orders import in_force
 from root import ROOT
 from samples import strangers
 
-SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
+#: The probe starts when a program imports torch; here that fails.
+SAYS = """
+import os, sys, tempfile
+with tempfile.TemporaryDirectory() as place:
+    open(os.path.join(place, "torch.py"), "w").write("raise ImportError")
+    sys.path.insert(0, place)
+    try:
+        import torch
+    except ImportError:
+        pass
+print('repro_probe.entry.boot' in sys.modules, flush=True)
+"""
 
 
 def follows(env: Mapping[str, str], *words: str) -> bool:
@@ -41,7 +52,7 @@ def test_the_launcher_s_orders_are_followed_by_children_too(ordered):
     assert follows(ordered, "-c", child)
     spawn = (
         "import multiprocessing, sys\n"
-        "def say(): print('repro_probe.entry.boot' in sys.modules, flush=True)\n"
+        f"def say(): exec({SAYS!r})\n"
         "if __name__ == '__main__':\n"
         "    one = multiprocessing.get_context('spawn').Process(target=say); one.start(); one.join()\n"
     )
