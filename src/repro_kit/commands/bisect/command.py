@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -88,7 +89,7 @@ def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: 
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {directory / ANSWER}")
     if directory == subject.state_directory.absolute() and is_case(directory.parent):
-        ui.note(f"`repro-kit bundle {directory.parent.name}` puts it into the bundle.")
+        ui.note(f"`repro-kit bundle {shlex.quote(directory.parent.name)}` puts it into the bundle.")
     return report
 
 
