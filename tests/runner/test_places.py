@@ -22,6 +22,7 @@ def test_whatever_directories_are_called(tmp_path: Path, monkeypatch: pytest.Mon
     place = tmp_path / name
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr("repro_kit.runner.places._OTHERS", (str(tmp_path),))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     monkeypatch.chdir(place)
