@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class _Watcher:
         if self.config.stash[_KEPT]:
             terminalreporter.section("repro-kit")
             for case_directory in self.config.stash[_KEPT]:
-                terminalreporter.write_line(f"repro-kit collect {case_directory}")
+                terminalreporter.write_line(f"repro-kit collect {shlex.quote(str(case_directory))}")
 
 
 def _leave_out_of_captured_logs(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from repro_kit.cli.common.print_summary import show
@@ -42,3 +43,9 @@ def test_a_failure_in_code_of_the_script_goes_to_its_maintainer_first() -> None:
 def test_a_bundle_that_is_not_verified_is_not_sent_to_pytorch_as_it_is() -> None:
     assert told(layer="dynamo")["report"].startswith("a.repro/bundle/issue.md says why the bundle is not verified")
     assert told(layer="backend")["report"].endswith("mend that before it goes to whoever maintains the backend")
+
+
+def test_commands_can_be_pasted_whatever_the_bundle_is_called() -> None:
+    lines = told(bundle="my 'x' $y.repro.zip", verified=True)
+    assert shlex.split(lines["check"]) == ["repro-kit", "verify", "my 'x' $y.repro.zip"]
+    assert shlex.split(lines["page"])[-1] == "my 'x' $y.repro.zip"

@@ -10,6 +10,7 @@ import functools
 import gc
 import io
 import json
+import signal
 import sys
 import threading
 import traceback
@@ -266,6 +267,33 @@ def a_step_of_an_optimizer() -> object:
 def inputs_of_other_sizes() -> object:
     function = compiled(lambda x: x * 2)
     return [function(torch.ones(size)).sum() for size in (2, 3, 4)]
+
+
+@program
+def an_alarm_of_the_program() -> object:
+    rung: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    function = compiled(lambda x: x + 1)
+    while not rung:
+        function(torch.ones(2))
+    signal.signal(signal.SIGALRM, before)
+    return rung, signal.getitimer(signal.ITIMER_REAL)
+
+
+@program
+def the_state_of_the_interpreter() -> object:
+    signals = [signal.getsignal(number) for number in signal.valid_signals()]
+    threads = [thread.name for thread in threading.enumerate()]
+    return (
+        signals,
+        threads,
+        gc.get_freeze_count(),
+        gc.isenabled(),
+        sys.path[1:],
+        sys.gettrace(),
+        sys.getrecursionlimit(),
+    )
 
 
 def plain(value: object) -> object:

@@ -32,14 +32,14 @@ def test_a_file_that_goes_while_the_cache_is_copied_is_left_out(tmp_path: Path, 
         return copy(source, target)
 
     monkeypatch.setattr(shutil, "copy2", copy_slowly)
-    with private_caches(tmp_path / "case", "python", copy_of=cache) as env:
+    with private_caches("python", copy_of=cache) as env:
         copied = Path(env["TORCHINDUCTOR_CACHE_DIR"])
         assert [str(path.relative_to(copied)) for path in copied.rglob("*")] == ["kernel.so"]
     assert not copied.exists()
 
 
 def test_a_cache_that_cannot_be_copied_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError), private_caches(tmp_path / "case", "python", copy_of=tmp_path / "none"):
+    with pytest.raises(OSError), private_caches("python", copy_of=tmp_path / "none"):
         raise AssertionError("not reached")
 
 
@@ -51,10 +51,10 @@ def test_a_private_cache_has_the_probes_of_the_compiler_and_nothing_else(tmp_pat
     (known / "ab" / "probe.so").write_text("x")
     (known / "modules.txt").write_text("x")
     (known / "ab" / "other_CxxBuild").mkdir()  # another process is at it
-    with private_caches(tmp_path / "case", "/venv/bin/python") as env:
+    with private_caches("/venv/bin/python") as env:
         cache = Path(env["TORCHINDUCTOR_CACHE_DIR"])
         assert [path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.is_file()] == ["ab/probe.so"]
-    with private_caches(tmp_path / "case", "/other/bin/python") as env:
+    with private_caches("/other/bin/python") as env:
         assert not list(Path(env["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
 
 

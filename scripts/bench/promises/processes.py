@@ -133,7 +133,7 @@ class Place:
 
     def left(self) -> list[str]:
         """Scratch directories, private caches and half-written files."""
-        leftovers = [*self.tmp.glob("repro-kit-*"), *self.directory.glob("case.repro/cache/run-*")]
+        leftovers = self.tmp.glob("repro-kit-*")
         return [str(path) for path in (*leftovers, *self.directory.rglob(".*.part"))]
 
     def outcome(self, exit_code: int) -> dict[str, object]:

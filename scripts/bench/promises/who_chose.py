@@ -23,7 +23,6 @@ from samples import strangers
 
 #: Variables that are tried beside the changes of orders: how many.
 _COUNTS = {"small": 10, "full": 200}
-_SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
 _VALUES = {str: ("'yes'", "'redacted'", "'x:y'", "'/tmp/x'"), bool: ("true",), float: ("9",), int: ("9",)}
 
 
@@ -112,7 +111,7 @@ def _variables(scratch: Path, count: int) -> Iterator[tuple[str, bool]]:
 
 
 def _is_off(env: Mapping[str, str], marker: Path) -> bool:
-    done = subprocess.run([sys.executable, "-c", _SAYS], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", strangers.SAYS], env=env, capture_output=True, text=True, check=False)
     return (done.stdout, done.stderr, marker.exists()) == ("False\n", "", False)
 
 

@@ -9,6 +9,19 @@ from pathlib import Path
 
 _NOBODY = 65534
 
+#: A program that says whether the probe follows. It starts when a program imports torch, which fails here.
+SAYS = """
+import os, sys, tempfile
+with tempfile.TemporaryDirectory() as place:
+    open(os.path.join(place, "torch.py"), "w").write("raise ImportError")
+    sys.path.insert(0, place)
+    try:
+        import torch
+    except ImportError:
+        pass
+print('repro_probe.entry.boot' in sys.modules, flush=True)
+"""
+
 
 # -- a repository with a pyproject.toml, and `deep`, a/b within it: each function makes the file one not to trust ----
 

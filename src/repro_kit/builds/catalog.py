@@ -23,6 +23,7 @@ from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.builds.wheels.wheel_cache import WheelCache
 from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, directory_files, in_order, is_fitting
 from repro_kit.errors import UsageError
+from repro_kit.runner.places import instead_of
 
 _GIB = 1024**3
 
@@ -127,7 +128,7 @@ def open_source(
             target=target,
             uv=uv,
             wants=wants,
-            directory=directory / "envs",
+            directory=instead_of(directory / "envs"),
             command=where.build,
             paths=where.paths,
             keep=where.keep,
@@ -145,7 +146,7 @@ def open_source(
         ),
         uv=uv,
         wants=wants,
-        directory=directory / "envs",
+        directory=instead_of(directory / "envs"),
         keep=where.keep,
     )
 

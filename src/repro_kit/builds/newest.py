@@ -12,8 +12,8 @@ from repro_kit.builds.installed import installed
 from repro_kit.builds.interpreters import default_python
 from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.nightly_index import platform_of
-from repro_kit.builds.wheels.wheel_cache import default_cache
 from repro_kit.errors import CannotRunError
+from repro_kit.runner.places import cache_home
 from repro_kit.runner.scratch import scratch
 from repro_kit.ui import Ui
 
@@ -27,7 +27,7 @@ def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
     base = python or default_python(os.environ)
     target = target_of(base)
     torch = installed(base, "torch", os.environ)
-    where = BuildSelection(nightly=platform_of(torch.version if torch else None), cache=default_cache().absolute())
+    where = BuildSelection(nightly=platform_of(torch.version if torch else None), cache=cache_home().absolute())
     with scratch() as directory, ui.stage("nightly"):
         source = open_source(PackageEnds(), where, target, directory, find_fix=False, state=None)
         build = source.builds()[-1]

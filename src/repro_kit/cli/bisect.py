@@ -135,7 +135,7 @@ def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -
 def _builds(values: dict[str, Any]) -> BuildSelection:
     from repro_kit.builds.build_source import BuildCommand
     from repro_kit.builds.catalog import BuildSelection
-    from repro_kit.builds.wheels.wheel_cache import default_cache
+    from repro_kit.runner.places import cache_home
 
     for file in values["constraint"]:
         if not Path(file).is_file():
@@ -150,7 +150,7 @@ def _builds(values: dict[str, Any]) -> BuildSelection:
         pre=values["pre"],
         packages=values["packages"],
         constraints=tuple(str(Path(value).absolute()) for value in values["constraint"]),
-        cache=(values["cache"] or default_cache()).absolute(),
+        cache=(values["cache"] or cache_home()).absolute(),
         cache_limit=values["cache_size"],
         offline=values["offline"],
         keep=values["keep"],

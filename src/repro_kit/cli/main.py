@@ -7,6 +7,7 @@ import errno
 import importlib
 import io
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -63,7 +64,8 @@ class LazyGroup(ReproGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Like click's, with a hint if a script was given where a command belongs."""
         if args and args[0] not in COMMANDS and args[0].endswith(".py"):
-            ctx.fail(f"{args[0]} is not a command. To collect its failure, run: repro-kit collect {args[0]}")
+            again = f"repro-kit collect {shlex.quote(args[0])}"
+            ctx.fail(f"{args[0]} is not a command. To collect its failure, run: {again}")
         return super().resolve_command(ctx, args)
 
 

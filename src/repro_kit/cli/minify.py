@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -63,7 +64,7 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     case = Case.open(Path(words[0]))
     handle = SOURCE_REDUCTION if case.holds(SOURCE_REDUCTION) else REDUCTION
     if not case.holds(handle):
-        raise UsageError(f"{words[0]} holds no reduction; run `repro-kit minify {words[0]}` first.")
+        raise UsageError(f"{words[0]} holds no reduction; run `repro-kit minify {shlex.quote(words[0])}` first.")
     steps = case.load(handle).steps
     ui = shared.make_ui(shared.merged(ctx))
     rows = [

@@ -58,8 +58,8 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
 def _request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
     from repro_kit.builds.catalog import BuildSelection
-    from repro_kit.builds.wheels.wheel_cache import default_cache
     from repro_kit.commands.farm.nightly import NightlyRequest
+    from repro_kit.runner.places import cache_home
 
     other = values["index_url"] or values["wheels"]
     where = BuildSelection(
@@ -67,7 +67,7 @@ def _request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
         index=values["index_url"],
         wheels=values["wheels"],
         packages=values["packages"],
-        cache=(values["cache"] or default_cache()).absolute(),
+        cache=(values["cache"] or cache_home()).absolute(),
         cache_limit=values["cache_size"],
     )
     return NightlyRequest(

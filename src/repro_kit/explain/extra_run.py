@@ -11,7 +11,7 @@ from repro_kit.trace.insights.specializations import Cause, Specialization
 from repro_kit.trace.places import is_torch
 
 _HEADER = re.compile(r"^[VDIWEC]\d{4} [\d:.]+ \d+ \S+?:\d+\] (?:\[[^\]]+\] )*")
-_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+, in ')
+_FRAME = re.compile(r'^  File "(?P<file>.+)", line \d+, in ')
 _INNERMOST = 3  # frames of torch that are kept in each stack
 _MOST_LINES = 80
 

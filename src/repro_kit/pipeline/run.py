@@ -16,6 +16,7 @@ from repro_kit.case.lock import alone
 from repro_kit.errors import Exit, OutputLost, ReproKitError, StageError
 from repro_kit.files import remove_unfinished
 from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
+from repro_kit.runner.places import temporary
 from repro_kit.runner.scratch import remove_abandoned
 from repro_kit.session.case_paths import bundle_path
 from repro_kit.session.interrupts import interruptible, uninterrupted
@@ -114,7 +115,7 @@ def _clear_up(case: Case, options: Options) -> None:
         remove_unfinished(case.path.rglob(".*"))
         remove_unfinished(archive.parent.glob(f".{glob.escape(archive.name)}.*"))
         (case.path / "error.txt").unlink(missing_ok=True)
-    for directory in (Path(tempfile.gettempdir()), case.path / "cache"):
+    for directory in {temporary(), Path(tempfile.gettempdir())}:
         remove_abandoned(directory)
 
 

@@ -1,29 +1,34 @@
-"""Run the user's own sitecustomize, then start the probe, in every Python process of a run by repro-kit."""
+"""Run the user's own sitecustomize, and let the probe wait for torch, in every Python process of a run by repro-kit.
 
-import importlib.machinery
-import importlib.util
+Until the program imports torch, it sees nothing of this: nothing on `sys.path`, and no module of the standard library
+that came from a file, since the program may have a file of that name.
+"""
+
 import os
 import sys
+from _frozen_importlib import module_from_spec
+from _frozen_importlib_external import PathFinder
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _chain() -> None:
-    """Run the sitecustomize that this file hides, if there is one."""
-    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
+def _without_probe() -> "list[str]":
+    return [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
 
 
-_chain()
+def _run_users() -> None:
+    """Run the sitecustomize that this file hides. Without one, say as Python does that there is none."""
+    spec = PathFinder.find_spec("sitecustomize", _without_probe())
+    if spec is None or spec.loader is None:
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
 if os.environ.get("REPRO_PROBE_TOKEN"):
-    from repro_probe.common import read_orders
+    from repro_probe.entry.wait import wait
 
-    _given = read_orders.read()
-    if _given is not None:
-        from repro_probe.entry import boot
-
-        boot.start(_given)
+    sys.path[:] = _without_probe()  # what is imported later is found in its package
+    wait()
+_run_users()

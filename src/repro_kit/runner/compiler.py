@@ -15,10 +15,13 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from repro_kit.errors import UsageError
 from repro_kit.files import write_atomic
+from repro_kit.runner.places import cache_home, instead_of, temporary
 
 _PROBE = re.compile(rb"\b__\w+_chk_kernel")  # in the source of every probe (torch/_inductor/cpu_vec_isa.py)
 _WRITTEN = 120.0  # seconds after which a header is no longer being written
@@ -32,11 +35,11 @@ def probes(python: str) -> Path | None:
     machine may be stored there.
     """
     key = hashlib.sha256("\0".join([os.path.abspath(python), platform.node()]).encode()).hexdigest()[:16]  # noqa: PTH100
-    directory = _root() / key
     try:
+        directory = _root() / key
         directory.mkdir(parents=True, exist_ok=True)
         os.utime(directory)
-    except OSError:
+    except (OSError, UsageError):
         return None
     _remove_unused(directory.parent)
     return directory if os.access(directory, os.W_OK) else None
@@ -74,15 +77,15 @@ def _note(library: Path) -> Path:
     return library.with_name(f"{library.name}.loads")
 
 
-def give_headers(temporary: Path) -> None:
-    """Give a run whose temporary files go to `temporary` the headers that earlier runs precompiled.
+def give_headers(directory: Path) -> None:
+    """Give a run whose temporary files go to `directory` the headers that earlier runs precompiled.
 
     Inductor keeps precompiled headers in the directory for temporary files, whatever its cache directory is
     (torch/_inductor/codecache.py). Each header is linked on its own, so a run that is killed while it writes a header
     leaves no damaged header for other runs.
     """
-    shared_headers = _headers(Path(tempfile.gettempdir()))
-    run_headers = _headers(temporary)
+    shared_headers = _headers(temporary())
+    run_headers = _headers(directory)
     for file in sorted(shared_headers.glob("*.h*")):
         with suppress(OSError):  # the header is gone, or is on another device: the run is only slower
             if time.time() - file.stat().st_mtime > _WRITTEN:
@@ -90,22 +93,27 @@ def give_headers(temporary: Path) -> None:
                 os.link(file, run_headers / file.name)
 
 
-def _headers(temporary: Path) -> Path:
-    return users_directory(temporary) / "precompiled_headers"
+def _headers(directory: Path) -> Path:
+    return _users_directory(directory) / "precompiled_headers"
 
 
-def users_directory(temporary: Path) -> Path:
-    """Inductor's directory of this user in `temporary` (torch/_inductor/runtime/cache_dir_utils.py)."""
+def users_cache(env: Mapping[str, str]) -> Path:
+    """The directory of Inductor's cache (torch/_inductor/runtime/cache_dir_utils.py)."""
+    chosen = env.get("TORCHINDUCTOR_CACHE_DIR")
+    return Path(chosen) if chosen else _users_directory(Path(tempfile.gettempdir()))
+
+
+def _users_directory(directory: Path) -> Path:
+    """Inductor's directory of this user among the temporary files in `directory`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = f"uid_{os.getuid()}"
-    return temporary / ("torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user))
+    return directory / ("torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user))
 
 
 def _root() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "repro-kit" / "compiler"
+    return instead_of(cache_home() / "compiler")
 
 
 def _remove_unused(root: Path) -> None:

@@ -1,7 +1,8 @@
 """Temporary directories, which the next repro-kit removes when this process is killed.
 
-The owner of a directory holds a lock on it. The system releases the lock when the owner dies, on any host. The name of
-a directory has the owner's process id, for people to read.
+The directories lie where a compiler can be given their paths (`places.py`). The owner of a directory holds a lock on
+it. The system releases the lock when the owner dies, on any host. The name of a directory has the owner's process id,
+for people to read.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PREFIX = "repro-kit"
-_NAME = re.compile(r"(repro-kit|run)-[0-9]+-[a-z0-9_]{8}")
+from repro_kit.runner.places import temporary
+
+_NAME = re.compile(r"repro-kit-[0-9]+-[a-z0-9_]{8}")
 
 #: The directories of this process. A supervisor removes them when this process dies (`supervised.py`).
 _held: set[Path] = set()
 
 
 class Scratch:
-    """A new temporary directory in `parent` (default: the system's directory for temporary files)."""
+    """A new temporary directory in `parent` (default: the directory for temporary files)."""
 
-    def __init__(self, parent: Path | None = None, prefix: str = _PREFIX) -> None:
+    def __init__(self, parent: Path | None = None) -> None:
         """Make the directory, after removing those that dead processes left beside it."""
-        if parent is not None:
-            parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(parent or Path(tempfile.gettempdir()))
+        parent = parent or temporary()
+        remove_abandoned(parent)
         lock = None
         while lock is None:  # another repro-kit may remove the directory before it is locked
             # The real path, since processes see their directory through getcwd().
-            self.path = Path(tempfile.mkdtemp(prefix=f"{prefix}-{os.getpid()}-", dir=parent)).resolve()
+            self.path = Path(tempfile.mkdtemp(prefix=f"repro-kit-{os.getpid()}-", dir=parent)).resolve()
             try:
                 lock = _locked(self.path)
             except OSError:  # a file system without locks, where no repro-kit removes directories
@@ -50,9 +51,9 @@ class Scratch:
 
 
 @contextmanager
-def scratch(parent: Path | None = None, prefix: str = _PREFIX) -> Iterator[Path]:
+def scratch(parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary directory (`Scratch`), and remove it when the block ends."""
-    made = Scratch(parent, prefix)
+    made = Scratch(parent)
     try:
         yield made.path
     finally:

@@ -18,6 +18,7 @@ from repro_kit.model.serialize import loads
 from repro_kit.probe.repro_probe.protocol.queries import Message, Reply
 from repro_kit.runner import write_orders
 from repro_kit.runner.launch import with_probe
+from repro_kit.runner.places import temporary_variables
 from repro_kit.runner.scratch import Scratch
 from repro_kit.runner.supervised import SupervisedCommand, SupervisorDied
 
@@ -175,7 +176,7 @@ class ServerProcess:
 
     def _environment(self) -> dict[str, str]:
         users = {name: value for name, value in write_orders.without(self._env).items() if name not in _UNWANTED}
-        env = with_probe(users | self.variables)
+        env = with_probe(users | temporary_variables() | self.variables)
         if self._cache is not None:
             env["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache.resolve())
         # With one thread, torch compiles in the main thread: stacks show where, and no worker pool is left behind.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,9 @@ from repro_kit.case.case import Subject
 from repro_kit.model.torch_config import module_of, qualified
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions, RunMode
 from repro_kit.runner import write_orders
-from repro_kit.runner.compiler import give_probes
+from repro_kit.runner.compiler import give_probes, users_cache
 from repro_kit.runner.launch import with_probe
+from repro_kit.runner.places import breaks_commands
 from repro_kit.runner.scratch import scratch
 
 
@@ -67,27 +69,30 @@ def probe_environment(
 
 
 @contextmanager
-def private_caches(case: Path, python: str, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
+def private_caches(python: str, copy_of: Path | None = None) -> Iterator[dict[str, str]]:
     """Yield variables that point the compiler's caches to a directory of this run, which is removed afterwards.
 
     The directory is a copy of `copy_of`. Without `copy_of` it is empty but for the shared test libraries of `python`
-    (`runner/compiler.py`). Caching itself stays on or off as the user had it.
+    (`runner/compiler.py`). Caching itself stays on or off as the user had it. Where the path of the user's own cache
+    makes compilations fail, they fail here too: the path of the private one ends like that.
     """
-    with scratch(case.absolute() / "cache", "run") as directory:
+    with scratch() as directory:
+        own = users_cache(os.environ)
+        cache = directory / (str(own.absolute()).lstrip(os.sep) if breaks_commands(own) else "inductor")
         if copy_of is not None:
             shutil.copytree(
                 copy_of,
-                directory / "inductor",
+                cache,
                 # Headers are large, and torch finds them elsewhere. A leftover "bisect" directory forces a backend.
                 ignore=shutil.ignore_patterns("precompiled_headers", "bisect"),
                 copy_function=_copy_what_stays,
                 ignore_dangling_symlinks=True,
             )
-        (directory / "inductor").mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
         if copy_of is None:
-            give_probes(python, directory / "inductor")
+            give_probes(python, cache)
         yield {
-            "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
+            "TORCHINDUCTOR_CACHE_DIR": str(cache),
             "TRITON_CACHE_DIR": str(directory / "triton"),
         }
 

@@ -12,6 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.model.failure.failure import Kind
 from repro_kit.runner.compiler import probes
+from repro_kit.runner.places import instead_of
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import QueryOptions
 
@@ -100,7 +101,7 @@ def _at_once(case: Case, jobs: int) -> int:
 
 
 def _cache(case: Case) -> Path:
-    return probes(case.file.subject.python) or case.path / "cache" / "oracle"
+    return probes(case.file.subject.python) or instead_of(case.path / "cache" / "oracle")
 
 
 def _zygote(python: str, cache: Path, jobs: int | None) -> ProgramOracle:

@@ -10,7 +10,7 @@ from repro_kit.trace.places import CompileRef, user_frame
 
 _LINK = re.compile(r"https?://\S+?/(gb\d+)\S*")
 _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d{1,9})$", re.MULTILINE)
-_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<function>.+)$')
+_FRAME = re.compile(r'^ +File "(?P<file>.+)", line (?P<line>\d{1,9}), in (?P<function>.+)$')
 _FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
 _ANOTHER = "*** While handling this graph break, another graph break occurred: ***"

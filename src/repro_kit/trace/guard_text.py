@@ -26,7 +26,7 @@ _COMPARED = re.compile(r"^(?P<source>[^=<>!]+?) (?:==|is) (?P<value>.+)$")
 _EMPTY = re.compile(r"^not (?P<source>[LG]?(?:[A-Za-z_]\w*|\[)[^()]*)$")
 _HINT = re.compile(r" \(HINT: (.*)\)$")
 _STACK_FRAME = re.compile(
-    r'^ +File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<function>.+)(?:\n {4,}(?P<code>.*))?', re.M
+    r'^ +File "(?P<file>.+)", line (?P<line>\d{1,9}), in (?P<function>.+)(?:\n {4,}(?P<code>.*))?', re.M
 )
 _BARE = re.compile(
     r"(?<![\w.'\"(])(?!(?:not|len|type|hasattr|str|math|torch|utils_device)\b|___)"

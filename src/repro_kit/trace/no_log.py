@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from repro_kit.errors import ReproKitError
@@ -18,7 +19,9 @@ def no_log(path: Path) -> str:
     if path.is_dir():
         return _of_directory(path)
     if path.suffix == ".pt2":
-        return f"{path} is an exported program, and no trace; compile it with: repro-kit collect {path}"
+        return (
+            f"{path} is an exported program, and no trace; compile it with: repro-kit collect {shlex.quote(str(path))}"
+        )
     if path.stat().st_size == 0:
         return f"{path} is empty: nothing was compiled in its process, or the disk was full; {_WANTED}."
     return packed(path) or f"{path} holds no records of torch; {_WANTED}."

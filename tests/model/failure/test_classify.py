@@ -12,6 +12,7 @@ from repro_kit.model.failure.classify import (
     failures_from_text,
 )
 from repro_kit.model.failure.failure import ExceptionLink, Frame, Kind, Phase, Status
+from repro_kit.model.failure.tracebacks import chains
 from root import ROOT
 
 RECORDED = ROOT / "tests/trace/fixtures"
@@ -183,6 +184,18 @@ def test_prefixed_tracebacks(prefix):
     plain = failure_from_text(text)
     prefixed = failure_from_text("".join(f"{prefix}{line}\n" for line in text.splitlines()))
     assert prefixed.exceptions == plain.exceptions
+
+
+@pytest.mark.parametrize("path", ['/my "proj"/a.py', "/it's; $x #1%/größe:b\\ c/a.py", "/one\ntwo: three/a.py"])
+def test_the_paths_of_files_may_have_any_characters(path):
+    text = (
+        f'Traceback (most recent call last):\n  File "{path}", line 3, in <module>\n    f()\n'
+        f'  File "{path}", line 1, in f\n    1 / 0\nZeroDivisionError: division by zero\n'
+    )
+    ((link,),) = chains(text)
+    assert (link.type, link.message) == ("ZeroDivisionError", "division by zero")
+    name = path.replace("\n", " ")
+    assert link.frames == (Frame(name, 3, "<module>", "f()"), Frame(name, 1, "f", "1 / 0"))
 
 
 def test_a_launchers_own_error_does_not_hide_the_compilers():

@@ -25,6 +25,16 @@ def test_every_callback_for_a_module_is_called_once_and_after_it_was_executed() 
     assert out.splitlines() == ["one True", "two True", "SourceFileLoader"]
 
 
+def test_a_program_may_ask_first_whether_there_is_such_a_module() -> None:
+    out = run(
+        "from repro_probe.common.imports import before_import, when_imported\nimport importlib.util\n"
+        "before_import('json.tool', lambda: print('before'))\n"
+        "when_imported('json.tool', lambda m: print('after'))\n"
+        "print(importlib.util.find_spec('json.tool').name)\nimport json.tool\n"
+    )
+    assert out.split() == ["before", "json.tool", "after"]
+
+
 def test_a_module_that_is_there_already_is_seen_at_once() -> None:
     assert (
         run("from repro_probe.common.imports import when_imported\nwhen_imported('sys', lambda m: print(m.__name__))")

@@ -17,13 +17,11 @@ from repro_kit.runner.write_orders import in_force
 from root import ROOT
 from samples import strangers
 
-SAYS = "import sys; print('repro_probe.entry.boot' in sys.modules)"
-
 
 def follows(env: Mapping[str, str], *words: str) -> bool:
     """Whether a Python that is started with `env` starts the probe."""
     done = subprocess.run(
-        [sys.executable, *(words or ("-c", SAYS))], env=env, capture_output=True, text=True, check=True
+        [sys.executable, *(words or ("-c", strangers.SAYS))], env=env, capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
     return done.stdout.split()[-1] == "True"
@@ -37,11 +35,11 @@ def ordered(tmp_path: Path) -> dict[str, str]:
 
 def test_the_launcher_s_orders_are_followed_by_children_too(ordered):
     assert follows(ordered)
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SAYS!r}])"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {strangers.SAYS!r}])"
     assert follows(ordered, "-c", child)
     spawn = (
         "import multiprocessing, sys\n"
-        "def say(): print('repro_probe.entry.boot' in sys.modules, flush=True)\n"
+        f"def say(): exec({strangers.SAYS!r})\n"
         "if __name__ == '__main__':\n"
         "    one = multiprocessing.get_context('spawn').Process(target=say); one.start(); one.join()\n"
     )
@@ -58,7 +56,7 @@ def test_the_file_is_private_and_holds_the_setup_that_no_variable_has(ordered):
 
 def test_they_end_with_the_run(tmp_path):
     env = probe_environment(os.environ, "observe", tmp_path / "probe", 60)
-    words = [sys.executable, "-c", SAYS]
+    words = [sys.executable, "-c", strangers.SAYS]
     out, err = tmp_path / "out.txt", tmp_path / "err.txt"
     assert launch(words, cwd=tmp_path, env=env, timeout=60, stdout=out, stderr=err).ok
     assert out.read_text() == "True\n"

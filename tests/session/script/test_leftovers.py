@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.session.script.leftovers import size_of, users_cache, warnings
+from repro_kit.runner.compiler import users_cache
+from repro_kit.session.script.leftovers import size_of, warnings
 
 
 def test_a_bisection_that_was_not_ended_is_told(tmp_path: Path) -> None:
@@ -17,6 +18,12 @@ def test_a_bisection_that_was_not_ended_is_told(tmp_path: Path) -> None:
     assert str(status) in sentence and "'eager'" in sentence
     status.write_text("")
     assert warnings(env) == []
+
+
+def test_a_cache_that_breaks_compilations_is_told(tmp_path: Path) -> None:
+    (sentence,) = warnings({"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "my cache")})
+    assert "does not quote" in sentence and "my cache" in sentence
+    assert warnings({"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "ä#;$%")}) == []
 
 
 def test_variables_of_a_bisection_are_told(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ class CommitSource:
 def opened(clone: Path) -> git.Repo:
     """The repository at `clone`. Raises UsageError when there is none."""
     try:
-        return git.Repo(clone, search_parent_directories=True)
+        return git.Repo(clone, search_parent_directories=True, expand_vars=False)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError) as error:
         raise UsageError(f"{clone} is not a clone of a git repository.") from error
 

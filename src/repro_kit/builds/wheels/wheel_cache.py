@@ -159,9 +159,3 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
         file.write(chunk)
     except OSError as error:
         raise _NotStoredError(error.strerror) from error
-
-
-def default_cache() -> Path:
-    """The directory of the wheel cache: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "repro-kit"

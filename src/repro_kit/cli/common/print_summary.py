@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -60,8 +61,9 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
         yield "source", f"your source files are in it: {', '.join(outcome.sources)}"
     yield "bundle", str(outcome.bundle)
     yield "report", _report(outcome)
-    yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {outcome.bundle}"
-    yield "check", f"repro-kit verify {outcome.bundle}"
+    bundle = shlex.quote(str(outcome.bundle))
+    yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {bundle}"
+    yield "check", f"repro-kit verify {bundle}"
     if outcome.others:
         yield "also", _others(outcome)
 

@@ -207,14 +207,14 @@ def build_choice(values: dict[str, Any]) -> BuildChoice:
     """The builds that `build_options` choose. `--nightly`, `--with` and `--offline` count where a command has them."""
     from repro_kit.builds.catalog import BuildSelection
     from repro_kit.builds.several import BuildChoice
-    from repro_kit.builds.wheels.wheel_cache import default_cache
+    from repro_kit.runner.places import cache_home
 
     selection = BuildSelection(
         nightly=values.get("nightly"),
         index=values["index_url"],
         wheels=values["wheels"],
         packages=values.get("packages", ()),
-        cache=(values["cache"] or default_cache()).absolute(),
+        cache=(values["cache"] or cache_home()).absolute(),
         cache_limit=values["cache_size"],
         offline=values.get("offline", False),
     )

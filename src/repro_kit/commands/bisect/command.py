@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from repro_kit.commands.bisect.run_symptom import SymptomOracle, with_reference
 from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.files import write_atomic
+from repro_kit.runner.places import instead_of
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
@@ -87,7 +89,7 @@ def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: 
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {directory / ANSWER}")
     if directory == subject.state_directory.absolute() and is_case(directory.parent):
-        ui.note(f"`repro-kit bundle {directory.parent.name}` puts it into the bundle.")
+        ui.note(f"`repro-kit bundle {shlex.quote(directory.parent.name)}` puts it into the bundle.")
     return report
 
 
@@ -126,7 +128,7 @@ def _answer(
         state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
         ui.done(f"{len(state.range)} of {source.description}: {state.range[0].shown} … {state.range[-1].shown}")
     if not selection.keep:
-        shutil.rmtree(directory / "envs", ignore_errors=True)  # environments that a killed run left
+        shutil.rmtree(instead_of(directory / "envs"), ignore_errors=True)  # environments that a killed run left
     if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
         state = with_reference(state, source, subject.oracle, ui)
     rules = Rules(any_failure=request.any_failure, on_timeout=request.on_timeout, repeats=request.repeats)

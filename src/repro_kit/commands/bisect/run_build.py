@@ -89,7 +89,7 @@ class CommandOracle:
             self._carry(ready.cwd)
         with (
             scratch() as directory,
-            private_caches(directory, ready.python) as caches,
+            private_caches(ready.python) as caches,
         ):
             out, err = directory / "stdout.txt", directory / "stderr.txt"
             limits = limits_of() if self._untrusted else None

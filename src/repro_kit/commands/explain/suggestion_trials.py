@@ -90,7 +90,7 @@ class _Runs:
     def cold_and_warm(self) -> tuple[MeasuredRun, MeasuredRun]:
         """The unchanged script, with empty caches and then with the caches of that run."""
         named = {_JOB: os.environ.get(_JOB, "repro-kit-explain")}
-        with private_caches(self.case.path, self.case.file.subject.python) as caches:
+        with private_caches(self.case.file.subject.python) as caches:
             cold = self._measured(AppliedChange(), {**caches, **named}, "as it is")
             warm = self._measured(AppliedChange(), {**caches, **named}, "as it is, with warm caches")
         return cold, warm
@@ -105,7 +105,7 @@ class _Runs:
 
     def run(self, change: AppliedChange, label: str) -> MeasuredRun:
         """A run with `change` applied, with empty caches."""
-        with private_caches(self.case.path, self.case.file.subject.python) as caches:
+        with private_caches(self.case.file.subject.python) as caches:
             return self._measured(change, caches, label)
 
     def further(self, specialization: Specialization) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
 def as_duplicate(place: FarmPlace, case: FarmCase, original: FarmCase, likeness: Likeness) -> Transition:
     """The change that makes a new case a duplicate."""
     evidence = f"duplicate of {original.name}: {likeness.why}"
-    command = f"repro-kit diff {place.entry(case.id)} {place.entry(original.id)}"
+    command = shlex.join(["repro-kit", "diff", str(place.entry(case.id)), str(place.entry(original.id))])
     return Transition(case.id, case.since, State.NEW, State.DUPLICATE, evidence, command)
 
 
@@ -126,7 +127,9 @@ def _without_bundle(target: Path, cases: Sequence[FarmCase]) -> Added:
             f"of {alike[0].name} ({alike[0].state}): {alike[1].why}; it need not be reduced",
         )
     similar = f" It is similar to {alike[0].name} ({alike[1].why})." if alike else ""
-    raise UsageError(f"{target} has no repro.py yet; run `repro-kit collect {target}` and add it then.{similar}")
+    raise UsageError(
+        f"{target} has no repro.py yet; run `repro-kit collect {shlex.quote(str(target))}` and add it then.{similar}"
+    )
 
 
 def most_alike(facts: CaseFacts, cases: Sequence[FarmCase]) -> tuple[FarmCase, Likeness] | None:

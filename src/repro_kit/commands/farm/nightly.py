@@ -58,6 +58,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps, from_data
 from repro_kit.plain_file import read_plain
+from repro_kit.runner.places import instead_of
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
@@ -318,7 +319,7 @@ def _bisected(group: Group, night: _Night, cases: Mapping[str, FarmCase]) -> Gro
     except ReproKitError as error:
         return replace(group, bisected=f"The change could not be bisected: {error}")
     finally:
-        shutil.rmtree(directory / "envs", ignore_errors=True)
+        shutil.rmtree(instead_of(directory / "envs"), ignore_errors=True)
     night.keep(cases[first.run.name], signature, bisection.state.current.values())
     facts = [(name, " ".join(filter(None, [side.build.shown, side.commit]))) for name, side in named_sides(report)]
     facts += [("commits between", report.compare)] if report.compare else []

@@ -10,6 +10,7 @@ from pathlib import Path
 from repro_kit.case.lock import alone
 from repro_kit.errors import UsageError
 from repro_kit.farm.store import FarmCase, FarmStore
+from repro_kit.runner.places import instead_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class FarmPlace:
     @property
     def environments(self) -> Path:
         """The directory for the environments of builds."""
-        return self.directory / "builds"
+        return instead_of(self.directory / "builds")
 
     @property
     def logs(self) -> Path:

@@ -9,7 +9,7 @@ from repro_kit.model.failure.frames import torch_path
 
 #: The title and the explanation in torch's own words (torch/_dynamo/variables/functions.py).
 _ASKED = re.compile(r"User-inserted graph break|Call to `torch\._dynamo\.graph_break\(\)`")
-_TRACED_LINE = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+', re.MULTILINE)
+_TRACED_LINE = re.compile(r'^\s*File "(?P<file>.+)", line \d+', re.MULTILINE)
 
 
 def asks_for_break(failure: Failure) -> bool:

@@ -33,7 +33,7 @@ _FATAL_SIGNALS = {
     "Illegal instruction": "SIGILL",
 }
 _STACK_HEAD = re.compile(r"^(?:(?P<current>Current )?[Tt]hread 0x[0-9a-f]+.*|Stack )\(most recent call first\):$")
-_STACK_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_STACK_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 _STACK_NOTE = re.compile(r"^  (?:Garbage-collecting$|<|\.\.\.)")  # CPython's Python/traceback.c
 
 _NUMBER = r"(-?\d+\.?\d*(?:e[+-]?\d+)?|nan|inf)"

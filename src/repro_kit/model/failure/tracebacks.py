@@ -16,7 +16,8 @@ _LOG_PREFIX = re.compile(
 )
 _OF_TORCHS_LOG = re.compile(r"^(?:\[(?:rank|default)\d*\]:? ?)*[VDIWEC]\d{4} \d\d:\d\d:\d\d\.")
 _HEAD = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
+_FRAME = re.compile(r'^ +File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
+_SPLIT_FRAME = re.compile(r'^( +File "(?:(?!", line \d).)*)\n(?=.*", line \d+(?:, in .+)?$)', re.MULTILINE)
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:<locals>\.\w+)*)(?:: ?(?P<message>.*))?$")
 _NAMED = re.compile(r"(?:Error|Exception|Failed|Unsupported|SymNode|LimitHit|Interrupt)$")
 _MARKS = {
@@ -126,6 +127,7 @@ def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
     An exception that was only being handled when another was raised ("context") belongs to the chain only when the
     newer one comes from outside torch's compiler and the older one from inside (a user's ``except: raise``).
     """
+    text = _SPLIT_FRAME.sub(r"\1 ", text)  # the path of a file may have the end of a line in it
     blocks = list(_python_blocks([_LOG_PREFIX.sub("", line, count=1) for line in text.splitlines()]))
     blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
     grouped: list[list[_Block]] = []

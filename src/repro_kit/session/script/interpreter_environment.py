@@ -79,7 +79,7 @@ def git_state(directory: Path) -> GitState | None:
     except ImportError:  # GitPython raises this when there is no git command
         return None
     try:
-        repo = git.Repo(directory, search_parent_directories=True)
+        repo = git.Repo(directory, search_parent_directories=True, expand_vars=False)
         commit = repo.head.commit.hexsha if repo.head.is_valid() else None
         branch = None if repo.head.is_detached else repo.active_branch.name
         dirty = tuple(line[3:] for line in repo.git.status("--porcelain").splitlines())

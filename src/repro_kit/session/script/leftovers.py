@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from repro_kit.runner.compiler import users_directory
-
-
-def users_cache(env: Mapping[str, str]) -> Path:
-    """The directory of Inductor's cache (torch/_inductor/runtime/cache_dir_utils.py)."""
-    chosen = env.get("TORCHINDUCTOR_CACHE_DIR")
-    return Path(chosen) if chosen else users_directory(Path(tempfile.gettempdir()))
+from repro_kit.runner.compiler import users_cache
+from repro_kit.runner.places import breaks_commands
 
 
 def size_of(cache: Path) -> int:
@@ -29,9 +23,18 @@ def size_of(cache: Path) -> int:
 
 
 def warnings(env: Mapping[str, str] = os.environ) -> list[str]:
-    """A sentence for each leftover of torch's CompilerBisector (torch/_inductor/compiler_bisector.py)."""
+    """A sentence for each leftover of torch's CompilerBisector (torch/_inductor/compiler_bisector.py), and one for a
+    cache directory whose path makes C++ compilations fail.
+    """
     sentences = []
-    status = users_cache(env) / "bisect" / "bisect_status.txt"
+    cache = users_cache(env)
+    if breaks_commands(cache):
+        sentences.append(
+            f"Inductor's cache is in {str(cache)!r}, and Inductor does not quote that path for the C++ compiler: "
+            "compilations fail without repro-kit too. Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to paths without blanks "
+            "and quotes."
+        )
+    status = cache / "bisect" / "bisect_status.txt"
     try:
         lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

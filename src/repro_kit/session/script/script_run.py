@@ -13,10 +13,8 @@ from repro_kit.case.starts import note_start
 from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
 from repro_kit.runner.compiler import take_probes
 from repro_kit.runner.launch import Run, launch
-from repro_kit.runner.subject_start import command, dump_before, private_caches, probe_environment
+from repro_kit.runner.subject_start import command, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
-
-_SLACK = 1.0  # most seconds between the clocks of the launcher and the probe
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class SubjectRun:
 
 def run_subject(case: Case, run: SubjectRun) -> Run:
     """Run the subject of the case as `run` asks."""
-    with private_caches(case.path, case.file.subject.python, run.copy_of) as caches:
+    with private_caches(case.file.subject.python, run.copy_of) as caches:
         users = {name: value for name, value in os.environ.items() if name not in run.without}
         full = {**users, **caches, **run.env}
         if run.why:
@@ -64,7 +62,7 @@ def run_subject(case: Case, run: SubjectRun) -> Run:
         )
         if ended.exit_status is not None and run.copy_of is None and case.file.subject.form != "command":
             take_probes(case.file.subject.python, Path(caches["TORCHINDUCTOR_CACHE_DIR"]))
-    return _ended_by_the_timer(ended, run.timeout)
+    return ended
 
 
 def run_overridden(case: Case, run: SubjectRun, override: Override) -> Run:
@@ -73,13 +71,6 @@ def run_overridden(case: Case, run: SubjectRun, override: Override) -> Run:
     trace.mkdir(parents=True, exist_ok=True)
     traced = {"TORCH_TRACE": str(trace), **run.env}
     return run_subject(case, replace(run, mode="override", probe=override, env=traced))
-
-
-def _ended_by_the_timer(ended: Run, timeout: float) -> Run:
-    """`ended`, as a time-out when the probe's timer killed the run: after an exec, SIGALRM ends the new program."""
-    if ended.signal == "SIGALRM" and ended.seconds >= timeout - dump_before(timeout) - _SLACK:
-        return replace(ended, signal=None, timed_out=True)
-    return ended
 
 
 def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:

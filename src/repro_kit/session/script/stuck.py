@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -23,6 +22,7 @@ from typing import TypeAlias
 
 import psutil
 
+from repro_kit.probe.repro_probe.protocol.signal_names import STACK_SIGNAL
 from repro_kit.runner.launch import EndedEarly
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.trace import summarise
@@ -85,7 +85,7 @@ class CompileWatch:
         """Have the processes write down where they are, and raise EndedEarly."""
         for process in self._processes():
             with suppress(psutil.Error, OSError):
-                os.kill(process.pid, signal.SIGALRM)  # the probe's signal for it (repro_probe/common/stacks.py)
+                os.kill(process.pid, STACK_SIGNAL or 0)
         until = time.monotonic() + _STACKS
         while time.monotonic() < until and not read_findings(self._directory / "probe").stacks:
             time.sleep(0.1)

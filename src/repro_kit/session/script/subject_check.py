@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,10 +110,11 @@ def check_script(path: Path, shown: str) -> None:
         raise UsageError(f"{shown} does not exist; give the path of a script or of a case, or -m MODULE.")
     if path.suffix == ".ipynb":
         raise UsageError(
-            f"{shown} is a notebook; export it with `jupyter nbconvert --to script {shown}` and collect the script."
+            f"{shown} is a notebook; export it with `jupyter nbconvert --to script {shlex.quote(shown)}` and collect "
+            "the script."
         )
     if path.suffix == ".zip":
-        raise UsageError(f"{shown} is an archive; `repro-kit verify {shown}` runs a bundle.")
+        raise UsageError(f"{shown} is an archive; `repro-kit verify {shlex.quote(shown)}` runs a bundle.")
     try:
         start = open_plain(path).read(65536) if path.is_file() else b"\0"
     except OSError as error:

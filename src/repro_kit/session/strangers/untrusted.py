@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -83,7 +84,8 @@ def _whole(target: Path, unpacked: Path) -> Path:
         for directory in (*([target / CHECKED] if is_case(target) else []), target / "bundle", target):
             if (directory / REPRO).is_file():
                 return directory
-        raise UsageError(f"{target} holds no repro.py; if it is a case, `repro-kit bundle {target}` makes one.")
+        again = f"repro-kit bundle {shlex.quote(str(target))}"
+        raise UsageError(f"{target} holds no repro.py; if it is a case, `{again}` makes one.")
     if target.suffix != ".py":
         unpack(target, unpacked)
         if not (unpacked / REPRO).is_file():

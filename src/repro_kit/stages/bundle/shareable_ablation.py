@@ -71,7 +71,7 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
             if form.program is None or (" -c " in command and not settings_reach):
                 return ""
             for program in ("capture/program.py", "minify/best.py"):
-                command = command.replace(str(case.path / program), "repro.py")
+                command = command.replace(shlex.quote(str(case.path / program)), "repro.py")
             command = _PROGRAM.sub("repro.py", command)
         if whole and whole in command:
             return command.replace(whole, "python repro.py")

@@ -13,6 +13,7 @@ from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.launch import launch
+from repro_kit.runner.places import temporary_variables
 from repro_kit.runner.scratch import scratch
 from repro_kit.trace.reader import read
 from repro_kit.trace.runnables import artifacts
@@ -32,7 +33,12 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
         launch(
             [python, str(directory / "program.py")],
             cwd=directory,
-            env={**plain, "TORCH_TRACE": str(directory / "trace"), "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache")},
+            env={
+                **plain,
+                **temporary_variables(),
+                "TORCH_TRACE": str(directory / "trace"),
+                "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache"),
+            },
             timeout=timeout,
             stdout=directory / "stdout.txt",
             stderr=directory / "stderr.txt",

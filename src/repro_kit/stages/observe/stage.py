@@ -16,6 +16,7 @@ from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
 from repro_kit.model.failure.signature import in_words
 from repro_kit.model.measure.symptom import FORMS, Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
+from repro_kit.runner.compiler import users_cache
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.recorded import read_recorded
@@ -174,7 +175,7 @@ def _with_users_cache(
     case: Case, options: ObserveOptions, ui: Ui
 ) -> tuple[_ObservedRun, list[ObservedFailure], Path] | None:
     """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
-    cache = leftovers.users_cache(os.environ)
+    cache = users_cache(os.environ)
     size = leftovers.size_of(cache)
     if not size or size > _LARGEST_CACHE:
         return None

@@ -87,7 +87,7 @@ def _type_name(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as problem:  # the user's __str__ is broken, so only its exception can be shown
+    except BaseException as problem:  # the user's __str__ is broken, or ends the program: only that can be shown
         return f"<message not printable: {type(problem).__name__}>"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 from typing import cast
 
 from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES, Orders
@@ -18,9 +19,9 @@ from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES,
 _LARGEST = 1 << 24  # bytes
 
 
-def read() -> Orders | None:
-    """Return the orders (`mode`, `directory`, `options`) of the run that this process belongs to, or None."""
-    path, token = os.environ.get(ORDERS_PATH), os.environ.get(ORDERS_TOKEN)
+def read(variables: Mapping[str, str] = os.environ) -> Orders | None:
+    """Return the orders (`mode`, `directory`, `options`) of the run that `variables` belong to, or None."""
+    path, token = variables.get(ORDERS_PATH), variables.get(ORDERS_TOKEN)
     if not path or not token or not os.path.isabs(path) or not hasattr(os, "geteuid"):
         return None
     try:

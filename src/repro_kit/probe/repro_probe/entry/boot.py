@@ -7,9 +7,10 @@ leaves its findings up to then.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import faulthandler
 import functools
-import gc
+import importlib
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
@@ -43,8 +44,7 @@ from repro_probe.protocol.orders import Orders, RunMode
 
 #: Command lines with these words are tools, such as Inductor's compile workers, and not the user's processes.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
-
-_files: list[IO[str]] = []  # kept open for faulthandler
+_HIGH = 1000  # the number of a descriptor; most systems give a process 1024
 
 
 def start(orders: Orders) -> None:
@@ -78,7 +78,8 @@ def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *argumen
 
 
 def _complain(findings: FindingsDirectory) -> None:
-    with open(findings.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
+    # Where not even this can be written, such as without descriptors, the program goes on without the probe.
+    with contextlib.suppress(OSError), open(findings.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
         traceback.print_exc(file=file)
 
 
@@ -138,7 +139,9 @@ def _nudged(direction: float) -> Callable[[Any, Any], Any]:
 
 def _torch_seen(findings: FindingsDirectory, torch: Any) -> None:
     """Record this process when it imports torch, and watch how it ends."""
-    gc.freeze()  # torch's own objects stay: without them, each garbage collection of the run is quicker
+    for name in ("calls.call_timing", "common.torch_environment"):  # for `say_goodbye`
+        # After an import at the end, the interpreter forgets that an interrupt ends it.
+        importlib.import_module(f"repro_probe.{name}")
     say_hello(findings, torch)
     _watch_exceptions(findings)
     _watch_signals(findings)
@@ -265,10 +268,21 @@ def _watch_spawned(findings: FindingsDirectory, spawn: Any) -> None:
 
 def _watch_signals(findings: FindingsDirectory) -> None:
     """Write Python's stack to a file at a crash, and shortly before the deadline of a run that hangs."""
-    file = open(findings.path(STACK, "txt"), "a", encoding="utf-8")  # noqa: SIM115 - must outlive this function
-    _files.append(file)
+    file = _out_of_reach(os.open(findings.path(STACK, "txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     if not faulthandler.is_enabled():
         faulthandler.enable(file)
     deadline = findings.options.get("deadline")
     if deadline is not None:
         dump_at(deadline, file)
+
+
+def _out_of_reach(file: int) -> int:
+    """`file` under a high number: a program may close the low ones and open its own, which must not be written to."""
+    import fcntl  # not on every system
+
+    try:
+        high = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    except OSError:  # the process may have fewer
+        return file
+    os.close(file)
+    return high

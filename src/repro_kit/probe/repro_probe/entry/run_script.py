@@ -46,7 +46,6 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
         torch.set_num_threads(threads)
     os.environ.update(order["env"])
     faulthandler.disable()  # the stack of a crash or of a hang goes to the findings, as in the user's run
-    signal.setitimer(signal.ITIMER_REAL, 0)
     return _run_ranks(request) if order["ranks"] > 1 else _run_rank(request)
 
 

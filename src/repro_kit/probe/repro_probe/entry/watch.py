@@ -12,6 +12,7 @@ import functools
 import inspect
 import json
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -225,7 +226,7 @@ class _Watching:
             except Exception as problem:
                 _say(f"this failure could not be saved at {path}: {type(problem).__name__}: {problem}")
                 return None
-        _say(f"this failure of torch.compile is saved in {case}; continue with: repro-kit collect {case}")
+        _say(f"this failure of torch.compile is saved in {case}; continue with: repro-kit collect {shlex.quote(case)}")
         return case
 
     def _concerns_compiler(self, error: BaseException | None) -> bool:

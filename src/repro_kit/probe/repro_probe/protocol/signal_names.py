@@ -1,8 +1,11 @@
-"""How findings, replies and runs name a signal."""
+"""How findings, replies and runs name a signal, and the one by which a process is asked for its stack."""
 
 from __future__ import annotations
 
 import signal
+
+#: A signal that programs leave alone, and that Python has no name for. None where the system has none of that kind.
+STACK_SIGNAL: int | None = signal.SIGRTMAX - 7 if hasattr(signal, "SIGRTMAX") else None
 
 
 def signal_name(number: int) -> str:

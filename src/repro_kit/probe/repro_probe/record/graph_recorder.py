@@ -63,7 +63,9 @@ def record_graphs(findings: FindingsDirectory) -> GraphRecorder:
 
 def _note_compile(torch: Any, recorder: GraphRecorder) -> None:
     """Record the arguments of every `torch.compile`, which are all there is for a script that makes no graph."""
-    compile_ = torch.compile
+    compile_ = getattr(torch, "compile", None)
+    if compile_ is None:  # a file of the program's that is called torch
+        return
 
     @functools.wraps(compile_)
     def compile(model: Any = None, **arguments: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -32,10 +33,27 @@ _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist
 
 
 def install(findings: FindingsDirectory) -> None:
-    """Watch this process from the time when it imports `torch.distributed`."""
+    """Watch this process from the time when it is in a group of ranks; a process in none has no further thread."""
     if not any(name in os.environ for name in _BUFFER):  # some versions of torch record nothing by default
         os.environ[_BUFFER[0]] = "2000"  # the default of the newer ones
-    when_imported("torch.distributed.distributed_c10d", lambda module: RankWatch(findings, module).start())
+    when_imported("torch.distributed.distributed_c10d", lambda module: _watch_group(findings, module))
+
+
+def _watch_group(findings: FindingsDirectory, distributed: Any) -> None:
+    watch = RankWatch(findings, distributed)
+    update = getattr(distributed, "_update_default_pg", None)
+    if update is None:
+        watch.start()
+        return
+
+    @functools.wraps(update)
+    def starting(group: Any) -> Any:
+        updated = update(group)
+        if group is not None:
+            watch.start()
+        return updated
+
+    distributed._update_default_pg = starting
 
 
 class RankWatch:
@@ -47,9 +65,13 @@ class RankWatch:
         self._rank: tuple[int, int] | None = None  # and the size of the world; stays when the group is gone
         self._compiles: list[CompileSpan] = []
         self._was_compiling = False
+        self._watched = 0  # the process that has the thread: forks have none
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, once."""
+        if self._watched == os.getpid():
+            return
+        self._watched = os.getpid()
         threading.Thread(target=self._watch, daemon=True).start()
         atexit.register(self._write, None)
 

@@ -48,7 +48,6 @@ def ask_child() -> ForkedAccelerator:
     if pid == 0:
         try:
             os.close(read_end)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(_LONGEST)
             os.write(write_end, _use().encode())
         finally:

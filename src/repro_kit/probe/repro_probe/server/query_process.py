@@ -27,7 +27,7 @@ def settle(request: Query) -> None:
     temporary = os.path.join(scratch, "tmp")
     os.makedirs(temporary)
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
-    fault = open("fault.txt", "w", encoding="utf-8")  # noqa: SIM115 - stays open for faulthandler
+    fault = os.open("fault.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # stays open for faulthandler
     faulthandler.enable(fault)
     dump_at(request["ends"] - min(1.0, left / 10), fault)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -160,5 +161,7 @@ class OnProgram(Cells):
     def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
         changes = ", ".join(f"{name}={getattr(plan.recipe, name)!r}" for name in plan.overridden)
         eager = "" if plan.compiled else "TORCH_COMPILE_DISABLE=1 "
-        repeat = f"{eager}python {self.path}" + (f"  # with {changes} in its RECIPE" if changes else "")
+        repeat = f"{eager}python {shlex.quote(str(self.path))}" + (
+            f"  # with {changes} in its RECIPE" if changes else ""
+        )
         return self._made(plan, verdict, repeat + setup_words(plan))
