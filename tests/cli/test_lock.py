@@ -124,7 +124,6 @@ def test_what_a_kill_left_is_removed(work, fakes, repro_kit, tmp_path, monkeypat
     case = work / "train.repro"
     left = [
         tmp_path / "repro-kit-4194304-abcdefgh",
-        case / "cache" / "run-4194304-abcdefgh",
         case / ".case.toml.k2x9abcd.part",
         case / "observe" / ".run.json.k2x9abcd.part",
         work / ".train.repro.zip.k2x9abcd.part",

@@ -22,7 +22,7 @@ def test_whatever_directories_are_called(tmp_path: Path, monkeypatch: pytest.Mon
     place = tmp_path / name
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    monkeypatch.setattr("repro_kit.runner.places._OTHERS", (str(tmp_path),))
+    monkeypatch.setattr("repro_kit.runner.places.OTHERS", (str(tmp_path),))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     monkeypatch.chdir(place)
@@ -33,7 +33,7 @@ def test_whatever_directories_are_called(tmp_path: Path, monkeypatch: pytest.Mon
     assert is_harmless(instead_of(place / "envs")) and instead_of(place / "envs") == instead_of(place / "envs")
     assert is_harmless(FarmPlace(place).environments)
     server = ServerProcess("python", how="fork")
-    own = Path(server._environment().get("TMPDIR", place))
+    own = Path(server.environment().get("TMPDIR", place))
     assert own == temporary() and is_harmless(own)
     with private_caches("/venv/bin/python") as env:
         cache = Path(env["TORCHINDUCTOR_CACHE_DIR"])
@@ -50,7 +50,7 @@ def test_a_usual_place_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_what_a_killed_run_left_elsewhere_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a b"))
-    monkeypatch.setattr("repro_kit.runner.places._OTHERS", (str(tmp_path),))
+    monkeypatch.setattr("repro_kit.runner.places.OTHERS", (str(tmp_path),))
     abandoned = tmp_path / "repro-kit-1-abcdefgh"
     abandoned.mkdir()
     with scratch() as made:

@@ -17,7 +17,7 @@ from pathlib import Path
 from repro_kit.errors import UsageError
 
 _HARMLESS = re.compile(r"[A-Za-z0-9_./+-]+")
-_OTHERS = ("/tmp", "/var/tmp")
+OTHERS = ("/tmp", "/var/tmp")
 
 
 def breaks_commands(path: Path) -> bool:
@@ -37,7 +37,7 @@ def is_harmless(path: Path) -> bool:
 def temporary() -> Path:
     """The directory for temporary files: the system's, or another where a compiler could not be given its path."""
     usual = Path(tempfile.gettempdir())
-    others = (other for other in map(Path, _OTHERS) if is_harmless(other) and os.access(other, os.W_OK | os.X_OK))
+    others = (other for other in map(Path, OTHERS) if is_harmless(other) and os.access(other, os.W_OK | os.X_OK))
     return usual if is_harmless(usual) else next(others, usual)
 
 

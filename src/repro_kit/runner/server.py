@@ -153,7 +153,7 @@ class ServerProcess:
         with (self._scratch.path / "server.txt").open("wb") as err:
             self._supervised = SupervisedCommand(
                 [self._python, "-m", "repro_probe.server.zygote", str(self._scratch.path), self._how],
-                env=self._environment(),
+                env=self.environment(),
                 cwd=self._scratch.path,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -174,7 +174,7 @@ class ServerProcess:
         except ServerDied as died:
             raise self._cannot_start(supervised, str(died)) from None
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         users = {name: value for name, value in write_orders.without(self._env).items() if name not in _UNWANTED}
         env = with_probe(users | temporary_variables() | self.variables)
         if self._cache is not None:

@@ -16,8 +16,8 @@ SECONDS = 0.2
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager_limit, "_LEAST", SECONDS)
-    monkeypatch.setattr(eager_limit, "_SHARE", 0.0)
+    monkeypatch.setattr(eager_limit, "LEAST", SECONDS)
+    monkeypatch.setattr(eager_limit, "SHARE", 0.0)
 
 
 def loop() -> None:
@@ -36,7 +36,7 @@ def test_a_loop_ends_after_its_share_of_cpu_time() -> None:
 
 def test_the_share_grows_with_the_time_of_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     armed: list[float] = []
-    monkeypatch.setattr(eager_limit, "_SHARE", 0.2)
+    monkeypatch.setattr(eager_limit, "SHARE", 0.2)
     monkeypatch.setattr(signal, "setitimer", lambda which, seconds, interval=0.0: armed.append(seconds))
     with eager_limit.eager_limit(time.time() + 1000):
         pass

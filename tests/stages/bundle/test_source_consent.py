@@ -57,7 +57,9 @@ def case(tmp_path: Path) -> Case:
 
 
 @pytest.mark.parametrize(
-    "ui", [SilentUi(yes=True), Ui(quiet=True), Asked(False), Asked(yes=True), Asked(json=True)], ids=repr
+    "ui",
+    [SilentUi(yes=True), Ui(quiet=True), Asked(False), Asked(yes=True), Asked(json=True)],
+    ids=["silent with --yes", "no terminal", "no", "--yes", "--json"],
 )
 def test_without_a_yes_the_bundle_says_what_it_lacks(case: Case, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("private_values.SilentUi", lambda: ui)

@@ -83,7 +83,7 @@ def test_a_graph_that_is_too_slow_to_be_repeated_is_halved(
     whole = Attempt(STORED, Recipe(), GraphRecord(number=0, pid=0, compile_id="0/0"), "")
     sizes, hows = [], []
     for attempt, status in zip(
-        growth._parts(cast(Case, None), cast(GraphSearch, graphs), whole, 1.5), verdicts, strict=True
+        growth.parts(cast(Case, None), cast(GraphSearch, graphs), whole, 1.5), verdicts, strict=True
     ):
         graphs.latest = Verdict(status)
         sizes.append(len(parse(attempt.text).graph.statements))

@@ -120,10 +120,10 @@ def _attempts(case: Case, graphs: GraphSearch, recording: RecordedGraphs, limit:
                 yield str(error)
                 continue
             for attempt in forms.values():
-                yield from _parts(case, graphs, attempt, limit)
+                yield from parts(case, graphs, attempt, limit)
 
 
-def _parts(case: Case, graphs: GraphSearch, attempt: Attempt, limit: float) -> Iterator[Attempt]:
+def parts(case: Case, graphs: GraphSearch, attempt: Attempt, limit: float) -> Iterator[Attempt]:
     """The program of `attempt`, and smaller and smaller parts of it as long as it is too slow to be repeated."""
     program = parse(attempt.text)
     recipe = program.recipe.with_(check=False, growth=limit, graph_caches=False)

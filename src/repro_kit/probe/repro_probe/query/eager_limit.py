@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-_SHARE = 0.2  # of the time of a query that is left, in which eager and a compile must end
-_LEAST = 5.0  # seconds
+SHARE = 0.2  # of the time of a query that is left, in which eager and a compile must end
+LEAST = 5.0  # seconds
 
 
 @contextlib.contextmanager
@@ -21,14 +21,14 @@ def eager_limit(ends: float) -> Iterator[None]:
     if not hasattr(signal, "SIGVTALRM") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    seconds, began = max(_LEAST, _SHARE * (ends - time.time())), time.thread_time()
+    seconds, began = max(LEAST, SHARE * (ends - time.time())), time.thread_time()
 
     def stop(number: int, frame: object) -> None:
         if time.thread_time() - began >= seconds:
             raise TimeoutError(f"eager has not ended after {seconds:.0f} s")
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _LEAST / 4)  # of all threads together
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, LEAST / 4)  # of all threads together
     try:
         yield
     finally:
