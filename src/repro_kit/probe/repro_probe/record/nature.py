@@ -61,7 +61,7 @@ def _condition(error: BaseException) -> tuple[bool, bool]:
 
 
 def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
-    """Return the condition around `line`, and the expressions that were assigned to its names."""
+    """Return the condition around `line`, and the expressions that its names were assigned or stand for."""
     nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
     around = [
         node
@@ -70,12 +70,18 @@ def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
     ]
     expressions = [max(around, key=lambda node: node.lineno).test] if around else []
     assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     for _ in range(_DEPTH):
         names = {name for expression in expressions for name in _named(expression)}
-        expressions += [
-            node.value for node in assigned if node.value not in expressions and names & set(_targets(node))
-        ]
+        values = [node.value for node in assigned if names & set(_targets(node))]
+        values += [value for function in functions if function.name in names for value in _returned(function)]
+        expressions += [value for value in values if value not in expressions]
     return expressions
+
+
+def _returned(function: ast.FunctionDef) -> list[ast.expr]:
+    """Return what `function` returns."""
+    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
 def _called(node: ast.AST) -> str:
