@@ -189,6 +189,12 @@ def _differing(program: RunnableCalls, eager: Outcome, graph: Callable[..., Any]
     return compare_outputs.places_that_differ(eager, again, Tolerance(program.recipe))
 
 
+def unsteady(program: RunnableCalls, eager: Outcome) -> list[str]:
+    """Return the names of the results of which eager alone has several, so that they cannot be compared."""
+    by_chance = eager.random and not program.recipe["fallback_random"]
+    return [*_differing(program, eager, program.graph), *(_depending_on_chance(program, eager) if by_chance else ())]
+
+
 def _depending_on_chance(program: RunnableCalls, eager: Outcome) -> list[str]:
     """Return the names of the results that differ with another seed. Of one dropped element half of the seeds tell."""
     places: dict[str, None] = {}
