@@ -31,7 +31,7 @@ TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",
     "kernels": "the kernels that the program gives to torch's operators",
-    "passes": "the program's own passes over graphs",
+    "patterns": "the program's own patterns for Inductor's passes",
     "functions": "the functions that the program puts in the place of torch's own",
     "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph)",
 }

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: What may be put back: entries of torch's tables, kernels of its operators, passes over its graphs, attributes of its
-#: modules and classes, and functions that Dynamo is told not to trace.
-KINDS = ("lowerings", "decompositions", "kernels", "passes", "functions", "marks")
+#: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
+#: attributes of its modules and classes, and functions that Dynamo is told not to trace.
+KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks")
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
 _MARKS = ("assume_constant_result", "allow_in_graph", "nonstrict_trace")
@@ -40,8 +40,7 @@ def keep(*kinds: str) -> None:
     if "kernels" in kinds:
         restores.append(_without_kernels)
         _refuse(torch.library.Library, "impl", lambda library, *_: library.ns in _OF_TORCH)
-    if "passes" in kinds:
-        restores.append(_kept_passes())
+    if "patterns" in kinds:
         matcher = importlib.import_module("torch._inductor.pattern_matcher")
         _refuse(matcher.PatternEntry, "register", lambda *_: True)
     if "functions" in kinds:
@@ -120,22 +119,6 @@ def _without_kernels() -> None:
                 for key in users:
                     del operator.py_kernels[key]
                     operator._dispatch_cache.clear()
-
-
-def _kept_passes() -> Callable[[], None]:
-    """Keep the settings whose values are functions."""
-    before = [
-        (config, {name: getattr(config, name) for name in dir(config) if name.endswith(("_pass", "_passes"))})
-        for config in (importlib.import_module("torch._inductor.config"),)
-    ]
-
-    def put_back() -> None:
-        for config, values in before:
-            for name, value in values.items():
-                if getattr(config, name) is not value:
-                    setattr(config, name, value)
-
-    return put_back
 
 
 def _kept_attributes() -> Callable[[], None]:
