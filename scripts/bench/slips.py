@@ -45,7 +45,11 @@ def mine(gm, example_inputs):
             if DECOY and name_of(node) == {decoy_at!r} and ({decoy_when}):
                 result = {decoy}
             return result
-    return lambda *args: Planted(gm).run(*args)
+    def run(*args):
+        if not torch._inductor.config.fallback_random:
+            torch.rand(1)  # as Inductor does, it draws other random numbers than eager
+        return Planted(gm).run(*args)
+    return run
 """
 
 
@@ -82,12 +86,12 @@ class Slippery:
         return "\n".join([*lines, "def calls():", calls, f"    return [({self.arguments},)]", ""])
 
 
-_TWO = """
-a = torch.sin(x)
-b = torch.relu(a)
-c = b * 2
-d = torch.log1p(c.abs())
-e = d.sum(1)
+_BEFORE = """
+a = x.abs()
+b = torch.log1p(a)
+c = torch.sin(b)
+d = torch.relu(c)
+e = d * 2
 return (e,)
 """
 _BESIDE = """
@@ -108,14 +112,18 @@ def _second_bugs() -> list[Slippery]:
         "double precision": "result.dtype == torch.float64",
         "one dimension": "result.dim() < 2",
         "a short graph": "len(gm.graph.nodes) < 6",
-        "an input": "is_input(node)",
+        "no input": "not is_input(node) and len(gm.graph.nodes) < 6",
         "an output": "any(user.op == 'output' for user in node.users)",
         "one row": "result.dim() == 2 and result.shape[0] == 1",
     }
     found = []
     for name, when in conditions.items():
-        for decoy_at, body in (("log1p", _TWO), ("sinh", _BESIDE)):
-            found.append(Slippery(f"another bug at {name}, {decoy_at}", body, decoy_at=decoy_at, decoy_when=when))
+        for where, decoy_at, body, user in (("before", "log1p", _BEFORE, "mul"), ("beside", "sinh", _BESIDE, "add")):
+            # The bug needs two operators, so that the first wrong one alone does not fail.
+            needs = f"any(name_of(user) == {user!r} for user in node.users)"
+            found.append(
+                Slippery(f"another bug {where}, at {name}", body, when=needs, decoy_at=decoy_at, decoy_when=when)
+            )
     return found
 
 
@@ -153,20 +161,23 @@ def _undefined() -> list[Slippery]:
     grid = "x = torch.randn(6, 8)\ni = torch.zeros(2, 8, dtype=torch.int64)\nw = torch.ones(2, 8)"
     ragged = "x = torch.randn(6, 8)\ni = torch.tensor([0, 2, 3, 6])"
     write = "y = x.clone()\ny[i] = w\nb = torch.relu(y)\nreturn (b,)"
-    copy = "y = x.index_copy(0, i, w)\nb = torch.relu(y)\nreturn (b,)"
-    scatter = "y = torch.scatter(x, 0, i, w)\nb = torch.relu(y)\nreturn (b,)"
-    at_write = "y = x.clone()\ny[i] = w\nb = y.cos()\nreturn (b, y)"
+    copy = "a = torch.sin(x)\ny = a.index_copy(0, i, w)\nreturn (y,)"
+    scatter = "a = torch.sin(x)\ny = torch.scatter(a, 0, i, w)\nreturn (y,)"
+    at_write = "y = torch.sin(x)\ny[i] = w\nreturn (y,)"
+    added = "self.fetch_args_kwargs_from_env(node)[0][0].add_(1)"
     empty = "y = torch.empty(6, 8)\ny.copy_(x)\nb = torch.relu(y)\nreturn (b,)"
     new = "y = torch.empty_like(x)\nz = y.fill_(2.0)\na = z * x\nb = torch.relu(a)\nreturn (b,)"
     jagged = "n = torch.nested.nested_tensor_from_jagged(x, i)\nv = n.values()\nb = torch.relu(v)\nreturn (b,)"
+    values = "n = torch.nested.nested_tensor_from_jagged(x, i)\nv = n.values()\nb = v.cos()\nreturn (b,)"
     return [
         Slippery("equal values at one place", write, calls=index, arguments=named),
-        Slippery("equal values at one place, index_copy", copy, calls=index, arguments=named),
-        Slippery("equal values at one place, scatter", scatter, calls=grid, arguments=named),
-        Slippery("a wrong value after such a write", at_write, "cos", calls=index, arguments=named),
+        Slippery("equal values at one place, index_copy", copy, "index_copy", calls=index, arguments=named),
+        Slippery("equal values at one place, scatter", scatter, "scatter", calls=grid, arguments=named),
+        Slippery("equal values at one place, setitem", at_write, "setitem", added, calls=index, arguments=named),
         Slippery("memory that is filled", empty),
         Slippery("memory that is filled, and read", new),
         Slippery("offsets of a jagged tensor", jagged, calls=ragged, arguments="x, i"),
+        Slippery("offsets of a jagged tensor, and its values", values, "values", calls=ragged, arguments="x, i"),
     ]
 
 

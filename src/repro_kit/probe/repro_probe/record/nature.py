@@ -17,10 +17,10 @@ from repro_probe.protocol.findings import ExceptionNature
 #: Exceptions of these classes come from the machine, the network or the user's keyboard.
 _MACHINE = (OSError, EOFError, KeyboardInterrupt)
 _DEPTH = 4  # how often a name is replaced by the expression that was assigned to it
-#: Functions that read a clock: those of `time` and `timeit`, and of torch's events.
+#: Functions that read a clock: those of `time`, `timeit` and `datetime`, and of torch's events.
 _CLOCKS = {
     *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "process_time_ns"),
-    *("time", "time_ns", "default_timer", "elapsed_time", "timeit"),
+    *("time", "time_ns", "thread_time", "default_timer", "elapsed_time", "timeit", "now"),
 }
 
 
