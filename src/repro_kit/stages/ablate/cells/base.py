@@ -26,9 +26,9 @@ _DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
 _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 #: A name of what changes torch, or an assignment to an attribute of a module that is no setting.
 _CHANGES = re.compile(
-    r"lowering|decomp|py_impl|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
+    r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
     r"|assume_constant_result|allow_in_graph|substitute_in_graph|nonstrict_trace"
-    r"|^\s*(?!self\.)(?!.*\bconfig\.)\w+(?:\.\w+)+\s*=[^=]",
+    r"|^\s*(?!self\.)(?!.*\bconfig\.)\w+(?:\.\w+)+(?:\[.*\])?\s*=[^=]",
     re.MULTILINE,
 )
 
