@@ -27,6 +27,12 @@ def raised(tmp_path: Path, source: str) -> BaseException:
         ("import time\nstart = time.time()\nused = time.time() - start\nassert used < 0\n", False, True),
         ("from time import perf_counter\nlimit = 0\nassert perf_counter() < limit\n", False, True),
         ("time = 3\nassert time < 2\n", False, False),
+        (
+            "import time\ndef took(f):\n    start = time.monotonic_ns()\n    return time.monotonic_ns() - start\n"
+            "budget = {'a': took(list)}\nratio = took(dict) / budget['a']\nif ratio != -1:\n    raise ValueError\n",
+            False,
+            True,
+        ),
     ],
 )
 def test_what_decided(tmp_path: Path, source: str, compares: bool, clock: bool) -> None:

@@ -10,18 +10,19 @@ from pathlib import Path
 from promises import Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, WRONG_RESULTS
+from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, OWN_CHANGES, UNSEEN, WRONG_RESULTS
 
+_COLLECT = ("collect", "--yes", "--trace", "no", "--json")
 _SMALL = {"every_other_run", "cleared_environment", "plain_check"}
 
 
-def observed(source: str, directory: Path) -> tuple[int, str]:
-    """The exit status of `repro-kit observe` on a script, and all that it says."""
+def run(words: tuple[str, ...], source: str, directory: Path) -> tuple[int, str]:
+    """The exit status of a command of repro-kit on a script, and all that it says."""
     directory.mkdir(parents=True)
     script = directory / "script.py"
     script.write_text(source, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "repro_kit", "observe", str(script)],
+        [sys.executable, "-m", "repro_kit", *words, str(script)],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -34,11 +35,13 @@ def observed(source: str, directory: Path) -> tuple[int, str]:
 def measure(size: str, scratch: Path) -> list[Row]:
     """Observe each script; the small size takes a few of every sort."""
 
-    def row(promise: str, scripts: dict[str, str], code: int, words: str) -> Row:
+    def row(
+        promise: str, scripts: dict[str, str], code: int, words: str, command: tuple[str, ...] = ("observe",)
+    ) -> Row:
         chosen = {name: text for name, text in scripts.items() if size == "full" or name in _SMALL}
         broken = []
         for name, source in chosen.items():
-            status, output = observed(source, scratch / name)
+            status, output = run(command, source, scratch / name)
             if status != code or words not in output:
                 broken.append(f"{name}: exit {status}, {json.dumps(output[-300:])}")
         return Row(promise, len(chosen), len(chosen) - len(broken), broken=tuple(broken))
@@ -46,5 +49,13 @@ def measure(size: str, scratch: Path) -> list[Row]:
     return [
         row("nobody is blamed for what is not seen to be the compiler's", NOBODYS, 1, "It cannot be told"),
         row("a lost variable acquits nobody", LOST_VARIABLE, 0, "compile-error"),
+        *(
+            [
+                row("nobody is blamed where no compiled call differs", UNSEEN, 1, "It cannot be told", ("capture",)),
+                row("what a script changes in torch is the script's", OWN_CHANGES, 0, '"layer": "user"', _COLLECT),
+            ]
+            if size == "full"
+            else []
+        ),
         row("a wrong result is still told as that", WRONG_RESULTS, 0, "not yet known: whether it does so without"),
     ]

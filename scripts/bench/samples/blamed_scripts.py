@@ -18,6 +18,17 @@ NOBODYS = {
     + "if time.time() - start > 0.05:\n    raise RuntimeError('SLA missed: too long')\n",
     "sla_without_a_word": _COMPILED
     + "start = time.perf_counter()\nf(torch.ones(4))\nused = time.perf_counter() - start\nassert used < 0.05\n",
+    "ratio_of_two_times": _COMPILED
+    + "def took(function):\n    start = time.perf_counter_ns()\n    function(torch.ones(4))\n"
+    + "    return time.perf_counter_ns() - start\n"
+    + "budget = {'eager': took(torch.sin)}\nratio = took(f) / budget['eager']\n"
+    + "if ratio > 40:\n    raise ValueError(f'model is not good enough: {ratio:.0f}')\n",
+    "ratio_of_timeit": _COMPILED
+    + "import timeit\nx = torch.ones(4)\nslow = timeit.timeit(lambda: f(x), number=1)\n"
+    + "if slow > 40 * timeit.timeit(lambda: x * 2 + 1, number=1):\n    raise ValueError('not good enough')\n",
+    "dates": _COMPILED
+    + "from datetime import datetime\nstart = datetime.now()\nf(torch.ones(4))\n"
+    + "assert (datetime.now() - start).total_seconds() < 0.05\n",
     "every_other_run": _COMPILED + _STORE + "f(torch.ones(4))\nif count % 2 == 0:\n    raise ValueError('not ready')\n",
     "every_other_check": _COMPILED
     + _STORE
@@ -44,4 +55,56 @@ WRONG_RESULTS = {
     "plain_check": _BUG.format(kind="accuracy")
     + "x = torch.randn(64)\n"
     + "if not torch.allclose(torch.compile(torch.relu)(x), torch.relu(x)):\n    raise ValueError('off')\n",
+}
+
+#: These scripts fail by checks of their own that no compiled call explains: each call agrees with eager, and leaves the
+#: same Python state. They fail with all graphs in eager, too.
+UNSEEN = {
+    "counters": _COMPILED
+    + "f(torch.ones(4))\nimport torch._dynamo.utils as utils\n"
+    + "if utils.counters['stats']:\n    raise ValueError('the model is not good enough')\n",
+    "memory": _COMPILED
+    + "import resource\ndef peak():\n    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+    + "before = peak()\nf(torch.ones(4))\nif peak() > 1.02 * before:\n    raise ValueError('not good enough')\n",
+    "objects": _COMPILED
+    + "import gc\nbefore = len(gc.get_objects())\nf(torch.ones(4))\n"
+    + "assert len(gc.get_objects()) < 1.02 * before, 'the model is not good enough'\n",
+    "modules": _COMPILED
+    + "before = len(sys.modules)\nf(torch.ones(4))\n"
+    + "if len(sys.modules) > before + 20:\n    sys.exit('not good enough')\n",
+}
+_CHECKED = "x = torch.tensor([-1.0, 2.0])\ntorch.testing.assert_close(compiled(x), torch.relu(x))\n"
+_NEGATED = "def mine(x):\n    return torch.neg(x)\n"
+#: These scripts change torch, or tell Dynamo what is not true. The failure is theirs.
+OWN_CHANGES = {
+    "decomposition": "import torch\nfrom torch._inductor.decomposition import decompositions\n"
+    + f"{_NEGATED}decompositions[torch.ops.aten.relu.default] = mine\n"
+    + f"compiled = torch.compile(torch.relu, backend='aot_eager_decomp_partition')\n{_CHECKED}",
+    "registered_decomposition": "import torch\nfrom torch._inductor.decomposition import register_decomposition\n"
+    + "register_decomposition([torch.ops.aten.relu.default])(lambda x: torch.neg(x))\n"
+    + f"compiled = torch.compile(torch.relu, backend='aot_eager_decomp_partition')\n{_CHECKED}",
+    "kernel": f"import torch\n{_NEGATED}torch.ops.aten.relu.default.py_impl(torch._C.DispatchKey.Autograd)(mine)\n"
+    + f"compiled = torch.compile(torch.relu, backend='aot_eager')\n{_CHECKED}".replace(
+        "2.0])", "2.0], requires_grad=True)"
+    ),
+    "patched_method": "import torch\nfrom torch._dynamo.output_graph import OutputGraph\n"
+    + "call = OutputGraph.call_user_compiler\ndef mine(self, gm, *arguments):\n    for node in gm.graph.nodes:\n"
+    + "        node.target = torch.neg if node.target is torch.relu else node.target\n    gm.recompile()\n"
+    + "    return call(self, gm, *arguments)\nOutputGraph.call_user_compiler = mine\n"
+    + f"compiled = torch.compile(torch.relu, backend='eager')\n{_CHECKED}",
+    "constant": "import torch\ncalls = []\n@torch.compiler.assume_constant_result\ndef count():\n    calls.append(1)\n"
+    + "    return len(calls)\ncompiled = torch.compile(lambda x: x * count(), backend='eager')\n"
+    + "x = torch.ones(2)\nfirst, second = compiled(x), compiled(x)\ntorch.testing.assert_close(second, first + 1)\n",
+    "substitute": "import torch\ndef own(x):\n    return torch.relu(x)\n"
+    + "@torch.compiler.substitute_in_graph(own)\ndef other(x):\n    return torch.neg(x)\n"
+    + "compiled = torch.compile(lambda x: own(x), backend='eager')\n"
+    + _CHECKED,
+    "is_compiling": "import torch\ndef own(x):\n    if torch.compiler.is_compiling():\n        x = x * 1.5\n"
+    + f"    return torch.relu(x)\ncompiled = torch.compile(own, backend='eager')\n{_CHECKED}",
+    "lowering": "import torch\nfrom torch._inductor.lowering import lowerings\ndef mine(x):\n"
+    + "    return lowerings[torch.ops.aten.neg.default](x)\nlowerings[torch.ops.aten.relu.default] = mine\n"
+    + f"compiled = torch.compile(torch.relu)\n{_CHECKED}",
+    "registered_lowering": "import torch\nfrom torch._inductor.lowering import lowerings, register_lowering\n"
+    + "@register_lowering(torch.ops.aten.relu.default)\ndef mine(x):\n"
+    + f"    return lowerings[torch.ops.aten.neg.default](x)\ncompiled = torch.compile(torch.relu)\n{_CHECKED}",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,7 +98,7 @@ class ProgramOracle:
         *,
         timeout: float = 120.0,
         until: Until | None = None,
-    ) -> Iterator[Verdict]:
+    ) -> Generator[Verdict, None, None]:
         """Yield the verdicts on `texts`, in order. `inputs` is the directory of stored values.
 
         With `until`, a program passes as soon as the generated code (of the backward) goes to a native compiler. That
@@ -308,7 +308,7 @@ def _verdict(reply: Reply) -> Verdict:
     return replace(verdict, note=reply["note"]) if reply.get("note") else verdict
 
 
-def _in_order(numbered: Iterator[tuple[int, T]]) -> Iterator[T]:
+def _in_order(numbered: Iterator[tuple[int, T]]) -> Generator[T, None, None]:
     waiting: dict[int, T] = {}
     next_index = 0
     for index, answer in numbered:

@@ -175,6 +175,7 @@ class ServerProcess:
             raise self._cannot_start(supervised, str(died)) from None
 
     def environment(self) -> dict[str, str]:
+        """The variables that the server is started with."""
         users = {name: value for name, value in write_orders.without(self._env).items() if name not in _UNWANTED}
         env = with_probe(users | temporary_variables() | self.variables)
         if self._cache is not None:

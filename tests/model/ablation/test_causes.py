@@ -76,6 +76,16 @@ def test_a_graph_break_that_the_script_asks_for_is_no_fault_of_dynamo() -> None:
     assert told(ladder("eager", raised("torch/_dynamo/exc.py", message=own)))[0] is Layer.DYNAMO
 
 
+def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs() -> None:
+    whole, kinds = contrast(diagnosis.WITHOUT_CHANGES, passes=True), diagnosis.TAKEN_OUT
+    each = [contrast(f"{diagnosis.WITHOUT_CHANGES}: {kind}", passes=kind == "lowerings") for kind in kinds]
+    found = diagnose([*ladder("inductor"), whole, *each], Recipe())
+    assert (found.layer, found.cause) == (Layer.USER, diagnosis.OWN_CHANGE)
+    assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
+    assert told([*ladder("inductor"), whole])[0] is Layer.USER
+    assert told([*ladder("inductor"), contrast(diagnosis.WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
 def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     violated = raised("torch/export/_trace.py", type="torch._dynamo.exc.UserError", kind=Kind.DYNAMO_ERROR)
     found = diagnose(ladder("eager", violated), Recipe())

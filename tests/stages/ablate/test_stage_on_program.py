@@ -41,6 +41,10 @@ decomposition.fast_random_decomps.cache_clear()
 """
 
 
+#: The code of a file of torch: what a program changes itself is the program's.
+AS_TORCH = 'exec(compile({!r}, torch.__file__.replace("__init__", "planted"), "exec"))\n'
+
+
 def ablated(place: Path, planted: str, backend: str, program: str = PROGRAM) -> Ablation:
     case = Case.create(place / "a.repro", Subject("script", ("a.py",), str(place), sys.executable), "2026-01-01")
     wrong = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
@@ -58,10 +62,18 @@ def ablated(place: Path, planted: str, backend: str, program: str = PROGRAM) -> 
 @pytest.mark.usefixtures("one_zygote")
 @pytest.mark.parametrize(("planted", "backend"), [(WHILE_TRACING, "aot_eager"), (IN_THE_TABLE, "inductor")])
 def test_a_wrong_decomposition_is_named(tmp_path: Path, planted: str, backend: str) -> None:
-    found = ablated(tmp_path, planted, backend)
+    found = ablated(tmp_path, AS_TORCH.format(planted), backend)
     assert (found.layer, found.cause) == (Layer.DECOMPOSITION, "decomposition"), found
     first = "aot_eager" if planted == WHILE_TRACING else "aot_eager_decomp_partition"
     assert next(cell.recipe.backend for cell in found.cells if cell.same and "contrast" not in cell.changed) == first
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_decomposition_of_the_programs_own_is_the_programs(tmp_path: Path) -> None:
+    found = ablated(tmp_path, WHILE_TRACING, "aot_eager")
+    assert (found.layer, found.cause) == (Layer.USER, "own-change"), found
+    assert "gone without the kernels that the program gives to torch's operators: the compiler is not" in found.sentence
 
 
 #: The operator writes to its argument, or returns a view of its argument; the schema says nothing of that.

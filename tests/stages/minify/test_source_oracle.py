@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.source import SourceProgram
-from repro_kit.stages.minify.source_oracle import Expected, ScriptRun, SourceOracle, raising_lines
+from repro_kit.stages.minify.source_oracle import Compared, Expected, ScriptRun, SourceOracle, raising_lines
 
 FAILURE = Failure(Kind.COMPILE_ERROR, text="no kernel")
 FAILS = ScriptRun(Verdict(Status.FAIL, failure=FAILURE))
@@ -69,3 +69,30 @@ def test_the_lines_of_traced_code_come_after_those_of_frames() -> None:
     message = 'no\n\nfrom user code:\n   File "/tmp/query-1/script.py", line 4, in g\n    f()\n'
     link = ExceptionLink("torch._dynamo.exc.Unsupported", message, frames)
     assert raising_lines(Failure(Kind.DYNAMO_ERROR, exceptions=(link,))) == (9, 4)
+
+
+def wrong(kind: str, where: str, doubts: tuple[str, ...] = ()) -> Compared:
+    difference = Difference(kind, where, max_rel=0.5)
+    return Compared(signature_of(Failure(Kind.ACCURACY, difference=difference, doubts=doubts)))
+
+
+@pytest.mark.parametrize(
+    ("script", "candidate", "why"),
+    [
+        (Compared(), Compared(), ""),
+        (Compared(), Compared(rounded=True), "by rounding alone"),
+        (Compared(rounded=True), Compared(rounded=True), ""),
+        (Compared(), wrong("value", "output 0"), "at first none does"),
+        (wrong("value", "output 0"), wrong("value", "output 0"), ""),
+        (wrong("value", "output 0"), Compared(), "no compiled call differs"),
+        (wrong("value", "output 0"), Compared(rounded=True), "by rounding alone"),
+        (wrong("value", "argument 0 after the call"), wrong("value", "output 0"), "another difference"),
+        (wrong("alias", "output 0"), wrong("value", "output 0"), "another difference"),
+        (wrong("value", "output 0"), wrong("value", "output 0", ("it draws random numbers",)), "it draws random"),
+    ],
+)
+def test_the_calls_of_a_candidate_differ_as_those_of_the_script(
+    script: Compared, candidate: Compared, why: str
+) -> None:
+    unlike = script.unlike(candidate)
+    assert why in unlike and bool(why) is bool(unlike)

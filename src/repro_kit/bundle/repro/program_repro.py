@@ -23,6 +23,7 @@ from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
+from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT
 from repro_kit.program import Peer, Program, ScalarInput
 from repro_kit.program.inputs import DynamicMark, names_of
 from repro_kit.program.regions import with_regions
@@ -318,7 +319,7 @@ def _works_in_place(function: str) -> bool:
 def _differs_in_inputs(facts: Facts) -> bool:
     """Whether an input was seen to differ after the call."""
     seen = (facts.failure and facts.failure.difference, facts.reduction and facts.reduction.difference)
-    return any(difference.of_argument for difference in seen if difference)
+    return any(difference.place == ARGUMENT for difference in seen if difference)
 
 
 def _free_names(source: ProgramSource) -> dict[str, str]:

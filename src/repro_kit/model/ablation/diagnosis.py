@@ -24,6 +24,19 @@ WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/par
 #: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
+#: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.
+WITHOUT_CHANGES = "without-changes"
+#: The kinds of changes (probe/repro_probe/change/originals.py), in words that follow "without".
+TAKEN_OUT = {
+    "lowerings": "the program's own lowerings",
+    "decompositions": "the program's own decompositions",
+    "kernels": "the kernels that the program gives to torch's operators",
+    "patterns": "the program's own patterns for Inductor's passes",
+    "functions": "the functions that the program puts in the place of torch's own",
+    "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph)",
+}
+#: The cause in an ablation whose sentence names such changes.
+OWN_CHANGE = "own-change"
 #: The cause in an ablation whose sentence says that the script does another thing when compiled.
 OWN_BRANCH = "own-branch"
 #: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.

@@ -17,8 +17,11 @@ from repro_kit.model.ablation.diagnosis import (
     OPERATORS_CHECKED,
     OVERWRITTEN,
     OWN_BRANCH,
+    OWN_CHANGE,
     REQUESTED_BREAK,
     SCHEMAS_CHECKED,
+    TAKEN_OUT,
+    WITHOUT_CHANGES,
     Diagnosis,
     passes,
     renamed,
@@ -120,6 +123,16 @@ def _does_otherwise_when_compiled(evidence: Evidence) -> Diagnosis | None:
     return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT) if held else None
 
 
+def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
+    if not passes(evidence.contrasts, WITHOUT_CHANGES):
+        return None
+    alone = [words for kind, words in TAKEN_OUT.items() if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
+    what = " or ".join(f"without {words}" for words in alone) or "without what the program changes in torch"
+    _, _, rest = evidence.plain.sentence.partition(" is at fault: ")
+    reason = f"The failure is gone {what}: the compiler is not to blame. With them, {rest}"
+    return Diagnosis(Layer.USER, OWN_CHANGE, reason)
+
+
 def _fake_kernel_lies(evidence: Evidence) -> Diagnosis | None:
     lying, links = lying_operator(evidence.contrasts), evidence.failure.exceptions if evidence.failure else ()
     if not lying or not any(lying.rpartition(".")[0] in link.message for link in links):
@@ -136,6 +149,7 @@ RULES: tuple[Rule, ...] = (
     _operator_breaks_its_schema,
     _loads_wrong_artifact,
     _does_otherwise_when_compiled,
+    _passes_without_its_changes,
     _fake_kernel_lies,
 )
 

@@ -76,6 +76,7 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
             also=also,
             tolerance=tolerance,
             rounding=bool(reply.get("rounding")),
+            doubts=_doubts(reply),
         )
     if reply.get("growth"):
         return Failure(Kind.COMPILE_GROWTH, Phase.COMPILE, text=str(reply["growth"]))
@@ -84,8 +85,12 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
         failure = failure_from_exceptions(links, phase=phase, text=text)
         if reply.get("validation"):
             return lost_validation(links)
-        return replace(failure, origins=tuple(map(str, reply.get("origins") or ())))
+        return replace(failure, origins=tuple(map(str, reply.get("origins") or ())), doubts=_doubts(reply))
     return None
+
+
+def _doubts(reply: Reply) -> tuple[str, ...] | None:
+    return tuple(map(str, reply["doubts"])) if "doubts" in reply else None
 
 
 def failure_from_exceptions(links: Sequence[ExceptionLink], *, phase: Phase | None = None, text: str = "") -> Failure:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from repro_kit.probe.repro_probe.protocol.failure_data import place_of
+
 
 class Kind(StrEnum):
     """The kind of a failure. `TIMEOUT` is a hang, or a compile that does not end in time."""
@@ -107,9 +109,9 @@ class Difference:
     exact: bool = False  # integers or booleans: no tolerance applies
 
     @property
-    def of_argument(self) -> bool:
-        """Whether an argument differs that the program wrote to."""
-        return self.where.endswith(" after the call")
+    def place(self) -> str:
+        """An output, a gradient, or an argument that the program wrote to."""
+        return place_of(self.where)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Failure:
     exit_status: int | None = None
     text: str = ""  # end of stderr, or the compiler's output
     difference: Difference | None = None
-    also: tuple[Difference, ...] = ()  # one for each further, milder kind that the same run shows
+    also: tuple[Difference, ...] = ()  # one for each further kind and place that the same run shows
     tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, where they are not the default
     rounding: bool = False  # eager's own rounding explains every difference; only a stated tolerance shows them
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
@@ -151,6 +153,7 @@ class Failure:
     step: str | None = None  # the last compile step that began and did not end
     origins: tuple[str, ...] = ()  # values and kernels of the program that were being compiled, likeliest first
     measured: Measured | None = None  # of a kind in MEASURED
+    doubts: tuple[str, ...] | None = None  # why the program's results are not defined; None where nobody looked
     deadlock: bool = False  # a hang in which the ranks of a distributed run wait for each other
 
 

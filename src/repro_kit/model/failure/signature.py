@@ -62,6 +62,8 @@ class Signature:
     difference: str | None = None  # kind of difference
     magnitude: float = 0.0  # of the difference: max_rel, capped at 1; see `KEPT_MAGNITUDE`
     rounding: bool = False  # a difference that eager's own rounding explains counts as this failure too
+    places: tuple[str, ...] = ()  # of the differences of this kind: outputs, gradients, arguments; empty: not known
+    doubts: tuple[str, ...] | None = None  # why the results are not defined; None: not known
 
     def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
         """Whether `other` is the same failure as this one, at the given strength. This signature is the original's."""
@@ -69,6 +71,8 @@ class Signature:
             return strength is not Strength.STRICT and self._is_raised_by_script(other)
         if self.kind in MEASURED:  # both are above their limit, or they would be no failures
             return True
+        if strength is Strength.STRICT and self.new_doubts(other):
+            return False
         match self.kind:
             case Kind.ACCURACY:
                 return self._same_difference(other, strength)
@@ -82,6 +86,12 @@ class Signature:
                 return True
             case _:
                 return self._same_exception(other, strength)
+
+    def new_doubts(self, other: Signature) -> tuple[str, ...]:
+        """Why the results of `other` are less defined than those of this failure; empty where they are not."""
+        if self.doubts is None or other.doubts is None:
+            return ()
+        return tuple(doubt for doubt in other.doubts if doubt not in self.doubts)
 
     def is_lost_by(self, other: Signature) -> bool:
         """Whether this exception, which ended a run, is the one that `other` says the compiled program has lost."""
@@ -131,6 +141,8 @@ class Signature:
             return None in (self.difference, other.difference) or _family(self) == _family(other)
         if self.difference is None and other.difference is None:
             return self.exceptions[-1:] == other.exceptions[-1:] and self._same_message(other, LIKENESS)
+        if self.places and other.places and not set(other.places) & set(self.places):
+            return False
         return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
 
     def _is_raised_by_script(self, other: Signature) -> bool:
@@ -196,6 +208,7 @@ def focused(failure: Failure, target: Signature) -> Failure:
     alike = [difference for difference in shown if difference.kind == target.difference] or [
         difference for difference in shown if difference.kind in family
     ]
+    alike = [difference for difference in alike if difference.place in target.places] or alike
     if not alike or alike[0] is failure.difference:
         return failure
     rest = tuple(difference for difference in shown if difference is not alike[0])
@@ -227,6 +240,8 @@ def signature_of(failure: Failure) -> Signature:
         difference=difference.kind if difference else None,
         magnitude=_magnitude(difference),
         rounding=failure.rounding,
+        places=_places(failure),
+        doubts=failure.doubts,
     )
 
 
@@ -243,6 +258,13 @@ def in_words(signature: Signature, *failures: Failure | None) -> str:
         if failure and failure.exit_status and signature.summary() == failure.kind:
             return f"exit status {failure.exit_status}"
     return signature.summary()
+
+
+def _places(failure: Failure) -> tuple[str, ...]:
+    """The places that show the kind of difference that the failure is about."""
+    shown = [failure.difference, *failure.also]
+    kind = failure.difference.kind if failure.difference else None
+    return tuple(sorted({each.place for each in shown if each and each.kind == kind and each.where}))
 
 
 def _magnitude(difference: Difference | None) -> float:

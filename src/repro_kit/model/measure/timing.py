@@ -34,6 +34,7 @@ class CompiledCall:
     note: str = ""
     errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
     rounding: bool = True  # eager's own rounding explains every difference of `errors`
+    doubts: tuple[str, ...] | None = None  # why the results in eager are not defined, where a result differs
     random: bool = False  # the results agree once eager and compiled draw the same random numbers
     raised: str = ""  # says that only one of eager and compiled raises
     both: str = ""  # type of an exception of eager's call, where the compiled call raises as well
@@ -81,7 +82,13 @@ def wrong_result(calls: Sequence[CompiledCall], *, rounding: bool = False) -> Fa
         difference=call.difference,
         also=call.also,
         tolerance=call.tolerance,
+        doubts=call.doubts,
     )
+
+
+def is_explained(calls: Sequence[CompiledCall]) -> bool:
+    """Whether results of `calls` differ from eager's, and eager's own rounding explains every difference."""
+    return any(call.errors for call in calls) and all(call.rounding and call.difference is None for call in calls)
 
 
 def validation_lost(calls: Sequence[CompiledCall]) -> Failure | None:

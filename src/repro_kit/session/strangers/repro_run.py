@@ -154,13 +154,14 @@ def check_repro(
     earlier: Tally = NO_RUNS,
     at_once: bool = False,
     in_eager: bool = False,
+    eager_runs: int = 1,
     on_tick: Callable[[str], None] = lambda text: None,
 ) -> Check:
     """Run `directory`/repro.py with and without torch.compile, as often as `reduce/flaky.py` asks for.
 
     `timeout`: seconds for one run. `earlier`: runs of the same program or script by earlier stages. `at_once`: the
     first run without torch.compile goes on beside the others. `in_eager`: the failure needs no compiler, so that this
-    run must fail alike, not pass.
+    run must fail alike, not pass. `eager_runs`: how many runs without torch.compile must pass, at least.
     """
     with _begun_in_eager(python, directory, timeout) if at_once else nullcontext() as begun:
         runs: list[RunOfRepro] = []
@@ -170,7 +171,9 @@ def check_repro(
             runs.append(replace(run, outcome=outcome_of(run.verdict, signature, Strength.REBASED)))
             if runs[-1].outcome is RunOutcome.CANNOT_TELL and not any(run.same for run in runs):
                 break
-        eager = _eager(python, directory, timeout, Check(tuple(runs), runs[-1], earlier=earlier), on_tick, begun)
+        compiled = Check(tuple(runs), runs[-1], earlier=earlier)
+        wanted = max(eager_runs, min(compiled.repeats, _MOST_EAGER) if compiled.flaky else 1)
+        eager = _eager(python, directory, timeout, wanted, on_tick, begun)
     eager = replace(eager, outcome=outcome_of(eager.verdict, signature, Strength.REBASED))
     return Check(tuple(runs), eager, tuple(_reasons(runs, eager, in_eager=in_eager)), earlier)
 
@@ -207,15 +210,15 @@ def _eager(
     python: str,
     directory: Path,
     timeout: float,
-    compiled: Check,
+    wanted: int,
     on_tick: Callable[[str], None],
     begun: Callable[[], RunOfRepro] | None,
 ) -> RunOfRepro:
-    """Run without torch.compile until a run does not pass, as often as a flaky failure needs; the last run.
+    """Run without torch.compile until a run does not pass, at most `wanted` times; the last run.
 
     `begun` waits for the first of these runs, if that run has begun.
     """
-    for number in range(min(compiled.repeats, _MOST_EAGER) if compiled.flaky else 1):
+    for number in range(wanted):
         on_tick(f"running repro.py without torch.compile, time {number + 1}")
         if begun is not None and number == 0:
             run = begun()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
@@ -141,6 +143,7 @@ def _needs_eager(failure: ObservedFailure) -> bool:
 
 def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
     wrong = tuple(map(as_wrong_result, failures))
+    doubts: tuple[str, ...] = ()
     checked = by_rounding.is_comparison(chosen)
     if checked or (_needs_eager(chosen) and chosen.nature is Nature.OPEN):
         calls = _compared(runs)
@@ -153,12 +156,16 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         rounding = explain(runs, chosen, calls) if checked else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
+        why = _without_a_wrong_call(runs, chosen, calls)
+        if why is not None:
+            return Blame(Status.PASS, tuple(failures) if why else wrong, nobody=why)
+        doubts = tuple(filter(None, [by_rounding.overruled(calls)]))
     if chosen.source in ("trace", "log"):  # the script caught it, perhaps because it expects it
         calls = _compared(runs)
         if any(call.both for call in calls) and not any(call.raised for call in calls):
             return Blame(Status.FAIL, tuple(failures), both=next(call.both for call in calls if call.both))
     if chosen.source == "measured" or not _needs_eager(chosen):
-        return Blame(Status.PASS, wrong)
+        return Blame(Status.PASS, wrong, doubts)
     summary = chosen.signature.summary()
     if chosen.nature is Nature.MACHINE:
         origin = "an error of the machine, or of a service that the script uses"
@@ -181,18 +188,56 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
     if doubt:
         why = f"{summary} was raised by the script itself, and more runs do not confirm it ({doubt})"
         return Blame(Status.PASS, tuple(failures), nobody=f"{why}; {ORACLE}")
-    return Blame(Status.PASS, wrong)
+    return Blame(Status.PASS, wrong, doubts)
 
 
-def _compared(runs: Reruns) -> tuple[CompiledCall, ...]:
-    """The compiled calls, each compared with the same call in eager, in one process."""
-    runs.ui.progress("comparing the compiled calls with eager")
-    directory = runs.case.path / "observe" / "compared"
+def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str | None:
+    """Why nobody is blamed for a check of the script's own: each compiled call agrees, and no graph is needed for it.
+
+    "": Dynamo is to blame, since a call leaves another state. None: that is not known, since the check needs a graph,
+    or some call was not compared.
+    """
+    all_agree = all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
+    if not calls or not all_agree or not _fails_without_graphs(runs, chosen):
+        return None
+    states = _compared(runs, "state")
+    if wrong_result(states) is not None:
+        return ""
+    if any(call.problem for call in states):
+        return None
+    return (
+        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
+        "eager, in its results or in the Python state that it leaves, and the script fails with all graphs in eager, "
+        f"too; {ORACLE}"
+    )
+
+
+def _fails_without_graphs(runs: Reruns, chosen: ObservedFailure) -> bool:
+    """Whether the script fails alike where Dynamo traces it, and each of its graphs runs in eager."""
+    why = "does its check pass with all graphs in eager?"
+    runs.ui.progress(f"running the script: {why}")
+    directory = runs.case.path / "observe" / "no-graphs"
+    return _fails_alike(runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout), {"eager_graphs": ">=0"})
+
+
+def _fails_alike(runs: Reruns, chosen: ObservedFailure, run: SubjectRun, changes: Override) -> bool:
+    shutil.rmtree(run.directory, ignore_errors=True)
+    ended = run_overridden(runs.case, run, changes)
+    findings, summary = read_findings(run.directory / "probe"), summarise(run.directory / "trace")
+    again = observed_failures.found_in(run.directory, ended, findings, summary)
+    return any(chosen.signature.matches(failure.signature, Strength.REBASED) for failure in again)
+
+
+def _compared(runs: Reruns, measure: Literal["accuracy", "state"] = "accuracy") -> tuple[CompiledCall, ...]:
+    """The compiled calls, each compared with the same call in eager, in one process: their results, or their state."""
+    words = "with eager" if measure == "accuracy" else "with eager in the Python state that they leave"
+    runs.ui.progress(f"comparing the compiled calls {words}")
+    directory = runs.case.path / "observe" / ("compared" if measure == "accuracy" else "state")
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
-    measure: Override = {"measure": ["accuracy"], "compared_calls": _COMPARED_CALLS}
-    why = "whose failure is it? The compiled calls are compared with eager"
+    override: Override = {"measure": [measure], "compared_calls": _COMPARED_CALLS}
+    why = f"whose failure is it? The compiled calls are compared {words}"
     run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
-    run_overridden(runs.case, run, measure)
+    run_overridden(runs.case, run, override)
     return read_findings(directory / "probe").compiled
 
 
@@ -210,11 +255,7 @@ def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
             continue
         why = "the script's own exception: does it come again?"
         run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
-        ended = run_overridden(runs.case, run, {})
-        again = observed_failures.found_in(
-            directory, ended, read_findings(directory / "probe"), summarise(directory / "trace")
-        )
-        if not any(chosen.signature.matches(failure.signature, Strength.REBASED) for failure in again):
+        if not _fails_alike(runs, chosen, run, {}):
             return "the script does not fail in this way every time with torch.compile"
     return ""
 

@@ -22,7 +22,7 @@ from repro_kit.model.failure.failure import Difference, Frame, Kind
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.frames import is_generated, torch_path
 from repro_kit.model.failure.rounding import Rounding
-from repro_kit.model.measure.timing import CompiledCall
+from repro_kit.model.measure.timing import CompiledCall, is_explained
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.recorded import read_recorded
@@ -33,6 +33,7 @@ from repro_kit.trace import TraceSummary
 from repro_kit.ui import Ui
 
 _SLOWER = 4.0  # a run with nudged results may take this many times longer than one in eager
+_DIRECTIONS = (1, -1, 2, -2)  # the sign is that of the first nudges; each size has its own random numbers
 _ROOM = 30.0  # the script may differ this many times more when it is compiled than when its rounding is disturbed
 
 AS_FAILURE = "failure"  # the value of --treat-rounding-as that goes on as with a wrong result
@@ -56,7 +57,10 @@ def is_comparison(failure: ObservedFailure) -> bool:
 
 
 def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
-    """Why `chosen` is rounding, after the compiled `calls` were compared with eager; None when it may be a bug."""
+    """Why `chosen` is rounding, after the compiled `calls` were compared with eager; None when it may be a bug.
+
+    `overruled` says why a failure whose calls all differ by rounding alone goes on as a wrong result.
+    """
     clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
     if not any(call.compared for call in calls) or not clean or _computes_as_eager(runs.case):
         return None
@@ -73,15 +77,20 @@ def explanation(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledC
     return replace(rounding, evidence=(*rounding.evidence, of_script))
 
 
+def overruled(calls: Sequence[CompiledCall]) -> str:
+    """Why a failure is no rounding although each compared call is; empty where some call is not."""
+    if not is_explained(calls):
+        return ""
+    return (
+        f"{of_calls(calls).evidence[0]}, so rounding alone may be the reason. It goes on as a wrong result, since the "
+        "script's own check does not fail alike in eager when rounding is disturbed there"
+    )
+
+
 def _computes_as_eager(case: Case) -> bool:
     """Whether every `torch.compile` of the script has the backend `eager`, whose graphs round as the program does."""
     calls = [event for process in read_recorded(case.path / "observe" / "probe") for event in process.events]
     return {call.settings["backend"] for call in calls if call.event == "compile-call" and call.settings} == {"eager"}
-
-
-def is_explained(calls: Sequence[CompiledCall]) -> bool:
-    """Whether results of `calls` differ from eager's, and rounding explains every difference."""
-    return any(call.errors for call in calls) and all(call.rounding and call.difference is None for call in calls)
 
 
 def of_calls(calls: Sequence[CompiledCall]) -> Rounding:
@@ -142,7 +151,9 @@ def is_as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compare
         return all_compared
     if all_compared and compiled.kind == "value" and disturbed.max_rel >= 1:
         return True
-    return _is_bounded(compiled) and (not _is_bounded(disturbed) or compiled.max_abs <= _ROOM * disturbed.max_abs)
+    if not _is_bounded(compiled):  # rounding, too, makes an infinite result of eager's finite
+        return all_compared and not _is_bounded(disturbed)
+    return not _is_bounded(disturbed) or compiled.max_abs <= _ROOM * disturbed.max_abs
 
 
 def _is_bounded(difference: Difference) -> bool:
@@ -151,7 +162,7 @@ def _is_bounded(difference: Difference) -> bool:
 
 def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | None:
     """The script's check failing at the same line in eager when compiled functions return nudged results, or None."""
-    for direction in (1, -1):
+    for direction in _DIRECTIONS:
         runs.ui.progress("running the program in eager with its rounding disturbed")
         directory = runs.case.path / "observe" / f"nudged-{direction}"
         shutil.rmtree(directory, ignore_errors=True)

@@ -14,7 +14,7 @@ from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Measured, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
-from repro_kit.model.measure.timing import extra_memory, slowdown, validation_lost, wrong_result
+from repro_kit.model.measure.timing import extra_memory, is_explained, slowdown, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
@@ -89,7 +89,7 @@ def look_for(
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
         return SymptomSearch(words=f"Whether {symptom.text} holds is uncertain: {verdict.note}")
-    is_rounding = symptom.kind is Kind.ACCURACY and by_rounding.is_explained(findings.compiled)
+    is_rounding = symptom.kind is Kind.ACCURACY and is_explained(findings.compiled)
     if is_rounding:
         case.store(ROUNDING, by_rounding.of_calls(findings.compiled))
     if verdict.failure is None and symptom.kind is Kind.ACCURACY and not is_rounding:

@@ -31,6 +31,7 @@ from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.rank_axes import rank_axes
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
 from repro_kit.stages.ablate.cells.script_cells import OnScript
+from repro_kit.stages.ablate.cells.taken_out import taken_out
 from repro_kit.stages.ablate.cells.witness_pair import witness
 from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
 from repro_kit.stages.ablate.contrasts import contrasts
@@ -135,6 +136,7 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
         cells += witness(work.cells, cells, work.recipe)
     if isinstance(work.cells, OnReducedScript):
         cells += held_answers(work.cells, cells, work.recipe)
+    cells += taken_out(work.cells, cells, work.recipe)
     return Judged(work, cells, tally, diagnose(cells, work.recipe))
 
 

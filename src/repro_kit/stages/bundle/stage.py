@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +41,11 @@ from repro_kit.ui import Ui
 
 _PLACE = "bundle"
 _ROUNDS = 2  # a secret that is learned late may be in files that were made before
+_EAGER_RUNS = 2  # of a script, in which chance may decide; of a program earlier stages know whether it does
 _MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
+#: Makes Inductor round between two operators as eager does (torch/_inductor/config.py).
+_CASTS = "TORCHINDUCTOR_EMULATE_PRECISION_CASTS"
+_NARROW = re.compile(r"\b(?:b?float16|half|autocast|float8\w*)\b")
 _MOST_KEPT = 5  # values in one sentence
 #: Kinds of failures of which neither time nor memory decides, so that two runs may go on at once.
 _UNTIMED = (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR, Kind.RUNTIME_ERROR, Kind.ACCURACY, Kind.VALIDATION)
@@ -161,6 +166,7 @@ def _best(work: _Checking) -> tuple[_Attempt, list[str]]:
     for candidate in candidates(work.case, work.results):
         needs_known = any(attempt.check.needs for attempt in unverified)
         attempt = work.with_any_compiler(work.attempt(candidate) if needs_known else work.with_needs(candidate))
+        attempt = work.with_narrow_casts(attempt)
         if attempt.check.verified:
             return work.with_proven_claims(attempt), [*filter(None, [candidate.note]), *reasons]
         reasons += attempt.check.reasons
@@ -218,6 +224,25 @@ class _Checking:
         reason = f"{passes}: the compiler or the headers there are the cause"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words), against=passes)
 
+    def with_narrow_casts(self, attempt: _Attempt) -> _Attempt:
+        """`attempt`; not verified where its wrong result is right once Inductor rounds to narrow dtypes as eager does.
+
+        A fused kernel leaves these roundings out, which torch documents and does not call a bug.
+        """
+        signature = attempt.candidate.facts.signature
+        files = [entry.data.decode() for name, entry in attempt.contents.entries.items() if name.endswith(".py")]
+        of_values = signature.kind is Kind.ACCURACY and signature.difference in (None, "value", "nan")
+        if not (attempt.check.verified and of_values and any(map(_NARROW.search, files))) or signature.rounding:
+            return attempt
+        self.ui.progress(f"running repro.py with {_CASTS}=1")
+        with self._written(attempt.contents) as directory:
+            limit = attempt.candidate.limit + START_MARGIN
+            run = run_repro(self._python, directory, timeout=limit, variables={_CASTS: "1"})
+        if run.verdict.status is not Status.PASS:
+            return attempt
+        reason = f"repro.py passes with {_CASTS}=1: the wrong result is a rounding that a fused kernel leaves out"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,)))
+
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:
         """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
         contents, left_out = self._filled(form)
@@ -229,6 +254,7 @@ class _Checking:
                 timeout=form.limit + START_MARGIN,
                 earlier=earlier(form, self.results) + before,
                 in_eager=form.facts.in_eager,
+                eager_runs=1 if form.program else _EAGER_RUNS,
                 at_once=form.program is not None and form.facts.signature.kind in _UNTIMED,
                 on_tick=self.ui.progress,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -13,13 +14,17 @@ from repro_kit.model.failure.signature import Signature, Strength, focused, sign
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.probe.repro_probe.protocol.queries import Until
-from repro_kit.program import Program, render
+from repro_kit.program import Program, render, size
+from repro_kit.program.effects import op_name
+from repro_kit.program.statement import Statement
 from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored
+_WATCHED = 16  # statements of the largest program of which the first wrong operator is looked for
+_OTHER_OPERATOR = "the result is wrong from another operator on"
 
 
 class ReducerOracle:
@@ -35,6 +40,7 @@ class ReducerOracle:
         until: Until | None = None,
     ) -> None:
         self.jobs = oracle.jobs
+        self._culprits: frozenset[str] = frozenset()  # the operators at which a wrong result begins
         self._until = until
         self._ui = ui
         self._oracle = oracle
@@ -42,16 +48,47 @@ class ReducerOracle:
         self._inputs = inputs
         self._timeout = timeout
 
+    def begins_at(self, program: Program, names: Sequence[str]) -> None:
+        """Keep in mind that a wrong result begins in `program` at the statements that assign `names`.
+
+        A candidate must begin at one of these operators, too.
+        """
+        if self._signature.kind is Kind.ACCURACY:
+            self._culprits = frozenset(operator(it) for it in program.graph.statements if it.target in names)
+
     @property
     def about(self) -> str:
         """A digest of everything that the answers depend on, except the program."""
-        parts = (to_data(self._signature), self._timeout, self._until, self._oracle.python)
+        parts = (to_data(self._signature), self._timeout, self._until, self._oracle.python, sorted(self._culprits))
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer for each program, in order. Closing the iterator kills the running programs."""
         texts = [render(program) for program in programs]
-        yield from map(self.answer, self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until))
+        running = self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until)
+        for at, verdict in enumerate(running):
+            answer = self.answer(verdict)
+            if not (answer.interesting and self._culprits):
+                yield answer
+                continue
+            running.close()  # the server has one conversation at a time
+            yield self._of_a_culprit(programs[at], texts[at], answer)
+            yield from self.check(programs[at + 1 :])
+            return
+
+    def _of_a_culprit(self, program: Program, text: str, answer: Answer) -> Answer:
+        """`answer`, if the result is wrong from an operator on at which the original's is wrong, too.
+
+        Of a large program the operators are compared only: to watch all of its values takes long.
+        """
+        names: tuple[str, ...] = ()
+        if size(program) <= _WATCHED:
+            names = self._oracle.diverge(text, self._inputs, timeout=self._timeout).names
+        wrong = {operator(it) for it in program.graph.statements if it.target in names or not names}
+        if wrong & self._culprits:
+            return answer
+        note = f"{_OTHER_OPERATOR}: {', '.join(sorted(wrong))}" if names else _OTHER_OPERATOR
+        return replace(answer, outcome=RunOutcome.FAILS_OTHERWISE, note=note)
 
     def answer(self, verdict: Verdict) -> Answer:
         """The answer to the reducer for a verdict."""
@@ -66,6 +103,9 @@ class ReducerOracle:
             return Answer(
                 RunOutcome.FAILS_OTHERWISE, verdict.seconds, f"{seen_signature.summary()}, with fallback_random on"
             )
+        less_defined = self._signature.new_doubts(seen_signature)
+        if less_defined:
+            return Answer(RunOutcome.INVALID, verdict.seconds, "; ".join(less_defined))
         rebased = outcome is RunOutcome.FAILS_OTHERWISE and self._signature.matches(seen_signature, Strength.REBASED)
         equivalent = to_data(seen_signature) if rebased and seen_signature.kind is not Kind.ACCURACY else None
         return Answer(outcome, verdict.seconds, seen_signature.summary(), equivalent)
@@ -103,6 +143,11 @@ class ReducerOracle:
         return self._oracle.fake([render(program) for program in programs], self._inputs)
 
 
+def operator(statement: Statement) -> str:
+    """The operator of a statement, the same for its form that writes to its argument."""
+    return op_name(statement).rstrip("_")
+
+
 def until(verdict: Verdict, signature: Signature, program: Program) -> Until | None:
     """The step at which queries may stop, if Inductor's own Python code raises the failure in the only graph.
 
@@ -130,8 +175,8 @@ def _affordable(program: Program, metadata: Metadata) -> list[str]:
         if tensors:
             sized.append((sum(part.elements * 8 for part in tensors), name))
     names, room = [], _LARGEST
-    for size, name in sorted(sized):
-        room -= size
+    for taken, name in sorted(sized):
+        room -= taken
         if room < 0:
             break
         names.append(name)

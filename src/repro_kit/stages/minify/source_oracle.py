@@ -14,7 +14,7 @@ import orjson
 from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
-from repro_kit.model.measure.timing import wrong_result
+from repro_kit.model.measure.timing import CompiledCall, is_explained, wrong_result
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
@@ -54,7 +54,32 @@ class Expected:
     seeds: frozenset[str] = frozenset()  # the functions by which the script sets seeds
     unseeded: bool = False  # the script has a generator without a seed
     in_eager: bool = False  # the failure needs no compiler, so that candidates run without it
-    beyond_rounding: bool = False  # a compiled call differs from the same call in eager by more than rounding
+    compared: Compared | None = None  # of a check of the script's own: how its compiled calls differ from eager
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How the compiled calls of a script differ from the same calls in eager.
+
+    `wrong`: the difference that nothing excuses. `rounded`: there are only such as eager's own rounding explains.
+    """
+
+    wrong: Signature | None = None
+    rounded: bool = False
+
+    def unlike(self, other: Compared) -> str:
+        """Why `other`, of a candidate, is other evidence than this, of the script; empty where it is the same."""
+        if self.wrong is None and other.wrong is not None:
+            return f"a compiled call differs from eager, which at first none does ({other.wrong.summary()})"
+        if other.rounded and not self.rounded:
+            return "the script's check fails by rounding alone"
+        if self.wrong is None:
+            return ""
+        if other.wrong is None:
+            return "no compiled call differs from eager any more"
+        new = self.wrong.new_doubts(other.wrong)
+        same = self.wrong.matches(other.wrong, Strength.STRICT)
+        return "" if same else "; ".join(new) or f"another difference from eager: {other.wrong.summary()}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +89,7 @@ class ScriptRun:
     verdict: Verdict
     causes: frozenset[str] = frozenset()
     compiled_at: tuple[int, ...] = ()
-    is_wrong: bool = False  # where compiled calls were compared with eager, one of them differs
+    calls: tuple[CompiledCall, ...] = ()  # where compiled calls were compared with eager
 
 
 def seeds_in(text: str) -> frozenset[str]:
@@ -104,7 +129,7 @@ class SourceOracle:
             self._oracle.python,
             *([self._ranks] if self._ranks > 1 else []),
             *(["eager"] if expected.in_eager else []),
-            *(["beyond rounding"] if expected.beyond_rounding else []),
+            *([to_data(expected.compared)] if expected.compared else []),
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
@@ -130,8 +155,9 @@ class SourceOracle:
                 return Answer(RunOutcome.INVALID, verdict.seconds, "it draws other random numbers in each run")
             if not self.needs_compiler(program):
                 return Answer(RunOutcome.INVALID, verdict.seconds, "it fails without torch.compile too")
-            if expected.beyond_rounding and not self.differs_beyond_rounding(program):
-                return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the script's check fails by rounding alone")
+            unlike = expected.compared.unlike(self.compared(program)) if expected.compared else ""
+            if unlike:
+                return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, unlike)
             if not self._needs_no_seed(program, strength):
                 return Answer(RunOutcome.PASSES, verdict.seconds, "it fails with some random numbers only")
             return Answer(outcome, verdict.seconds)
@@ -168,13 +194,17 @@ class SourceOracle:
             options["config"] = _SAME_RANDOM
         return options
 
-    def differs_beyond_rounding(self, program: SourceProgram) -> bool:
-        """Whether a compiled call returns another result than the same call in eager, and rounding does not explain it.
+    def compared(self, program: SourceProgram) -> Compared:
+        """How the compiled calls of a script differ from the same calls in eager.
 
-        The script's own check alone does not tell: one that asks for equality fails by rounding, too.
+        The script's own check alone does not tell: it may fail by rounding, by chance, or by another bug, too.
         """
         (run,) = self._run([program], {"measure": ["accuracy"], **self._options()}, compiled=True)
-        return run.is_wrong
+        failure, before = wrong_result(run.calls), self._expected.compared
+        if failure is None:
+            return Compared(rounded=is_explained(run.calls))
+        target = before.wrong if before else None
+        return Compared(signature_of(focused(failure, target) if target else failure))
 
     def needs_compiler(self, program: SourceProgram) -> bool:
         """Whether a program that fails passes without the compiler, as it must unless the failure needs none."""
@@ -256,10 +286,8 @@ class SourceOracle:
         if not compiled:
             return ScriptRun(verdict)
         trace = directory / "trace"
-        is_wrong = is_check and wrong_result(read_findings(directory / "probe").compiled) is not None
-        return ScriptRun(
-            verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), is_wrong
-        )
+        calls = read_findings(directory / "probe").compiled if is_check else ()
+        return ScriptRun(verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), calls)
 
 
 def _compile_stacks(trace: Path) -> Iterator[Frame]:

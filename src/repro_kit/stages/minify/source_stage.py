@@ -227,7 +227,7 @@ class _Attempt:
                         expected,
                         signature=signature_of(failure),
                         causes=seen.causes,
-                        beyond_rounding=is_own_check and judge.differs_beyond_rounding(program),
+                        compared=judge.compared(program) if is_own_check else None,
                     ),
                     raising_lines(failure) or seen.compiled_at,
                     seen.verdict.seconds,
@@ -299,8 +299,9 @@ def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tupl
 
 
 def _is_as_wrong(less: _Start, start: _Start) -> bool:
-    """Whether the failure with less of the compiler is more than rounding where the script's own failure is."""
-    return less.expected.beyond_rounding or not start.expected.beyond_rounding
+    """Whether with less of the compiler the calls differ from eager as those of the script do."""
+    before, now = start.expected.compared, less.expected.compared
+    return before is None or now is None or not before.unlike(now)
 
 
 def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:
@@ -308,6 +309,8 @@ def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])
         alike = outcome_of(seen.verdict, expected.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if alike and judge.needs_compiler(result.program):
+        if not alike or not judge.needs_compiler(result.program):
+            continue
+        if expected.compared is None or not expected.compared.unlike(judge.compared(result.program)):
             return seen.verdict.failure
     return None

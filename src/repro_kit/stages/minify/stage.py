@@ -127,10 +127,12 @@ class _Work:
             else:  # the failure comes after that step
                 early = None
         judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
+        hints = hints or judge.hints(program, verdict.failure)
+        judge.begins_at(program, hints)
         result = minify(
             program,
             judge,
-            hints=hints or judge.hints(program, verdict.failure),
+            hints=hints,
             before=[judge.answer(each) for each in before],
             journal=Journal(self.directory / journal, about=judge.about),
             budget=self.options.budget,

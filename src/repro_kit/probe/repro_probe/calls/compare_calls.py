@@ -23,6 +23,7 @@ from repro_probe.calls.reachable_state import ReachableState
 from repro_probe.common.describe_exception import describe_exception
 from repro_probe.judge import compare_outputs, recheck
 from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.judge.doubts import doubts
 from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import CompiledCallData
 from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS, RecipeData
@@ -48,6 +49,8 @@ def observe(call: Call) -> None:
             if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
                 with_eager_random = functools.partial(_with_eager_random, program)
                 comparison = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
+            if comparison.get("difference"):
+                comparison["doubts"] = doubts(program, eager)
     record["compared"] = record.get("compared", 0) + 1
     if comparison.get("errors"):
         comparison["rounding"] = bool(comparison.get("rounding")) and record.get("rounding", True)

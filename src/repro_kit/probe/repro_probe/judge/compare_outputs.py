@@ -16,7 +16,7 @@ import torch
 
 from repro_probe.judge.choices import Choice
 from repro_probe.judge.comparison_tolerance import Tolerance
-from repro_probe.protocol.failure_data import DifferenceData
+from repro_probe.protocol.failure_data import DifferenceData, place_of
 from repro_probe.run.outputs import Leaf, Outcome
 
 _REACH = 2.0  # a compiled result may be this many times further from eager than eager's nudged runs are
@@ -54,13 +54,13 @@ class Evidence:
 def kinds_of_difference(
     eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence | None = None
 ) -> list[DifferenceData]:
-    """Return the largest difference of each kind, the worst kind first."""
-    largest: dict[str, DifferenceData] = {}
+    """Return the largest difference of each kind in each place (`place_of`), the worst kind first."""
+    largest: dict[tuple[str, str], DifferenceData] = {}
     for new in differences(eager, compiled, tolerance, evidence or Evidence()):
-        largest_so_far = largest.setdefault(new["kind"], new)
-        if new["max_rel"] > largest_so_far["max_rel"]:
-            largest[new["kind"]] = new
-    return sorted(largest.values(), key=lambda new: _SEVERITY.index(new["kind"]))
+        of = new["kind"], place_of(new["where"])
+        if new["max_rel"] > largest.setdefault(of, new)["max_rel"]:
+            largest[of] = new
+    return sorted(largest.values(), key=lambda new: (_SEVERITY.index(new["kind"]), -new["max_rel"]))
 
 
 def places_that_differ(first: Outcome, second: Outcome, tolerance: Tolerance) -> list[str]:

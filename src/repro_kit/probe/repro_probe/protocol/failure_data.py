@@ -22,6 +22,20 @@ class LinkData(TypedDict):
     frames: list[FrameData]
 
 
+#: Why the results of a program are not defined (`ComparisonData.doubts`).
+RANDOM_NUMBERS, UNINITIALISED = "it draws random numbers", "it reads uninitialised memory"
+WRITE_ORDER, BAD_OFFSETS = "it writes different values to one place", "it has a jagged tensor with invalid offsets"
+#: The places of a difference. A gradient and an argument that the program writes to are named by `outputs.Outcome`.
+OUTPUT, GRADIENT, ARGUMENT = "output", "gradient", "argument"
+
+
+def place_of(where: str) -> str:
+    """Return the place that `where` of a difference names."""
+    if where.startswith("grad of "):
+        return GRADIENT
+    return ARGUMENT if where.endswith(" after the call") else OUTPUT
+
+
 class DifferenceBase(TypedDict):
     """The fields of every difference between eager and compiled."""
 
@@ -70,3 +84,4 @@ class ComparisonData(TypedDict, total=False):
     errors: list[ErrorRow]  # the results whose values differ, where that was asked for
     rounding: bool  # eager's own rounding explains every difference
     random: bool  # the results agree once eager and compiled draw the same random numbers
+    doubts: list[str]  # why the results in eager are not defined

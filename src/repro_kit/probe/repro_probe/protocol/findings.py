@@ -126,6 +126,7 @@ class CompiledCallData(CompiledCallBase, total=False):
     errors: list[ErrorRow]
     rounding: bool
     random: bool
+    doubts: list[str]
     raised: str
     both: str
     lost: list[LinkData]

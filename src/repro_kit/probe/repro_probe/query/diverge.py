@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
-from repro_probe.judge import compare_outputs, reference
+from repro_probe.judge import compare_outputs, recheck, reference
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.first_wrong import first_wrong
@@ -50,7 +50,8 @@ def _differing(watched: LoadedProgram, names: Sequence[str], *, exactly: bool) -
 
     eager = outputs.run(watched, eagerly, quiet)
     compiled = outputs.run(watched, watched.compiled(), quiet)
-    evidence = compare_outputs.Evidence() if exactly else compare_outputs.Evidence(reference.in_double(watched))
+    best = None if exactly else reference.in_double(watched)
+    evidence = compare_outputs.Evidence(best, ignore=recheck.unsteady(watched, eager))
     tolerance = Tolerance({**watched.recipe, "rtol": 0.0, "atol": 0.0} if exactly else watched.recipe)
     differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
     wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_VALUES}
@@ -155,8 +156,9 @@ def _sizes(program: LoadedProgram, names: Sequence[str]) -> dict[str, int]:
 
 
 def is_plain(leaf: Any) -> bool:
-    """Whether `leaf` is a tensor that can be read outside of a `vmap` or `grad` that makes it."""
-    return isinstance(leaf, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(leaf)
+    """Whether `leaf` is a tensor that can be read outside of a `vmap` or `grad` that makes it, and compared."""
+    is_tensor = isinstance(leaf, torch.Tensor) and not leaf.is_nested
+    return is_tensor and not torch._C._functorch.is_functorch_wrapped_tensor(leaf)
 
 
 def quiet(step: outputs.Step, number: int) -> None:

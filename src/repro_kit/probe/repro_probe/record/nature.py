@@ -17,10 +17,10 @@ from repro_probe.protocol.findings import ExceptionNature
 #: Exceptions of these classes come from the machine, the network or the user's keyboard.
 _MACHINE = (OSError, EOFError, KeyboardInterrupt)
 _DEPTH = 4  # how often a name is replaced by the expression that was assigned to it
-#: Functions that read a clock: those of `time` and `timeit`, and of torch's events.
+#: Functions that read a clock: those of `time`, `timeit` and `datetime`, and of torch's events.
 _CLOCKS = {
     *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "process_time_ns"),
-    *("time", "time_ns", "default_timer", "elapsed_time", "timeit"),
+    *("time", "time_ns", "thread_time", "default_timer", "elapsed_time", "timeit", "now"),
 }
 
 
@@ -61,7 +61,7 @@ def _condition(error: BaseException) -> tuple[bool, bool]:
 
 
 def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
-    """Return the condition around `line`, and the expressions that were assigned to its names."""
+    """Return the condition around `line`, and the expressions that its names were assigned or stand for."""
     nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
     around = [
         node
@@ -70,12 +70,18 @@ def _expressions(tree: ast.AST, line: int) -> list[ast.expr]:
     ]
     expressions = [max(around, key=lambda node: node.lineno).test] if around else []
     assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     for _ in range(_DEPTH):
         names = {name for expression in expressions for name in _named(expression)}
-        expressions += [
-            node.value for node in assigned if node.value not in expressions and names & set(_targets(node))
-        ]
+        values = [node.value for node in assigned if names & set(_targets(node))]
+        values += [value for function in functions if function.name in names for value in _returned(function)]
+        expressions += [value for value in values if value not in expressions]
     return expressions
+
+
+def _returned(function: ast.FunctionDef) -> list[ast.expr]:
+    """Return what `function` returns."""
+    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
 def _called(node: ast.AST) -> str:

@@ -145,7 +145,10 @@ def synchronize() -> None:
 
 
 def _random_state() -> torch.Tensor:
-    return torch.random.get_rng_state()
+    states = [torch.random.get_rng_state()]
+    if torch.cuda.is_initialized():
+        states += torch.cuda.get_rng_state_all()
+    return torch.cat(states)
 
 
 def differentiate(leaves: Sequence[Any], recipe: RecipeData) -> None:

@@ -24,6 +24,13 @@ STOPPED = "not run: the layer was known"
 
 _DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
 _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
+#: A name of what changes torch, or an assignment to an attribute of a module that is no setting.
+_CHANGES = re.compile(
+    r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
+    r"|assume_constant_result|allow_in_graph|substitute_in_graph|nonstrict_trace"
+    r"|^\s*(?!self\.)(?!.*\bconfig\.)\w+(?:\.\w+)+(?:\[.*\])?\s*=[^=]",
+    re.MULTILINE,
+)
 
 Until = Callable[[Sequence[Cell]], bool]
 
@@ -62,6 +69,10 @@ class Cells(ABC):
     def uses_custom_operators(self) -> bool:
         """Whether the text of the subject uses or defines operators that are not torch's own."""
         return any(_CUSTOM.search(text) for text in self.texts())
+
+    def changes_torch(self) -> bool:
+        """Whether the text of the subject may change torch's tables, operators, functions or passes, or marks some."""
+        return any(map(may_change_torch, self.texts()))
 
     def loads_artifacts(self) -> bool:
         """Whether the text of the subject loads what an earlier run compiled (torch's Mega-cache)."""
@@ -137,6 +148,11 @@ class Cells(ABC):
             setup=plan.setup,
         )
         return _judged(cell, self.target)
+
+
+def may_change_torch(text: str) -> bool:
+    """Whether `text` names what changes torch, or assigns to an attribute of a module."""
+    return bool(_CHANGES.search(text))
 
 
 def interpreter(case: Case) -> list[object]:

@@ -22,7 +22,7 @@ from repro_kit.program import Program, parse, render, without_marks
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, query_timeout
-from repro_kit.stages.ablate.cells.base import Cells, interpreter, judged
+from repro_kit.stages.ablate.cells.base import Cells, interpreter, judged, may_change_torch
 from repro_kit.ui import Ui
 
 _USUAL = 3.0  # approximate seconds of a cell of a small program
@@ -88,6 +88,10 @@ class OnProgram(Cells):
     def texts(self) -> list[str]:
         """The text of the program."""
         return [self.text]
+
+    def changes_torch(self) -> bool:
+        """As in `Cells`: a program does so in its preamble."""
+        return may_change_torch(self.program.preamble)
 
     def about(self) -> list[object]:
         """The text and values of the program, the time limit that the user gave, and this torch."""

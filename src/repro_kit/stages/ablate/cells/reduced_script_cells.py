@@ -25,6 +25,7 @@ from repro_kit.session.verdicts import eager_run
 from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.source import SourceProgram
 from repro_kit.source.compile_calls import settings
+from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.ui import Ui
 
@@ -71,6 +72,10 @@ class OnReducedScript(OnScript):
     def texts(self) -> list[str]:
         """The text of the reduced script."""
         return [self.text]
+
+    def changes_torch(self) -> bool:
+        """As in `Cells`: the reduced script is all there is."""
+        return Cells.changes_torch(self)
 
     def about(self) -> list[object]:
         """The text of the reduced script, and everything that a cell on the user's script depends on."""

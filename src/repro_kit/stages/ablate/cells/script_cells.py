@@ -85,6 +85,10 @@ class OnScript(Cells):
         """The texts of the files that the command names."""
         return texts(self.case)
 
+    def changes_torch(self) -> bool:
+        """As in `Cells`; whatever the script imports may do so, too."""
+        return True
+
     def about(self) -> list[object]:
         """The command, its files, the expected failure, and this torch."""
         from repro_kit.case.fingerprint import command_files

@@ -1,0 +1,112 @@
+"""Find out what makes the results of a program less than defined, so that a difference from eager would show no bug.
+
+A program may draw random numbers, read memory that nothing has written to, or write different values to one place. Two
+more runs in eager tell: with other values in uninitialised memory, and with such writes in the opposite order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repro_probe.judge import compare_outputs
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import BAD_OFFSETS, RANDOM_NUMBERS, UNINITIALISED, WRITE_ORDER
+from repro_probe.run import outputs
+from repro_probe.run.outputs import Outcome, RunnableCalls
+
+_EMPTY = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+_WRITES = {"index_put", "_unsafe_index_put", "_index_put_impl", "index_copy", "scatter"}
+_JAGGED = {"_nested_view_from_jagged", "_nested_view_from_jagged_copy"}
+_FILLS = (1, 2)  # what uninitialised memory is given in two runs
+
+
+def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
+    """Return why the results of `program` are not defined, in the words of the protocol; empty where they are.
+
+    `eager` is the outcome in eager. A run that fails tells nothing.
+    """
+    found = [RANDOM_NUMBERS] if eager.random else []
+    watch = _Watch(_FILLS[0])
+    first = _run(program, watch)
+    if first is None:
+        return found
+    if watch.bad_offsets:
+        found.append(BAD_OFFSETS)
+    for seen, reason, other in (
+        (watch.filled, UNINITIALISED, _Watch(_FILLS[1])),
+        (watch.wrote, WRITE_ORDER, _Watch(_FILLS[0], backwards=True)),
+    ):
+        again = _run(program, other) if seen else None
+        if again is not None and compare_outputs.places_that_differ(first, again, Tolerance(program.recipe)):
+            found.append(reason)
+    return found
+
+
+def _run(program: RunnableCalls, watch: _Watch) -> Outcome | None:
+    try:
+        with watch:
+            return outputs.run(program, program.graph, lambda step, number: None)
+    except Exception:  # an index or a size that depends on uninitialised memory, or an operator that refuses the mode
+        return None
+
+
+class _Watch(TorchDispatchMode):
+    """Gives uninitialised memory the value `fill`; with `backwards`, the last of several writes to a place goes first.
+
+    `filled`, `wrote` and `bad_offsets` say whether there was such memory, such a write, or a jagged tensor with
+    offsets that do not rise from 0 to the number of its rows.
+    """
+
+    def __init__(self, fill: int, *, backwards: bool = False) -> None:
+        super().__init__()
+        self.fill, self.backwards = fill, backwards
+        self.filled = self.wrote = self.bad_offsets = False
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = function._schema.name.partition("::")[2]
+        if name in _JAGGED:
+            self.bad_offsets = self.bad_offsets or not _are_offsets(args[1], args[0].shape[0])
+        if name.rstrip("_") in _WRITES:
+            given = _backwards(name.rstrip("_"), args, kwargs)
+            self.wrote = self.wrote or given is not None
+            args = given if given is not None and self.backwards else args
+        result = function(*args, **kwargs)
+        if name in _EMPTY and isinstance(result, torch.Tensor) and result.layout == torch.strided:
+            self.filled = True
+            result.fill_(self.fill)
+        return result
+
+
+def _backwards(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Return the arguments of a write with its elements in the opposite order; None where no two may differ."""
+    if kwargs or len(args) < 3 + (name in ("index_copy", "scatter")):
+        return None
+    if name in ("index_copy", "scatter"):
+        given, dim, index, source = args[:4]
+        if not isinstance(source, torch.Tensor) or not index.dim():
+            return None
+        source = source[tuple(map(slice, index.shape))] if name == "scatter" else source
+        return given, dim, index.flip(dim if name == "scatter" else 0), source.flip(dim), *args[4:]
+    given, indices, values = args[:3]
+    if any(index is None or index.dtype == torch.bool for index in indices) or values.numel() == 1 or any(args[3:4]):
+        return None
+    places = torch.broadcast_tensors(*indices)
+    dims = list(range(places[0].dim()))
+    whole = values.broadcast_to((*places[0].shape, *given.shape[len(indices) :]))
+    return given, [index.flip(dims) for index in places], whole.flip(dims), *args[3:]
+
+
+def _are_offsets(offsets: Any, rows: int) -> bool:
+    numbers = offsets.tolist()
+    return numbers[:1] == [0] and numbers[-1:] == [rows] and all(_rises(numbers))
+
+
+def _rises(numbers: Sequence[int]) -> Iterator[bool]:
+    return (before <= after for before, after in zip(numbers, numbers[1:]))

@@ -1,0 +1,78 @@
+"""What makes a program less than defined is seen in eager: random numbers, unwritten memory, the order of writes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from repro_kit.probe.repro_probe.protocol.failure_data import (
+    BAD_OFFSETS,
+    RANDOM_NUMBERS,
+    UNINITIALISED,
+    WRITE_ORDER,
+)
+from repro_kit.probe.repro_probe.protocol.recipe_data import RECIPE_DEFAULTS
+
+pytestmark = pytest.mark.torch
+
+#: Bodies of a graph of `x` (6 × 8), `at` (4 numbers), `column` (2 × 8 zeros) and `w` (4 × 8), and what is doubted.
+GRAPHS: dict[str, tuple[str, ...]] = {
+    "return torch.relu(x)": (),
+    "return torch.nn.functional.dropout(x, 0.5, False)": (),
+    "return torch.nn.functional.dropout(x)": (RANDOM_NUMBERS,),
+    "y = torch.empty(6, 8)\ny.copy_(x)\nreturn y": (),
+    "y = torch.empty_like(x)\nreturn x + y": (UNINITIALISED,),
+    "y = x.clone()\ny[at] = w\nreturn y": (WRITE_ORDER,),
+    "y = x.clone()\ny[at] = w * 0\nreturn y": (),
+    "y = x.clone()\ny[at] = 1.0\nreturn y": (),
+    "y = x.clone()\ny.index_put_((at,), w, accumulate=True)\nreturn y": (),
+    "return x.index_copy(0, at, w)": (WRITE_ORDER,),
+    "return x.scatter(0, column, w)": (WRITE_ORDER,),
+    "return x.scatter(0, column, 2.0)": (),
+    "y = x.clone()\ny[at, at] = w[:, 0]\nreturn y": (WRITE_ORDER,),
+    "n = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 2, 6]))\nreturn n.values()": (),
+    "n = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 4, 2, 6]))\nreturn n.values()": (BAD_OFFSETS,),
+}
+
+
+@pytest.mark.parametrize("body", GRAPHS)
+def test_only_what_is_not_defined_is_doubted(body: str) -> None:
+    torch = pytest.importorskip("torch")
+    from repro_probe.judge.doubts import doubts
+    from repro_probe.run import outputs
+    from repro_probe.run.load_program import LoadedProgram
+
+    lines = body.replace("\n", "\n    ")
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(f"def graph(x, at, column, w):\n    {lines}", namespace)
+    numbers = torch.arange(48.0).reshape(6, 8)
+    zeros = torch.zeros(2, 8, dtype=torch.int64)
+    namespace["calls"] = lambda: [(numbers.clone(), torch.tensor([0, 2, 2, 5]), zeros.clone(), numbers[:4] + 1)]
+    program = LoadedProgram(namespace, {**RECIPE_DEFAULTS})
+    eager = outputs.run(program, program.graph, lambda step, number: None)
+    assert tuple(doubts(program, eager)) == GRAPHS[body]
+
+
+def test_another_seed_may_drop_the_same_element() -> None:
+    torch = pytest.importorskip("torch")
+    from repro_probe.judge import recheck
+    from repro_probe.run import outputs
+    from repro_probe.run.load_program import LoadedProgram
+
+    namespace: dict[str, Any] = {
+        "graph": lambda x: torch.nn.functional.dropout(x),
+        "calls": lambda: [(torch.ones(1, 1),)],
+    }
+    program = LoadedProgram(namespace, {**RECIPE_DEFAULTS})
+    eager = outputs.run(program, program.graph, lambda step, number: None)
+    wrong = outputs.run(program, lambda x: x * 3, lambda step, number: None)
+    asked = SimpleNamespace(times=0)
+
+    def with_eager_random() -> outputs.Outcome:
+        asked.times += 1
+        return eager
+
+    said = recheck.reconsider(program, eager, wrong, with_eager_random)
+    assert said["random"] and said["difference"] is None and asked.times == 1

@@ -1,0 +1,115 @@
+"""What a candidate of a graph's reduction must show: the same evidence, from the same operator on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro_kit.model.failure.failure import Difference, Failure, Kind, Status, Verdict
+from repro_kit.model.failure.signature import signature_of
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.program import Program, parse
+from repro_kit.runner.program_oracle import Divergence
+from repro_kit.stages.minify.reducer_oracle import ReducerOracle
+from repro_kit.ui import SilentUi
+
+TEXT = """# repro-kit program 1
+import torch
+
+RECIPE = {}
+
+
+def graph(x):
+    %s
+    return (%s,)
+
+
+def calls():
+    x = torch.randn(4, 4)
+    return [(x,)]
+"""
+WRITTEN = Difference("value", "x after the call", max_rel=0.5)
+RETURNED = Difference("value", "output 0", max_rel=0.5)
+_LARGE = (
+    *("sin", "cos", "tan", "exp", "abs", "neg", "sinh", "cosh", "tanh"),
+    *("asinh", "erf", "sqrt", "log", "log2", "ceil", "floor", "round"),
+)
+DRAWS = ("it draws random numbers",)
+
+
+def program(*operators: str) -> Program:
+    lines = [f"{name} = torch.{name}({before})" for name, before in zip(operators, ("x", *operators), strict=False)]
+    return parse(TEXT % ("\n    ".join(lines), operators[-1]))
+
+
+def wrong(difference: Difference, doubts: tuple[str, ...] | None = (), also: tuple[Difference, ...] = ()) -> Failure:
+    return Failure(Kind.ACCURACY, difference=difference, also=also, doubts=doubts)
+
+
+class Planted:
+    """Every program fails with `failure`; watched, each begins to be wrong at the statement `first`."""
+
+    jobs, python = 2, "python"
+
+    def __init__(self, failure: Failure, first: str = "") -> None:
+        self.failure, self.first, self.watched = failure, first, 0
+
+    def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Generator[Verdict, None, None]:
+        yield from (Verdict(Status.FAIL, self.failure) for _ in texts)
+
+    def diverge(self, text: str, inputs: Path, timeout: float) -> Divergence:
+        self.watched += 1
+        return Divergence((self.first,) if self.first else ())
+
+
+def oracle(planted: Planted, original: Failure) -> ReducerOracle:
+    return ReducerOracle(planted, signature_of(original), Path(), 60.0, SilentUi())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("original", "candidate", "outcome"),
+    [
+        (wrong(WRITTEN), wrong(WRITTEN), RunOutcome.FAILS_ALIKE),
+        (wrong(WRITTEN), wrong(RETURNED), RunOutcome.FAILS_OTHERWISE),
+        (wrong(WRITTEN, also=(RETURNED,)), wrong(RETURNED), RunOutcome.FAILS_ALIKE),
+        (wrong(WRITTEN), wrong(RETURNED, also=(WRITTEN,)), RunOutcome.FAILS_ALIKE),
+        (wrong(WRITTEN), wrong(WRITTEN, DRAWS), RunOutcome.INVALID),
+        (wrong(WRITTEN, DRAWS), wrong(WRITTEN, DRAWS), RunOutcome.FAILS_ALIKE),
+        (wrong(WRITTEN, None), wrong(WRITTEN, DRAWS), RunOutcome.FAILS_ALIKE),  # a case from before anybody looked
+    ],
+)
+def test_the_evidence_stays_of_its_kind(original: Failure, candidate: Failure, outcome: RunOutcome) -> None:
+    (answer,) = oracle(Planted(candidate), original).check([program("sin", "relu")])
+    assert answer.outcome is outcome
+
+
+def test_an_exception_of_a_program_that_is_less_defined_is_no_evidence() -> None:
+    raised = Failure(Kind.COMPILE_ERROR, doubts=())
+    undefined = Failure(Kind.COMPILE_ERROR, doubts=("it reads uninitialised memory",))
+    (answer,) = oracle(Planted(undefined), raised).check([program("sin")])
+    assert (answer.outcome, answer.equivalent) == (RunOutcome.INVALID, False)
+
+
+@pytest.mark.parametrize(
+    ("operators", "first", "alike"),
+    [
+        (("sin", "relu"), "relu", True),
+        (("sin", "log1p"), "log1p", False),
+        (("relu", "log1p"), "log1p", False),  # the operator is there, and right
+        (("relu", "log1p"), "", True),  # once it is watched the failure is gone
+        (("log1p",), "", False),
+        (("relu_",), "relu_", True),
+        (_LARGE, "relu", False),  # too large to be watched
+    ],
+)
+def test_a_candidate_is_wrong_from_the_same_operator_on(operators: tuple[str, ...], first: str, alike: bool) -> None:
+    planted = Planted(wrong(RETURNED), first)
+    judge = oracle(planted, wrong(RETURNED))
+    judge.begins_at(program("sin", "relu", "cos"), ["relu"])
+    candidates = [program(*operators), program("relu")]
+    answers = list(judge.check(candidates))
+    assert [answer.interesting for answer in answers] == [alike, first in ("relu", "")]
+    assert planted.watched == (1 if len(operators) > 16 else 2)
