@@ -26,4 +26,4 @@ def test_statements_are_joined_like_people_write_them_and_imports_come_once() ->
     pieces = ["import os", "import re", "x = 1", "y = 2", "def f():\n    pass", "import re", "# why\nx += 1"]
     text = "import os\nimport re\n\nx = 1\ny = 2\n\n\ndef f():\n    pass\n\n\n# why\nx += 1"
     assert joined(pieces) == text
-    assert joined([]) == ""
+    assert joined([]) == "" and joined(["", "import os", "# nothing"]) == "import os"

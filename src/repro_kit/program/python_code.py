@@ -24,8 +24,11 @@ def text_of(source: str, node: ast.stmt) -> str:
 
 
 def joined(pieces: Iterable[str]) -> str:
-    """Statements of a module as one text, with blank lines where people put them; each import once."""
-    parsed = {at: (piece, ast.parse(piece).body[-1]) for at, piece in enumerate(pieces)}
+    """Statements of a module as one text, with blank lines where people put them; each import once.
+
+    Pieces without a statement are left out.
+    """
+    parsed = {at: (piece, body[-1]) for at, piece in enumerate(pieces) if (body := ast.parse(piece).body)}
     imports = {piece: at for at, (piece, node) in reversed(parsed.items()) if isinstance(node, _IMPORTS)}
     kept = [(piece, node) for at, (piece, node) in parsed.items() if imports.get(piece, at) == at]
     gaps = [_gap(before, after) for (_, before), (_, after) in pairwise(kept)]

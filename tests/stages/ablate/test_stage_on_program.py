@@ -95,10 +95,7 @@ library.impl("bump", lambda x: torch.empty_like(x), "Meta")
         ("x.view(-1).view(x.shape)", "returns a view of its argument 'x'"),
     ],
 )
-def test_an_operator_that_breaks_its_own_schema_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str, breach: str
-) -> None:
-    monkeypatch.delenv("CI", raising=False)  # with CI set, torch refuses an output that is a view of an argument
+def test_an_operator_that_breaks_its_own_schema_is_named(tmp_path: Path, kernel: str, breach: str) -> None:
     program = PROGRAM.replace(
         "z = torch.nn.functional.silu(x) @ y", "a = x.sin()\n    z = torch.ops.mine.bump(a).mul_(3) + a"
     )
