@@ -227,12 +227,14 @@ class _Checking:
     def with_narrow_casts(self, attempt: _Attempt) -> _Attempt:
         """`attempt`; not verified where its wrong result is right once Inductor rounds to narrow dtypes as eager does.
 
-        A fused kernel leaves these roundings out, which torch documents and does not call a bug.
+        A fused kernel leaves these roundings out, which torch documents and does not call a bug. Where the user has
+        rounding count as a failure, it is no reason.
         """
-        signature = attempt.candidate.facts.signature
+        signature, observed = attempt.candidate.facts.signature, self.case.file.signature
+        is_asked_for = signature.rounding or (observed is not None and observed.rounding)
         files = [entry.data.decode() for name, entry in attempt.contents.entries.items() if name.endswith(".py")]
         of_values = signature.kind is Kind.ACCURACY and signature.difference in (None, "value", "nan")
-        if not (attempt.check.verified and of_values and any(map(_NARROW.search, files))) or signature.rounding:
+        if is_asked_for or not (attempt.check.verified and of_values and any(map(_NARROW.search, files))):
             return attempt
         self.ui.progress(f"running repro.py with {_CASTS}=1")
         with self._written(attempt.contents) as directory:
