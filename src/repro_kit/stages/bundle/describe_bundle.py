@@ -30,7 +30,7 @@ from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
-from repro_kit.program import Program, parse, render
+from repro_kit.program import Program, parse, runnable
 from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
@@ -210,8 +210,8 @@ def story_of(
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
-        program=render(program) if program is not None else "",
-        original=render(captured) if captured and code else "",
+        program=runnable(program) if program is not None else "",
+        original=runnable(captured) if captured and code else "",
         ops=ops_of(program) if program else (),
         reproducer_kind=_reproducer_kind(case, form, contents),
         rounding=_rounding(case, facts, code=code),
