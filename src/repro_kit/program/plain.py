@@ -54,6 +54,7 @@ def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     run = plain_run.run_of(parts, wanted)
     blocks = [
         *_head(program, parts, run.modules),
+        _settings(program.recipe),
         *_definitions(program, parts, as_class=run.as_class),
         *run.before,
     ]
@@ -61,6 +62,36 @@ def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     first = len(before.splitlines()) + 2
     text = "\n".join([before, "", *run.lines, ""])
     return PlainScript(text, first + run.eager_at, first + run.compiled_at)
+
+
+@dataclass(frozen=True)
+class SuiteTest:
+    """A program as a test of PyTorch's own suite: what stands before the class, and the lines of its one method."""
+
+    imports: str
+    definitions: str
+    lines: tuple[str, ...]
+
+
+def suite_test(program: Program, wanted: Wanted) -> SuiteTest:
+    """The parts of a test for `program`; its settings are for the decorators of the method."""
+    parts = _parts(program, wanted)
+    run = plain_run.run_of(parts, wanted)
+    head = _head(program, parts, [module for module in run.modules if module != "unittest"])
+    defined = [
+        recipe_code.process_lines(program.recipe),
+        *_definitions(program, parts, as_class=run.as_class),
+        *run.before,
+    ]
+    lines = tuple(_in_suite(line) for line in run.lines if not line.startswith("raises = "))
+    texts = ["\n\n\n".join("\n".join(block) for block in blocks if block) for blocks in (head, defined)]
+    return SuiteTest(texts[0].replace("\n\n\n", "\n\n"), texts[1], lines)
+
+
+def _in_suite(line: str) -> str:
+    """`line` with the comparisons of the suite's `TestCase`."""
+    line = re.sub(r"\braises\(", "self.assertRaises(", line).replace(", check_stride=True", ", exact_stride=True")
+    return line.replace("torch.testing.assert_close(", "self.assertEqual(").replace(", equal_nan=True", "")
 
 
 def runnable(program: Program) -> str:
@@ -186,7 +217,6 @@ def _head(program: Program, parts: Parts, modules: Sequence[str]) -> Iterator[li
         yield imports
     else:
         yield [*first, *imports]
-    yield _settings(recipe)
 
 
 def _settings(recipe: Recipe) -> list[str]:

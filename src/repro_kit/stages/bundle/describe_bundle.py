@@ -100,7 +100,7 @@ def describe(
     recipe = form.recipe
     if form.program is not None and recipe.memory is None and recipe.growth is None and recipe.group is None:
         name = _test_name(facts.signature.kind, form.program)
-        test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
+        test = render_test(form.program, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
     story = story_of(case, results, form, contents, check, remarks, code=code)
     if story.ablation is not None:

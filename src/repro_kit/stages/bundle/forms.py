@@ -12,7 +12,7 @@ from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.privacy.shareable import shareable
 from repro_kit.bundle.repro.program_check import LIMIT, program_check
-from repro_kit.bundle.repro.program_repro import CHECK, REPRO, ProgramSource, render_program, source_of
+from repro_kit.bundle.repro.program_repro import CHECK, REPRO, render_program
 from repro_kit.bundle.repro.script_repro import HANG, render_script
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
@@ -103,12 +103,6 @@ class ReproForm:
             return replace(self, env={**self.env, **env})
         recipe = self.program.recipe.with_(env={**self.program.recipe.env, **env})
         return replace(self, program=self.program.with_(recipe=recipe), env={**self.env, **env})
-
-    @property
-    def source(self) -> ProgramSource:
-        """The program as the parts of a script."""
-        assert self.program is not None
-        return source_of(self.program, regions=self.regions)
 
     @property
     def minimized(self) -> str:
