@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from repro_kit.model.answers import Answers
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
@@ -206,3 +207,4 @@ class BundleResult:
     needs: tuple[str, ...] = ()  # what repro.py needs of this machine to fail, and does not contain
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
     lacking: int = 0  # runs that a cell of the ablation must pass, where it was left out since cells ran less often
+    answers: Answers = field(default_factory=Answers)  # as `story.json` has them
