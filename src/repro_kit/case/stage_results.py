@@ -157,6 +157,14 @@ class RemovalTried:
 
 
 @dataclass(frozen=True)
+class VariantTried:
+    """The result with another size, dtype or setting, and how it ended: ``passes``, ``fails``, or other words."""
+
+    what: str
+    outcome: str
+
+
+@dataclass(frozen=True)
 class TwinFound:
     """The nearest variant that passes: the change in words, and as a unified diff of the two programs."""
 
@@ -180,6 +188,7 @@ class Reduction:
     others: tuple[str, ...] = ()  # signatures of other failures that the search met
     minimal: bool = False  # 1-minimal: every single removal was tried, and none fails alike
     removals: tuple[RemovalTried, ...] = ()
+    variants: tuple[VariantTried, ...] = ()  # of the result, with another size, dtype or setting
     twin: TwinFound | None = None
     repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure
     note: str = ""  # the rate of a flaky failure, and how reliable the reduction is

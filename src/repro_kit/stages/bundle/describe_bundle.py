@@ -26,6 +26,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING
 from repro_kit.case.stage_results import Capture, Reduction, TwinFound
 from repro_kit.files import read_text
+from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.recipe import Recipe
@@ -34,10 +35,12 @@ from repro_kit.program import Program, parse, render
 from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
+from repro_kit.stages.bundle.answers import Told, answers_of
 from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.excerpt import excerpt_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare, sources_of
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
+from repro_kit.stages.bundle.tried_elsewhere import with_replay
 from repro_kit.stages.bundle.users_run import users_end
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
@@ -77,6 +80,7 @@ class BundleRemarks:
 
 
 _NO_REMARKS = BundleRemarks()
+_NOT_ASKED = Told(why="torch was not asked yet: there is no bundle")
 
 
 def describe(
@@ -86,10 +90,14 @@ def describe(
     check: Check,
     contents: Contents,
     remarks: BundleRemarks,
+    told: Told,
     *,
     code: bool,
-) -> None:
-    """Add the data files, the issue, the report and the README. `code`: files may show the user's code."""
+) -> Answers:
+    """Add the data files, the issue, the report and the README; returns what they answer to maintainers.
+
+    `told`: what torch was asked. `code`: files may show the user's code.
+    """
     facts = without_private(form.facts, contents.redactor)
     contents.learn((facts.environment, form.recipe))
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
@@ -101,17 +109,19 @@ def describe(
         name = _test_name(facts.signature.kind, form.program)
         test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
-    story = story_of(case, results, form, contents, check, remarks, code=code)
+    story = story_of(case, results, form, contents, check, remarks, told, code=code)
     if story.ablation is not None:
         bundled_code = "\n".join([story.repro, *(source for _, source in story.sources)])
         ablation = shareable_ablation(story.ablation, case, form, bundled_code, code=code, words=contents.shown_words)
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
+    story = replace(story, answers=with_replay(story.answers, story.ablation))
     contents.learn(replace(story, repro="", sources=()))
     makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
     for name, (role, make) in {**makers, "README.md": ("readme", markdown.readme)}.items():
         contents.add_made(name, role, partial(_redacted_text, make, story, contents))
+    return story.answers
 
 
 def _redacted_text(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
@@ -162,12 +172,13 @@ def story_of(
     contents: Contents,
     check: Check | None = None,
     remarks: BundleRemarks = _NO_REMARKS,
+    told: Told = _NOT_ASKED,
     *,
     code: bool = False,
 ) -> Story:
     """The story of `form`, whose files are in `contents`. Without a `check`, the bundle is not verified.
 
-    `code`: the story may show the user's code.
+    `told`: what torch was asked. `code`: the story may show the user's code.
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
     captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
@@ -218,6 +229,7 @@ def story_of(
         log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code or has_source)), LONGEST_LOG),
         files=_listed(contents),
         left_out=remarks.left_out,
+        answers=answers_of(case, results, form, check, told, values=contents.every_word, code=code or has_source),
     )
 
 

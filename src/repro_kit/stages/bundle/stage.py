@@ -29,6 +29,7 @@ from repro_kit.session.case_paths import CHECKED
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.stop import Stop
 from repro_kit.session.strangers.repro_run import START_MARGIN, Check, check_repro, run_repro
+from repro_kit.stages.bundle.answers import ask
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.consent import gate, may_share_source
@@ -94,13 +95,14 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
         if passed.code:
             ui.progress("writing pages about the trace")
             chosen.left_out.extend(add_pages(case, chosen.contents))
-        describe(
+        answers = describe(
             case,
             results,
             chosen.candidate,
             chosen.check,
             chosen.contents,
             BundleRemarks(tuple(chosen.left_out), reason, chosen.dropped),
+            ask(case, chosen.candidate, ui),
             code=passed.code,
         )
         if not chosen.contents.settle():
@@ -134,6 +136,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             needs=chosen.check.needs,
             dropped=chosen.dropped,
             lacking=chosen.lacking,
+            answers=answers,
         ),
     )
     _conclude(chosen, output, reason, ui)

@@ -1,0 +1,255 @@
+"""Gather the answers to what maintainers ask: from the case, and from one question to an interpreter with torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from repro_kit.case.case import Case
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.diagnosis import WITNESS
+from repro_kit.model.answers import (
+    Answers,
+    DoubleErrors,
+    Fact,
+    FirstWrong,
+    GeneratedKernel,
+    TorchSource,
+)
+from repro_kit.model.failure.failure import MEASURED, STATE, Difference, Kind, Layer
+from repro_kit.model.serialize import from_data
+from repro_kit.probe.repro_probe.protocol.report_data import KernelData, ReportAsked, ReportData
+from repro_kit.program import render
+from repro_kit.session.options import QueryOptions
+from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
+from repro_kit.session.strangers.repro_run import Check
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm
+from repro_kit.stages.bundle.place_questions import asked_places, of_error, of_source, operator_of
+from repro_kit.stages.bundle.tried_elsewhere import builds, devices, subsystems, variants, workaround
+from repro_kit.ui import Ui
+
+_KERNEL_LINES = 60
+#: Of these a compiled run tells nothing more, ends the process, or takes too long.
+_ONLY_EAGER = (Kind.TIMEOUT, Kind.CRASH, Kind.OOM, Kind.COMPILE_GROWTH, *MEASURED)
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the interpreter with torch told; `why`: why it did not run the program, or gave no answer."""
+
+    data: ReportData = field(default_factory=ReportData)
+    why: str = ""
+
+
+def question(form: ReproForm) -> tuple[ReportAsked, str]:
+    """What to ask about `form`; and why the program is not run, where it is not."""
+    run: Literal["nothing", "eager", "compiled"] = "compiled"
+    why = ""
+    if form.program is None:
+        run, why = "nothing", "there is no graph, only a script"
+    elif form.recipe.group is not None:
+        run, why = "nothing", "the program runs on several ranks"
+    elif form.facts.in_eager or form.recipe.validation:
+        run, why = "nothing", "the program fails in eager"
+    elif form.facts.signature.kind in _ONLY_EAGER:
+        run, why = "eager", f"the failure is a {form.facts.signature.kind}"
+    return {"run": run, "places": asked_places(form)}, why
+
+
+def ask(case: Case, form: ReproForm, ui: Ui) -> Told:
+    """Ask the interpreter of the case, once; no process is started where there is nothing to ask."""
+    asked, why = question(form)
+    if asked["run"] == "nothing" and not asked["places"]:
+        return Told(why=why)
+    ui.progress("asking torch for values, kernels and places in its source")
+    text = render(form.program) if form.program is not None else ""
+    inputs = form.path.parent / "inputs" if form.path is not None else None
+    with shared_or_fresh(case) as oracle:
+        timeout = fresh_timeout(case, QueryOptions())
+        reply = oracle.report(text, inputs, asked, timeout=timeout)
+    if "told" in reply:
+        return Told(reply["told"], why)
+    ended = "took too long" if reply.get("timed_out") else f"ended with {reply.get('signal') or reply.get('status')}"
+    return Told(why=f"a further run of the program {ended}")
+
+
+def answers_of(
+    case: Case, results: CaseResults, form: ReproForm, check: Check | None, told: Told, *, values: bool, code: bool
+) -> Answers:
+    """The answers about `form`. `values`: stored tensor values may be shown; `code`: the user's own objects, too."""
+    unknown: dict[Fact, str] = dict(_unknown(form, told))
+    hidden = form.program is not None and bool(form.program.stored) and not values
+    if hidden:
+        unknown["first_wrong"] = "it comes from stored tensor values, which are not in the bundle"
+    first = None if hidden else _first_wrong(results, form, told, code=code)
+    places = _places(form, told)
+    kernel, why_no_kernel = _kernel(form, told, first)
+    answers = Answers(
+        first_wrong=first,
+        double=() if hidden else _double(told),
+        with_casts=_casts(told),
+        places=places,
+        kernel=kernel,
+        runs=_runs(check),
+        eager_seconds=_eager_seconds(form, check, told),
+        devices=tuple(devices(form)),
+        builds=tuple(builds(case, form)),
+        variants=tuple(variants(form)),
+        workaround=workaround(form.facts.ablation),
+        subsystems=subsystems(form.facts.ablation),
+    )
+    reasons: dict[Fact, str] = {
+        "places": _why_no_place(form, told),
+        "kernel": why_no_kernel,
+        "builds": "no other build was tried",
+        "workaround": "no change that was tried makes it pass",
+        **unknown,
+    }
+    return replace(answers, unknown={fact: why for fact, why in reasons.items() if why and not _has(answers, fact)})
+
+
+def _has(answers: Answers, fact: Fact) -> bool:
+    value = getattr(answers, fact)
+    return value is not None and value not in ((), "")
+
+
+def _unknown(form: ReproForm, told: Told) -> Iterator[tuple[Fact, str]]:
+    """Why the facts of a wrong result are not known."""
+    missing = told.data.get("missing", {})
+    if form.facts.signature.kind is Kind.ACCURACY:
+        yield "first_wrong", missing.get("difference") or told.why or "a further run agreed with eager"
+        if form.facts.signature.difference in (None, "value", "nan"):
+            yield "double", missing.get("double") or told.why or "a further run agreed with eager"
+            yield "with_casts", missing.get("with_casts") or told.why or "a further run agreed with eager"
+    if form.facts.signature.kind is Kind.TIMEOUT:
+        yield "eager_seconds", told.why
+    if form.program is not None:
+        yield "variants", "the reduction tried none beside the result" if form.reduced else "it is not reduced"
+
+
+def _first_wrong(results: CaseResults, form: ReproForm, told: Told, *, code: bool) -> FirstWrong | None:
+    if form.facts.signature.kind is not Kind.ACCURACY:
+        return None
+    seen = told.data.get("difference")
+    if seen:
+        return _as_first(from_data(seen, Difference), told.data.get("double", ""))
+    of_form = form.facts.failure.difference if form.facts.failure else None
+    candidates = [of_form, _of_witness(form.facts.ablation)]
+    if results.observed is not None:
+        candidates.append(results.observed.failure.difference)
+    known = [difference for difference in candidates if difference and (difference.eager or difference.compiled)]
+    # What another subject than `repro.py` shows may have sizes and values of the user's own.
+    mine = [difference for difference in known if code or difference is of_form or difference.kind == STATE]
+    return _as_first(mine[0]) if mine else None
+
+
+def _of_witness(ablation: Ablation | None) -> Difference | None:
+    """The state that differs, where the ablation has compared the calls of two runs."""
+    cells = ablation.cells if ablation else ()
+    failures = (cell.verdict.failure for cell in cells if cell.changed.get("contrast") == WITNESS)
+    found = (failure.difference for failure in failures if failure is not None)
+    return next((difference for difference in found if difference and difference.kind == STATE), None)
+
+
+def _as_first(difference: Difference, double: str = "") -> FirstWrong:
+    index = str(list(difference.index)) if difference.index else ""
+    return FirstWrong(difference.kind, difference.where, difference.eager, difference.compiled, index, double)
+
+
+def _double(told: Told) -> tuple[DoubleErrors, ...]:
+    rows = told.data.get("errors", []) if told.data.get("difference") else []
+    return tuple(
+        DoubleErrors(row["where"], row["dtype"], eager, compiled)
+        for row in rows
+        if (eager := row.get("eager")) is not None and (compiled := row.get("compiled")) is not None
+    )
+
+
+def _casts(told: Told) -> Literal["fails", "passes", ""]:
+    differs = told.data.get("with_casts")
+    return "" if differs is None else "fails" if differs else "passes"
+
+
+def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
+    """Where the error was raised, then what layer and operator name; nothing where torch is not to blame."""
+    if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
+        return ()
+    commit = form.facts.environment.torch_git
+    found = [of_source(place, commit) for place in told.data.get("places", [])]
+    return tuple({(each.file, each.line): each for each in [*of_error(form.facts.failure, commit), *found]}.values())
+
+
+def _why_no_place(form: ReproForm, told: Told) -> str:
+    if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
+        return "torch's compiler is not to blame"
+    if form.facts.layer is None:
+        return "no layer is named"
+    if asked_places(form):
+        return told.why if "places" not in told.data else "this torch has no such place in its Python source"
+    chain = form.facts.ablation.chain if form.facts.ablation else None
+    untried = [step.why for step in chain.untried if step.step in ("subsystem", "op")] if chain else []
+    return untried[0] if untried else f"no operator, pass or handler of {form.facts.layer} is named"
+
+
+def _kernel(form: ReproForm, told: Told, first: FirstWrong | None) -> tuple[GeneratedKernel | None, str]:
+    """The one kernel of the reduced program, or that of the operator at fault; else why there is none."""
+    if form.facts.layer is not Layer.INDUCTOR:
+        return None, "" if form.facts.layer is None else "Inductor is not at fault"
+    if form.program is None or not form.reduced:
+        return None, "the program is not reduced"
+    kernels = told.data.get("kernels", [])
+    if not kernels:
+        return None, told.why or "Inductor generates no kernel for it"
+    found = operator_of(form.facts.ablation.chain if form.facts.ablation else None)
+    bare = found[1].split(".")[1] if found and found[1].count(".") else ""
+    named = [kernel for kernel in kernels if bare and re.search(rf"_{re.escape(bare)}(?:_|$)", kernel["name"])]
+    chosen = named if named else kernels
+    if len(chosen) > 1:
+        return None, f"Inductor generates {len(chosen)} kernels for it, and nothing tells which is wrong"
+    return _shown_kernel(chosen[0], first), ""
+
+
+def _shown_kernel(kernel: KernelData, first: FirstWrong | None) -> GeneratedKernel:
+    lines = kernel["code"].splitlines()
+    marked, why = _marked(lines[:_KERNEL_LINES], first)
+    code = "\n".join(lines[:_KERNEL_LINES])
+    return GeneratedKernel(kernel["name"], kernel["language"], code, max(0, len(lines) - _KERNEL_LINES), marked, why)
+
+
+def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:
+    """The only line that has the number by which the compiled value differs from eager's; 0 where that is not one."""
+    try:
+        eager, compiled = float(first.eager), float(first.compiled)  # type: ignore[union-attr]
+        ratio = compiled / eager
+    except (AttributeError, ValueError, ZeroDivisionError):
+        return 0, ""
+    if not math.isfinite(ratio) or ratio in (0.0, 1.0, -1.0):
+        return 0, ""
+    having = [at for at, line in enumerate(lines, 1) if any(_is(number, ratio) for number in _NUMBER.findall(line))]
+    return (having[0], f"the compiled value is {ratio:g} times eager's") if len(having) == 1 else (0, "")
+
+
+def _is(number: str, ratio: float) -> bool:
+    value = float(number)
+    return "." in number and any(math.isclose(value, abs(wanted), rel_tol=1e-6) for wanted in (ratio, 1 / ratio))
+
+
+def _runs(check: Check | None) -> str:
+    """``3 of 3 runs fail, exit status 1``."""
+    if check is None or not check.runs:
+        return ""
+    status = check.failing.exit_status
+    how = f", exit status {status}" if check.same and status is not None else ""
+    return f"{check.same} of {len(check.runs)} runs fail{how}"
+
+
+def _eager_seconds(form: ReproForm, check: Check | None, told: Told) -> float | None:
+    """The seconds of the program in eager; of a script that hangs, those of a whole run of it without torch.compile."""
+    seconds = told.data.get("eager_seconds")
+    if seconds is None and form.program is None and form.facts.signature.kind is Kind.TIMEOUT:
+        seconds = check.eager.verdict.seconds if check and check.passes_in_eager else None
+    return None if seconds is None else round(seconds, 3)
