@@ -5,10 +5,10 @@ A fact that could not be had is None or empty, and `Answers.unknown` says why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-#: Names of facts in `Answers.unknown`: those of the fields.
+#: Names of facts that may not be known: those of the fields of `Answers`.
 Fact = Literal[
     "first_wrong",
     "double",
@@ -89,6 +89,14 @@ class TriedWorkaround:
 
 
 @dataclass(frozen=True)
+class UnknownFact:
+    """A fact that could not be had, and why."""
+
+    fact: Fact
+    why: str
+
+
+@dataclass(frozen=True)
 class Answers:
     """What is known of one failure, beyond the story: each field answers one question of a maintainer."""
 
@@ -105,4 +113,8 @@ class Answers:
     workaround: TriedWorkaround | None = None
     replay: str = ""  # one command with TORCH_BISECT_* variables
     subsystems: tuple[TriedVariant, ...] = ()  # of the compiler, each switched off
-    unknown: dict[Fact, str] = field(default_factory=dict)  # why a fact could not be had
+    unknown: tuple[UnknownFact, ...] = ()
+
+    def why_unknown(self, fact: Fact) -> str:
+        """Why `fact` could not be had; "" where it is known, or is no fact of this failure."""
+        return next((each.why for each in self.unknown if each.fact == fact), "")

@@ -104,11 +104,10 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))[:limit]
 
 
-def telling_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame inside torch that tells two failures apart, else the innermost one in torch."""
-    inside = [frame for frame in reversed(frames) if torch_path(frame.file) and not is_generated(frame)]
-    own = (frame for frame in inside if innermost_torch([frame], 1) and not _TRUNK.search(torch_path(frame.file) or ""))
-    return next(own, inside[0] if inside else None)
+def telling_frame(frames: Sequence[Frame], *, of_hang: bool = False) -> Frame | None:
+    """The innermost frame inside torch that tells two failures apart; of a hang, beside what all compiles pass."""
+    own = [frame for frame in frames if not (of_hang and _TRUNK.search(torch_path(frame.file) or ""))]
+    return next((frame for frame in reversed(own) if innermost_torch([frame], 1)), None)
 
 
 def recurring_torch(frames: Sequence[Frame]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -18,8 +18,10 @@ from repro_kit.model.answers import (
     FirstWrong,
     GeneratedKernel,
     TorchSource,
+    UnknownFact,
 )
-from repro_kit.model.failure.failure import MEASURED, STATE, Difference, Kind, Layer
+from repro_kit.model.failure.failure import MEASURED, STATE, Difference, Failure, Kind, Layer
+from repro_kit.model.failure.signature import focused
 from repro_kit.model.serialize import from_data
 from repro_kit.probe.repro_probe.protocol.report_data import KernelData, ReportAsked, ReportData
 from repro_kit.program import render
@@ -34,6 +36,9 @@ from repro_kit.ui import Ui
 _KERNEL_LINES = 60
 #: Of these a compiled run tells nothing more, ends the process, or takes too long.
 _ONLY_EAGER = (Kind.TIMEOUT, Kind.CRASH, Kind.OOM, Kind.COMPILE_GROWTH, *MEASURED)
+#: The error of these is raised in torch, or in what it calls.
+_RAISED = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
+_OF_VALUES = ("value", "nan")  # kinds of difference
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
 
 
@@ -81,18 +86,14 @@ def answers_of(
     case: Case, results: CaseResults, form: ReproForm, check: Check | None, told: Told, *, values: bool, code: bool
 ) -> Answers:
     """The answers about `form`. `values`: stored tensor values may be shown; `code`: the user's own objects, too."""
-    unknown: dict[Fact, str] = dict(_unknown(form, told))
     hidden = form.program is not None and bool(form.program.stored) and not values
-    if hidden:
-        unknown["first_wrong"] = "it comes from stored tensor values, which are not in the bundle"
     first = None if hidden else _first_wrong(results, form, told, code=code)
-    places = _places(form, told)
     kernel, why_no_kernel = _kernel(form, told, first)
     answers = Answers(
         first_wrong=first,
         double=() if hidden else _double(told),
         with_casts=_casts(told),
-        places=places,
+        places=_places(form, told),
         kernel=kernel,
         runs=_runs(check),
         eager_seconds=_eager_seconds(form, check, told),
@@ -103,40 +104,43 @@ def answers_of(
         subsystems=subsystems(form.facts.ablation),
     )
     reasons: dict[Fact, str] = {
+        **dict(_of_wrong_result(form, told, hidden=hidden)),
         "places": _why_no_place(form, told),
         "kernel": why_no_kernel,
+        "eager_seconds": told.why if form.facts.signature.kind is Kind.TIMEOUT else "",
         "builds": "no other build was tried",
+        "variants": "the reduction tried none beside the result" if form.smallest else "the program is not reduced",
         "workaround": "no change that was tried makes it pass",
-        **unknown,
     }
-    return replace(answers, unknown={fact: why for fact, why in reasons.items() if why and not _has(answers, fact)})
+    return replace(answers, unknown=tuple(_unknown(answers, reasons)))
 
 
-def _has(answers: Answers, fact: Fact) -> bool:
-    value = getattr(answers, fact)
-    return value is not None and value not in ((), "")
+def _unknown(answers: Answers, reasons: Mapping[Fact, str]) -> Iterator[UnknownFact]:
+    for fact, why in reasons.items():
+        if why and getattr(answers, fact) in (None, (), ""):
+            yield UnknownFact(fact, why)
 
 
-def _unknown(form: ReproForm, told: Told) -> Iterator[tuple[Fact, str]]:
+def _of_wrong_result(form: ReproForm, told: Told, *, hidden: bool) -> Iterator[tuple[Fact, str]]:
     """Why the facts of a wrong result are not known."""
-    missing = told.data.get("missing", {})
-    if form.facts.signature.kind is Kind.ACCURACY:
-        yield "first_wrong", missing.get("difference") or told.why or "a further run agreed with eager"
-        if form.facts.signature.difference in (None, "value", "nan"):
-            yield "double", missing.get("double") or told.why or "a further run agreed with eager"
-            yield "with_casts", missing.get("with_casts") or told.why or "a further run agreed with eager"
-    if form.facts.signature.kind is Kind.TIMEOUT:
-        yield "eager_seconds", told.why
-    if form.program is not None:
-        yield "variants", "the reduction tried none beside the result" if form.reduced else "it is not reduced"
+    signature, missing = form.facts.signature, told.data.get("missing", {})
+    if signature.kind is not Kind.ACCURACY:
+        return
+    unseen = missing.get("differences") or told.why or "a further run agreed with eager"
+    stored = "it comes from stored tensor values, which are not in the bundle" if hidden else ""
+    yield "first_wrong", stored or unseen
+    if signature.difference in (None, *_OF_VALUES):
+        yield "double", stored or missing.get("double") or unseen
+        yield "with_casts", missing.get("with_casts") or unseen
 
 
 def _first_wrong(results: CaseResults, form: ReproForm, told: Told, *, code: bool) -> FirstWrong | None:
     if form.facts.signature.kind is not Kind.ACCURACY:
         return None
-    seen = told.data.get("difference")
+    seen = from_data(told.data.get("differences", []), tuple[Difference, ...])
     if seen:
-        return _as_first(from_data(seen, Difference), told.data.get("double", ""))
+        chosen = focused(Failure(Kind.ACCURACY, difference=seen[0], also=seen[1:]), form.facts.signature).difference
+        return _as_first(chosen or seen[0], told.data.get("double", {}).get((chosen or seen[0]).where, ""))
     of_form = form.facts.failure.difference if form.facts.failure else None
     candidates = [of_form, _of_witness(form.facts.ablation)]
     if results.observed is not None:
@@ -161,7 +165,7 @@ def _as_first(difference: Difference, double: str = "") -> FirstWrong:
 
 
 def _double(told: Told) -> tuple[DoubleErrors, ...]:
-    rows = told.data.get("errors", []) if told.data.get("difference") else []
+    rows = told.data.get("errors", []) if told.data.get("differences") else []
     return tuple(
         DoubleErrors(row["where"], row["dtype"], eager, compiled)
         for row in rows
@@ -178,9 +182,11 @@ def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
     """Where the error was raised, then what layer and operator name; nothing where torch is not to blame."""
     if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
         return ()
-    commit = form.facts.environment.torch_git
+    commit, failure = form.facts.environment.torch_git, form.facts.failure
     found = [of_source(place, commit) for place in told.data.get("places", [])]
-    return tuple({(each.file, each.line): each for each in [*of_error(form.facts.failure, commit), *found]}.values())
+    if failure is not None and form.facts.signature.kind in _RAISED:
+        found = [*of_error(failure, commit), *found]
+    return tuple({(place.file, place.line): place for place in found}.values())
 
 
 def _why_no_place(form: ReproForm, told: Told) -> str:
@@ -189,7 +195,8 @@ def _why_no_place(form: ReproForm, told: Told) -> str:
     if form.facts.layer is None:
         return "no layer is named"
     if asked_places(form):
-        return told.why if "places" not in told.data else "this torch has no such place in its Python source"
+        none = told.data.get("missing", {}).get("places") or "torch has no Python source for what is named"
+        return none if "places" in told.data else told.why
     chain = form.facts.ablation.chain if form.facts.ablation else None
     untried = [step.why for step in chain.untried if step.step in ("subsystem", "op")] if chain else []
     return untried[0] if untried else f"no operator, pass or handler of {form.facts.layer} is named"

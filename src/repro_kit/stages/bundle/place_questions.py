@@ -108,7 +108,7 @@ def of_error(failure: Failure | None, commit: str | None) -> Iterator[TorchSourc
     if failure is None or any(is_final(link) for link in failure.exceptions[-1:]):
         return
     for frames in [link.frames for link in reversed(failure.exceptions)] or [failure.stack]:
-        frame = telling_frame(frames)
+        frame = telling_frame(frames, of_hang=not failure.exceptions)
         if frame is not None:
             what = "where the error is raised" if failure.exceptions else "what was running"
             file = torch_path(frame.file) or ""

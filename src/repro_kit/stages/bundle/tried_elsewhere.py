@@ -10,7 +10,7 @@ from repro_kit.bisect.store import DIRECTORY, read_state
 from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.evidence import Link
-from repro_kit.model.answers import Answers, Fact, TriedVariant, TriedWorkaround
+from repro_kit.model.answers import Answers, TriedVariant, TriedWorkaround, UnknownFact
 from repro_kit.model.failure.failure import Layer
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.recipe import LADDER
@@ -26,8 +26,10 @@ _MARKS = {Mark.GOOD: "passes", Mark.BAD: "fails", Mark.SKIP: "cannot tell"}
 def with_replay(answers: Answers, ablation: Ablation | None) -> Answers:
     """`answers` with the command of the `ablation` of the bundle that replays the failing step."""
     replay = _replay(ablation)
-    why: dict[Fact, str] = {} if replay else {"replay": "no step of the ablation is one of torch's own variables"}
-    return replace(answers, replay=replay, unknown={**answers.unknown, **why})
+    if replay:
+        return replace(answers, replay=replay)
+    why = "no step of the ablation is a matter of torch's own variables alone" if ablation else "there is no ablation"
+    return replace(answers, unknown=(*answers.unknown, UnknownFact("replay", why)))
 
 
 def devices(form: ReproForm) -> Iterator[TriedVariant]:

@@ -46,8 +46,8 @@ class ReportData(TypedDict, total=False):
     """The answer. What is absent was not asked, or could not be had; `missing` says why, by the name of the field."""
 
     eager_seconds: float
-    difference: DifferenceData | None  # None: the compiled program agrees with eager
-    double: str  # the first wrong element in double precision
+    differences: list[DifferenceData]  # the worst first; empty: the compiled program agrees with eager
+    double: dict[str, str]  # the first wrong element in double precision, by the result that it is of
     errors: list[ErrorRow]
     with_casts: bool  # whether it differs under emulate_precision_casts too
     kernels: list[KernelData]

@@ -47,21 +47,22 @@ def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_
         try:
             outcome = compiled()
         except Exception as error:  # the failure itself, which is known; what was generated before it is of use
-            data["missing"]["difference"] = f"the compiled program raises {type(error).__name__}"
+            data["missing"]["differences"] = f"the compiled program raises {type(error).__name__}"
             return {**data, "kernels": kernels_in(codes)}
     data["kernels"] = kernels_in(codes)
     if not program.recipe["check"]:
         return data
     judged = recheck.reconsider(program, eager, outcome, with_eager_random, with_errors=True)
-    data["difference"], data["errors"] = judged.get("difference"), judged.get("errors", [])
-    difference = data["difference"]
-    if difference is not None and difference["kind"] in _OF_VALUES:
+    worst = judged.get("difference")
+    data["differences"], data["errors"] = [worst, *judged.get("also", [])] if worst else [], judged.get("errors", [])
+    of_values = [difference for difference in data["differences"] if difference["kind"] in _OF_VALUES]
+    if of_values:
         best = None if eager.random else reference.in_double(program)
         if best is None:
             words = "it draws random numbers" if eager.random else "an operator has no kernel for float64"
             data["missing"]["double"] = f"the program cannot be run in float64: {words}"
         else:
-            data["double"] = _element(best, difference)
+            data["double"] = {difference["where"]: _element(best, difference) for difference in of_values}
         _look_at_casts(data, program, eager, outcome, best)
     return data
 
