@@ -13,7 +13,8 @@ from repro_kit.bisect.store import DIRECTORY, write_state
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.stage_results import Environment, Observation, Reduction, TwinFound, VariantTried
+from repro_kit.case.handles import RELEASES
+from repro_kit.case.stage_results import BuildsTried, Environment, Observation, Reduction, TwinFound, VariantTried
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.diagnosis import WITNESS
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
@@ -286,6 +287,11 @@ def test_builds_that_a_bisection_judged_are_listed_without_private_paths(case: C
         ("torch 2.13.0", "fails"),
         ("torch", "cannot tell"),
     ]
+    case.store(
+        RELEASES, BuildsTried(WRONG, (TriedVariant("torch 2.13.0", "fails"), TriedVariant("torch 2.15", "fails")))
+    )
+    assert [each.what for each in answered(case, form_of()).builds[:2]] == ["torch 2.13.0", "torch 2.15"]
+    case.store(RELEASES, BuildsTried(Signature(Kind.CRASH), ()))
     write_state(case.path / DIRECTORY, replace(state, signature=Signature(Kind.CRASH)))
     assert answered(case, form_of()).builds == ()
 

@@ -34,6 +34,7 @@ from repro_kit.stages.bundle.tried_elsewhere import builds, devices, subsystems,
 from repro_kit.ui import Ui
 
 _KERNEL_LINES = 60
+_BOUNDS = (1.0, 10.0, 60.0, 600.0, 3600.0)  # seconds; a measured time would differ each time the bundle is made
 #: How much of the program a question runs; of other kinds a run tells nothing more, or ends the process.
 _RUNS: dict[Kind, Literal["eager", "compiled"]] = {
     Kind.ACCURACY: "compiled",
@@ -103,7 +104,7 @@ def answers_of(
         runs=_runs(check),
         eager_seconds=_eager_seconds(form, check, told),
         devices=tuple(devices(form)),
-        builds=tuple(builds(case, form)),
+        builds=tuple(builds(case)),
         variants=tuple(variants(form)),
         workaround=workaround(form.facts.ablation),
         subsystems=subsystems(form.facts.ablation),
@@ -268,10 +269,10 @@ def _runs(check: Check | None) -> str:
 
 
 def _eager_seconds(form: ReproForm, check: Check | None, told: Told) -> float | None:
-    """About how long a program that hangs takes in eager; of a script, a whole run of it without torch.compile."""
+    """The bound below which a program that hangs ends in eager; of a script, the whole of it without torch.compile."""
     if form.facts.signature.kind is not Kind.TIMEOUT:
         return None
     seconds = told.data.get("eager_seconds")
     if seconds is None and form.program is None and check is not None and check.passes_in_eager:
         seconds = check.eager.verdict.seconds
-    return None if seconds is None else float(f"{seconds:.1g}")  # so that the same case gives the same bundle
+    return None if seconds is None else next((bound for bound in _BOUNDS if seconds < bound), None)

@@ -8,11 +8,12 @@ from dataclasses import replace
 from repro_kit.bisect import Mark
 from repro_kit.bisect.store import DIRECTORY, read_state
 from repro_kit.case.case import Case
+from repro_kit.case.handles import RELEASES
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.evidence import Link
 from repro_kit.model.answers import Answers, TriedVariant, TriedWorkaround, UnknownFact
 from repro_kit.model.failure.failure import Layer
-from repro_kit.model.failure.signature import Strength
+from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
@@ -48,19 +49,33 @@ def devices(form: ReproForm) -> Iterator[TriedVariant]:
         yield TriedVariant((accelerator or "cuda").upper(), there)
 
 
-def builds(case: Case, form: ReproForm) -> Iterator[TriedVariant]:
-    """The builds that a bisection of this failure has judged, in their order."""
+def builds(case: Case) -> Iterator[TriedVariant]:
+    """The builds on which this failure was looked for: by `verify --on`, then by a bisection, each once."""
+    seen: dict[str, TriedVariant] = {}
+    for tried in (*_of_releases(case), *_of_bisection(case)):
+        seen.setdefault(tried.what, tried)
+    yield from seen.values()
+
+
+def _of_releases(case: Case) -> Iterator[TriedVariant]:
+    if case.holds(RELEASES) and _is_of(case, case.load(RELEASES).signature):
+        yield from case.load(RELEASES).builds
+
+
+def _of_bisection(case: Case) -> Iterator[TriedVariant]:
     state = read_state(case.path / DIRECTORY)
-    expected = case.file.signature
-    if state is None or state.signature is None or expected is None:
-        return
-    if not expected.matches(state.signature, Strength.CROSS_VERSION):
+    if state is None or not _is_of(case, state.signature):
         return
     for build in state.builds:
         judgement = state.current.get(build.name)
         if judgement is not None:
             version = judgement.version or build.version or ("" if build.python else build.shown)
             yield TriedVariant(f"{state.package} {version}".strip(), _MARKS[judgement.mark])
+
+
+def _is_of(case: Case, signature: Signature | None) -> bool:
+    expected = case.file.signature
+    return bool(expected and signature and expected.matches(signature, Strength.CROSS_VERSION))
 
 
 def variants(form: ReproForm) -> Iterator[TriedVariant]:
