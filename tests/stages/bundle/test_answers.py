@@ -1,6 +1,7 @@
 """What a bundle answers to a maintainer's questions, from hand-made results; no torch is asked."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from repro_kit.stages.bundle import answers as gathering
 from repro_kit.stages.bundle.answers import Told, answers_of, ask, question
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.stages.bundle.place_questions import asked_places
-from repro_kit.stages.bundle.tried_elsewhere import with_replay
+from repro_kit.stages.bundle.tried_elsewhere import replayed_variables, with_replay
 from repro_kit.ui import SilentUi
 
 PROGRAM = """# repro-kit program 1
@@ -257,6 +258,26 @@ def test_the_command_to_replay_is_the_last_that_torchs_own_variables_make() -> N
         "TORCH_BISECT_BACKEND=inductor python repro.py"
     )
     assert with_replay(Answers(), None).why_unknown("replay") == "there is no ablation"
+    assert replayed_variables(ABLATION) == {
+        "TORCH_BISECT_BACKEND": "inductor",
+        "TORCH_BISECT_SUBSYSTEM": "lowerings",
+        "TORCH_BISECT_MAX": "1",
+    }
+
+
+def test_a_command_with_which_repro_py_does_not_fail_is_not_told(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "shared_or_fresh", lambda case: nullcontext(Oracle()))
+    told = ask(case, form_of(), lambda variables: "TORCH_BISECT_MAX" not in variables, SilentUi())
+    assert told.data == {"places": []} and not told.replays
+    replay = with_replay(Answers(), ABLATION, replays=told.replays).replay
+    assert replay == "TORCH_BISECT_BACKEND=inductor python repro.py"
+
+
+class Oracle:
+    """Answers that it knows no place."""
+
+    def report(self, text: str, inputs: Path | None, asked: object, timeout: float) -> object:
+        return {"status": "pass", "told": {"places": []}}
 
 
 def test_devices_subsystems_and_variants_say_what_was_tried(case: Case) -> None:
@@ -299,7 +320,7 @@ def test_builds_that_a_bisection_judged_are_listed_without_private_paths(case: C
 def test_no_interpreter_is_started_where_there_is_nothing_to_ask(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "shared_or_fresh", lambda case: pytest.fail("nothing is to be asked"))
     error = form_of(signature=Signature(Kind.DYNAMO_ERROR), ablation=None)
-    assert ask(case, error, SilentUi()).data == {}
+    assert ask(case, error, lambda variables: True, SilentUi()).data == {}
     assert question(form_of())[0]["run"] == "compiled"
     assert question(form_of(signature=Signature(Kind.TIMEOUT)))[0]["run"] == "eager"
     assert question(form_of(signature=Signature(Kind.CRASH)))[0]["run"] == "nothing"

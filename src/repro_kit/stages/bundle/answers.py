@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -30,7 +30,14 @@ from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.stages.bundle.place_questions import asked_places, of_error, of_source, operator_of
-from repro_kit.stages.bundle.tried_elsewhere import builds, devices, subsystems, variants, workaround
+from repro_kit.stages.bundle.tried_elsewhere import (
+    builds,
+    devices,
+    replayed_variables,
+    subsystems,
+    variants,
+    workaround,
+)
 from repro_kit.ui import Ui
 
 _KERNEL_LINES = 60
@@ -55,6 +62,7 @@ class Told:
 
     data: ReportData = field(default_factory=ReportData)
     why: str = ""
+    replays: bool = True  # False: `repro.py` did not fail with the variables of the ablation's last step
 
 
 def question(form: ReproForm) -> tuple[ReportAsked, str]:
@@ -71,21 +79,25 @@ def question(form: ReproForm) -> tuple[ReportAsked, str]:
     return {"run": run or "nothing", "places": asked_places(form)}, why
 
 
-def ask(case: Case, form: ReproForm, ui: Ui) -> Told:
-    """Ask the interpreter of the case, once; no process is started where there is nothing to ask."""
+def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> Told:
+    """Ask the interpreter of the case, once; no process is started where there is nothing to ask.
+
+    `fails`: whether `repro.py` fails as expected with these variables; None: it is not verified.
+    """
     asked, why = question(form)
+    variables = replayed_variables(form.facts.ablation) if form.program is not None and fails is not None else {}
+    replays = fails is None or not variables or fails(variables)
     if asked["run"] == "nothing" and not asked["places"]:
-        return Told(why=why)
+        return Told(why=why, replays=replays)
     ui.progress("asking torch for values, kernels and places in its source")
     text = render(form.program) if form.program is not None else ""
     inputs = form.path.parent / "inputs" if form.path is not None else None
     with shared_or_fresh(case) as oracle:
-        timeout = fresh_timeout(case, QueryOptions())
-        reply = oracle.report(text, inputs, asked, timeout=timeout)
+        reply = oracle.report(text, inputs, asked, timeout=fresh_timeout(case, QueryOptions()))
     if "told" in reply:
-        return Told(reply["told"], why)
+        return Told(reply["told"], why, replays)
     ended = "took too long" if reply.get("timed_out") else f"ended with {reply.get('signal') or reply.get('status')}"
-    return Told(why=f"a further run of the program {ended}")
+    return Told(why=f"a further run of the program {ended}", replays=replays)
 
 
 def answers_of(
