@@ -187,12 +187,7 @@ def _as_first(difference: Difference, double: str = "") -> FirstWrong:
 
 
 def _double(told: Told) -> tuple[DoubleErrors, ...]:
-    rows = told.data.get("errors", []) if told.data.get("differences") else []
-    return tuple(
-        DoubleErrors(row["where"], row["dtype"], eager, compiled)
-        for row in rows
-        if (eager := row.get("eager")) is not None and (compiled := row.get("compiled")) is not None
-    )
+    return from_data(told.data.get("errors", []), tuple[DoubleErrors, ...])
 
 
 def _casts(told: Told) -> Literal["fails", "passes", ""]:
