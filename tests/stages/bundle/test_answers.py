@@ -162,6 +162,14 @@ def test_the_kernel_is_the_one_of_the_operator_and_its_telling_line_is_marked(ca
     assert again is not None and again.marked == 0
 
 
+def test_the_line_that_the_native_compiler_quotes_is_marked(case: Case) -> None:
+    message = "CppCompileError: x\n/tmp/a.cpp:9:3: error: expected ';'\n    9 |  auto tmp1 = tmp0 * 0.25;\n      |  ^"
+    failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("CppCompileError", message),))
+    form = form_of(signature=Signature(Kind.COMPILE_ERROR), failure=failure)
+    kernel = answered(case, form, told(kernels=[{"name": "cpp_fused_0", "language": "cpp", "code": KERNEL}])).kernel
+    assert kernel is not None and (kernel.marked, kernel.why) == (4, "the compiler's first error is in it")
+
+
 def test_no_kernel_is_shown_of_what_is_not_reduced_or_ambiguous(case: Case) -> None:
     kernels = [{"name": f"cpp_fused_{name}_0", "language": "cpp", "code": name} for name in "ab"]
     several = answered(case, form_of(), told(kernels=kernels))
