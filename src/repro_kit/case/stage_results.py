@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from repro_kit.model.answers import Answers, TriedVariant
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
@@ -156,6 +157,14 @@ class RemovalTried:
 
 
 @dataclass(frozen=True)
+class VariantTried:
+    """The result with another size, dtype or setting, and how it ended: ``passes``, ``fails``, or other words."""
+
+    what: str
+    outcome: str
+
+
+@dataclass(frozen=True)
 class TwinFound:
     """The nearest variant that passes: the change in words, and as a unified diff of the two programs."""
 
@@ -179,6 +188,7 @@ class Reduction:
     others: tuple[str, ...] = ()  # signatures of other failures that the search met
     minimal: bool = False  # 1-minimal: every single removal was tried, and none fails alike
     removals: tuple[RemovalTried, ...] = ()
+    variants: tuple[VariantTried, ...] = ()  # of the result, with another size, dtype or setting
     twin: TwinFound | None = None
     repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure
     note: str = ""  # the rate of a flaky failure, and how reliable the reduction is
@@ -206,3 +216,12 @@ class BundleResult:
     needs: tuple[str, ...] = ()  # what repro.py needs of this machine to fail, and does not contain
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
     lacking: int = 0  # runs that a cell of the ablation must pass, where it was left out since cells ran less often
+    answers: Answers = field(default_factory=Answers)  # as `story.json` has them
+
+
+@dataclass(frozen=True)
+class BuildsTried:
+    """`releases.json`: the builds of the last `verify --on` or `--releases` of the case, oldest first."""
+
+    signature: Signature
+    builds: tuple[TriedVariant, ...]

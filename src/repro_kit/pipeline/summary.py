@@ -12,6 +12,7 @@ from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUC
 from repro_kit.case.stage_results import BundleResult, Capture, ObservedFailure, Reduction
 from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature, in_words
@@ -60,6 +61,7 @@ class CaseSummary:
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
     rounding: Rounding | None = None  # why results differ without a bug
+    answers: Answers | None = None  # the facts that maintainers ask for, where there is a bundle
 
     def as_json(self) -> dict[str, Any]:
         """The fields by name, `exit` as a number."""
@@ -126,6 +128,7 @@ def case_summary(
         runs=tuple(start.why for start in starts(case)),
         notes=tuple(dict.fromkeys(note for note in sentences if note)),
         rounding=_result(case, ROUNDING),
+        answers=bundle.answers if bundle else None,
     )
 
 

@@ -54,6 +54,7 @@ class Neighbours(Generic[P]):
     removals: tuple[Removal, ...] = ()
     complete: bool = False  # every single removal was judged
     twin: Twin[P] | None = None
+    variants: tuple[Removal, ...] = ()  # the result with another size, dtype or setting, as far as they were judged
 
     @property
     def minimal(self) -> bool:
@@ -96,14 +97,18 @@ def look_around(search: Search) -> Iterator[Neighbours[Program]]:
     complete = len(proposals) <= _MOST
     nearest = _nearest(search.program, passing)
     text = render(search.program)
+    variants: list[Removal] = []
     for description, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
             break  # all later variants differ more
-        yield Neighbours(tuple(removals_judged), complete, nearest)
-        passes = _judged(search, description, program).outcome is RunOutcome.PASSES
-        if passes and _passes_with_other_values(search, program):
+        yield Neighbours(tuple(removals_judged), complete, nearest, tuple(variants))
+        variant = _judged(search, description, program)
+        if variant.outcome is RunOutcome.PASSES and not _passes_with_other_values(search, program):
+            continue  # it says something of the values, and not of what was changed
+        variants.append(variant)
+        if variant.outcome is RunOutcome.PASSES:
             nearest = Twin(description, program)
-    yield Neighbours(tuple(removals_judged), complete, nearest)
+    yield Neighbours(tuple(removals_judged), complete, nearest, tuple(variants))
 
 
 def _by_distance(text: str, tweaks: Iterable[tuple[str, Program | None]]) -> list[tuple[str, Program]]:

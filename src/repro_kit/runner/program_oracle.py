@@ -27,6 +27,7 @@ from repro_kit.probe.repro_probe.protocol.queries import (
     ScriptOrder,
     Until,
 )
+from repro_kit.probe.repro_probe.protocol.report_data import ReportAsked
 from repro_kit.runner.launch import Run
 from repro_kit.runner.query_queue import QueryQueue
 from repro_kit.runner.server import ServerDied, ServerProcess
@@ -150,6 +151,14 @@ class ProgramOracle:
         """Return why a difference of `text` is rounding: the errors, and what restores eager's rounding."""
         reply = dict(self._replies([self._request("rounding", text, inputs, timeout)]))[0]
         return reply.get("explained")
+
+    def report(self, text: str, inputs: Path | None, asked: ReportAsked, *, timeout: float = 120.0) -> Reply:
+        """Ask for what a report says of `text` beyond its verdict; `told` of the reply is the answer.
+
+        Without an answer, the reply says how the query ended.
+        """
+        request: Query = {**self._request("report", text, inputs, timeout), "report": asked}
+        return dict(self._replies([request]))[0]
 
     def switched(
         self,

@@ -90,6 +90,17 @@ def _fails_only_afresh(case: Case) -> bool:
     return capture is not None and capture.fresh
 
 
+@contextmanager
+def shared_or_fresh(case: Case) -> Iterator[ProgramOracle]:
+    """The forking oracle that the stages share, else a fresh interpreter: a new zygote is dear for one query."""
+    if _SHARED.get() is not None:
+        with open_oracle(case) as oracle:
+            yield oracle
+    else:
+        with fresh_oracle(case) as spawn:
+            yield spawn
+
+
 def fresh_oracle(case: Case, jobs: int = 1) -> ProgramOracle:
     """An oracle that starts a new interpreter for every query. The caller closes it."""
     return ProgramOracle(case.file.subject.python, how="spawn", cache=_cache(case), jobs=_at_once(case, jobs))

@@ -17,6 +17,7 @@ from repro_kit.errors import UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
 from repro_kit.model.ablation.workaround import Workaround
+from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature
@@ -125,6 +126,7 @@ class Story:
     log: str = ""  # what repro.py printed when it failed
     files: tuple[tuple[str, str], ...] = ()  # (name, what it is)
     left_out: tuple[str, ...] = ()
+    answers: Answers = field(default_factory=Answers)  # to what maintainers ask; a bundle of an older version has none
 
     @property
     def runs_users_files(self) -> bool:

@@ -33,6 +33,7 @@ class Link:
     runs: int = 0
     seconds: float = 0.0
     where: str = ""  # file, line and text of the user's statement, where torch knows it
+    tried: tuple[Side, ...] = ()  # every subsystem that was switched off, and how the subject ended
 
     @property
     def sentence(self) -> str:
@@ -46,6 +47,7 @@ class Untried:
 
     step: Step
     why: str
+    tried: tuple[Side, ...] = ()  # as in `Link`
 
 
 @dataclass(frozen=True)

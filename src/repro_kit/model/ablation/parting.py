@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from repro_kit.model.measure.call_state import alike, first_difference
+from repro_kit.model.measure.call_state import alike, differing_values, first_difference
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,15 @@ class Parting:
     call: int  # counted from 1
     function: str
     name: str = ""  # variable whose state differs
+    eager: str = ""  # what it holds then in eager, and when compiled, in words
+    compiled: str = ""
 
     def __str__(self) -> str:
         if self.what == "result":
             return f"call {self.call} of compiled functions ({self.function}) returns another result than in eager"
         return (
             f"call {self.call} of compiled functions ({self.function}) returns what it returns in eager,"
-            f" but leaves another state: {self.name}"
+            f" but leaves another state: {self.name} ({self.eager} in eager, {self.compiled} when compiled)"
         )
 
 
@@ -39,5 +41,6 @@ def parting(eager: Sequence[Any], compiled: Sequence[Any]) -> Parting | None:
             return Parting("result", number, eager_call[0])
         shared_state = {name: state for name, state in eager_call[3].items() if name in compiled_call[3]}
         if not alike(shared_state, {name: compiled_call[3][name] for name in shared_state}):
-            return Parting("state", number, eager_call[0], first_difference(shared_state, compiled_call[3]))
+            name = first_difference(shared_state, compiled_call[3])
+            return Parting("state", number, eager_call[0], name, *differing_values(shared_state, compiled_call[3]))
     return None

@@ -107,6 +107,15 @@ class Difference:
     fraction: float = 0.0  # of elements outside the tolerance, 0 to 1
     detail: str = ""
     exact: bool = False  # integers or booleans: no tolerance applies
+    index: tuple[int, ...] | None = None  # of the first wrong element; None: one element only, or a form
+    eager: str = ""  # what eager gives there, and what the compiled program gives; "": not recorded
+    compiled: str = ""
+
+    @classmethod
+    def of_state(cls, where: str, eager: str, compiled: str) -> Difference:
+        """A difference in the Python state that a call leaves; both sides in words."""
+        words = f"eager {eager}, compiled {compiled}"
+        return cls(STATE, where, detail=words, exact=True, eager=eager, compiled=compiled)
 
     @property
     def place(self) -> str:

@@ -104,6 +104,12 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))[:limit]
 
 
+def telling_frame(frames: Sequence[Frame], *, of_hang: bool = False) -> Frame | None:
+    """The innermost frame inside torch that tells two failures apart; of a hang, beside what all compiles pass."""
+    own = [frame for frame in frames if not (of_hang and _TRUNK.search(torch_path(frame.file) or ""))]
+    return next((frame for frame in reversed(own) if innermost_torch([frame], 1)), None)
+
+
 def recurring_torch(frames: Sequence[Frame]) -> tuple[str, ...]:
     """The functions of torch that stand in `frames` more than once, in alphabetical order, named as elsewhere here.
 

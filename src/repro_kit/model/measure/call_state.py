@@ -7,7 +7,6 @@ from math import isclose, isnan
 from typing import Any
 
 _RTOL = 1e-3
-_LONGEST = 80  # characters of a digest in words
 
 
 def first_difference(eager: Any, compiled: Any) -> str:
@@ -18,21 +17,47 @@ def first_difference(eager: Any, compiled: Any) -> str:
     return f"{name}.{first_difference(eager.get(name), compiled.get(name))}".rstrip(".")
 
 
-def differing_values(eager: Any, compiled: Any) -> str:
-    """The values at the first difference, in words: ``eager 3, compiled 0``."""
+def differing_values(eager: Any, compiled: Any) -> tuple[str, str]:
+    """What both sides have at the first difference, in words: ``6 items`` and ``0 items``.
+
+    Numbers are told as they are. What the user's objects hold besides may be private: of a text its length is told.
+    """
     while isinstance(eager, dict) and isinstance(compiled, dict):
         name = next((name for name in eager if name not in compiled or not alike(eager[name], compiled[name])), None)
         if name is None:
             break
         if name not in compiled:
-            return f"eager {_short(eager[name])}, compiled nothing"
+            return _shown(eager[name]), "nothing"
         eager, compiled = eager[name], compiled[name]
-    return f"eager {_short(eager)}, compiled {_short(compiled)}"
+    if _is_list(eager) and _is_list(compiled) and eager[0] == compiled[0]:
+        at = next((at for at in range(1, len(eager)) if not alike(eager[at : at + 1], compiled[at : at + 1])), 0)
+        if at:
+            of = f" as item {at - 1} of {eager[0]}"
+            return f"{_shown(eager[at])}{of}", f"{_shown(compiled[at])}{of}"
+    return _shown(eager), _shown(compiled)
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _is_list(value: Any) -> bool:
+    """Whether `value` is the digest of a list: its length, and its first items."""
+    return isinstance(value, list) and bool(value) and type(value[0]) is int
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case str():
+            return f"a text of {_count(len(value), 'character')}"
+        case dict():
+            return f"an object with {_count(len(value), 'entry', 'entries')}"
+        case ["tensor", str(dtype), list(shape), *sums]:
+            size = f", sum of sizes {sums[0]:.6g}" if sums else ""
+            return f"a tensor of {dtype.removeprefix('torch.')}{shape}{size}"
+        case [int(length), *_]:
+            return _count(length, "item")
+    return repr(value)
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 def alike(first: Any, second: Any) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro_kit.model.failure.failure import STATE, Difference, ExceptionLink, Failure, Kind, Measured, Phase
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Measured, Phase
 from repro_kit.model.failure.rounding import ResultErrors
 from repro_kit.model.measure.call_state import alike, differing_values, first_difference
 
@@ -103,7 +103,7 @@ def _wrong_state(calls: Sequence[CompiledCall]) -> Failure | None:
         for number, eager, compiled in call.states:
             if not alike(eager, compiled):
                 where = f"{first_difference(eager, compiled)} after call {number}"
-                difference = Difference(STATE, where, detail=differing_values(eager, compiled), exact=True)
+                difference = Difference.of_state(where, *differing_values(eager, compiled))
                 return Failure(Kind.ACCURACY, Phase.COMPARE, text=f"in {call.name}", difference=difference)
     return None
 

@@ -26,6 +26,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING
 from repro_kit.case.stage_results import Capture, Reduction, TwinFound
 from repro_kit.files import read_text
+from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.recipe import Recipe
@@ -34,10 +35,12 @@ from repro_kit.program import Program, parse, runnable
 from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
+from repro_kit.stages.bundle.answers import Told, answers_of
 from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.excerpt import excerpt_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare, sources_of
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
+from repro_kit.stages.bundle.tried_elsewhere import with_replay
 from repro_kit.stages.bundle.users_run import users_end
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
@@ -78,6 +81,7 @@ class BundleRemarks:
 
 
 _NO_REMARKS = BundleRemarks()
+_NOT_ASKED = Told(why="torch was not asked yet: there is no bundle")
 
 
 def describe(
@@ -87,10 +91,14 @@ def describe(
     check: Check,
     contents: Contents,
     remarks: BundleRemarks,
+    told: Told,
     *,
     code: bool,
-) -> None:
-    """Add the data files, the issue, the report and the README. `code`: files may show the user's code."""
+) -> Answers:
+    """Add the data files, the issue, the report and the README; returns what they answer to maintainers.
+
+    `told`: what torch was asked. `code`: files may show the user's code.
+    """
     facts = without_private(form.facts, contents.redactor)
     contents.learn((facts.environment, form.recipe))
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
@@ -102,17 +110,19 @@ def describe(
         name = _test_name(facts.signature.kind, form.program)
         test = render_test(form.program, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
-    story = story_of(case, results, form, contents, check, remarks, code=code)
+    story = story_of(case, results, form, contents, check, remarks, told, code=code)
     if story.ablation is not None:
         bundled_code = "\n".join([story.repro, *(source for _, source in story.sources)])
         ablation = shareable_ablation(story.ablation, case, form, bundled_code, code=code, words=contents.shown_words)
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
+    story = replace(story, answers=with_replay(story.answers, story.ablation, replays=told.replays))
     contents.learn(replace(story, repro="", sources=()))
     makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
     for name, (role, make) in {**makers, "README.md": ("readme", markdown.readme)}.items():
         contents.add_made(name, role, partial(_redacted_text, make, story, contents))
+    return story.answers
 
 
 def _redacted_text(make: Callable[[Story], str], story: Story, contents: Contents) -> str:
@@ -163,12 +173,13 @@ def story_of(
     contents: Contents,
     check: Check | None = None,
     remarks: BundleRemarks = _NO_REMARKS,
+    told: Told = _NOT_ASKED,
     *,
     code: bool = False,
 ) -> Story:
     """The story of `form`, whose files are in `contents`. Without a `check`, the bundle is not verified.
 
-    `code`: the story may show the user's code.
+    `told`: what torch was asked. `code`: the story may show the user's code.
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
     captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
@@ -206,7 +217,7 @@ def story_of(
         moved=facts.moved,
         minimized=form.minimized,
         reduction=_reduction(form),
-        twin=_twin(case, form, facts),
+        twin=passing_variant(case, form, facts),
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
@@ -219,6 +230,7 @@ def story_of(
         log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code or has_source)), LONGEST_LOG),
         files=_listed(contents),
         left_out=remarks.left_out,
+        answers=answers_of(case, results, form, check, told, values=contents.every_word, code=code or has_source),
     )
 
 
@@ -267,13 +279,15 @@ def _rounding(case: Case, facts: Facts, *, code: bool) -> Rounding | None:
     return rounding if code else replace(rounding, first=())
 
 
-def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
+def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     """The nearest passing program, with its difference as a diff of `repro.py`."""
     twin = form.twin
     path = case.path / "minify" / (twin.file if twin else "")
     if twin is None or form.program is None or not path.is_file():
         return twin
     passing = bare(parse(read_text(path)))
+    if not set(passing.stored) <= set(form.program.stored):  # the bundle has no values but those of `repro.py`
+        return replace(twin, diff="")
     fails, passes = (
         render_program(program, facts, whole=form.whole, regions=form.regions)[REPRO]
         for program in (form.program, passing)

@@ -13,11 +13,19 @@ from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.bundle.repro.source_files import REDUCED
 from repro_kit.case.case import Case, ResultFile
 from repro_kit.case.handles import REDUCED_FAILURE, REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
-from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.stage_results import (
+    ObservedFailure,
+    Reduction,
+    ReductionStep,
+    RemovalTried,
+    TwinFound,
+    VariantTried,
+)
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, runnable
 from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
@@ -30,6 +38,18 @@ _SCRATCH = re.compile(r"\S*/query-\d+/")
 
 def _outcome(removal: Removal) -> str:
     return ": ".join(filter(None, ("equivalent" if removal.equivalent else str(removal.outcome or ""), removal.note)))
+
+
+def _ended(variant: Removal) -> str:
+    """How a variant of the result ended, in words."""
+    match variant.outcome:
+        case RunOutcome.PASSES:
+            return "passes"
+        case RunOutcome.FAILS_ALIKE:
+            return "fails"
+        case RunOutcome.INVALID:
+            return "is no valid program"
+    return variant.note or "cannot tell"
 
 
 def _twin(program: P, twin: Twin[P] | None, text_of: Callable[[P], str]) -> TwinFound | None:
@@ -139,6 +159,7 @@ def _write(
         others=tuple(note for note, _ in result.others),
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
+        variants=tuple(VariantTried(each.what, _ended(each)) for each in neighbours.variants if each.outcome),
         twin=_twin(result.program, neighbours.twin, text_of),
         repeats=result.repeats,
         note=_note(result, "the script" if handle is SOURCE_REDUCTION else "the captured graph"),

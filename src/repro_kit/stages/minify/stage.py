@@ -191,7 +191,8 @@ class _Work:
         smallest, failure = verified(self.afresh, _by(own, result.program), signature, inputs, self.timeout_afresh, 1)
         if failure is None:
             return None
-        neighbours = replace(result.neighbours, twin=self._twin_by(own, result.neighbours.twin, signature))
+        twin = self._twin_by(own, result.neighbours.twin, signature)
+        neighbours = replace(result.neighbours, twin=twin, variants=())  # the others were compiled by torch.compile
         return replace(result, program=smallest, neighbours=neighbours), failure
 
     def _twin_by(self, entry: str, twin: Twin[Program] | None, signature: Signature) -> Twin[Program] | None:

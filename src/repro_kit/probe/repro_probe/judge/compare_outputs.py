@@ -23,6 +23,8 @@ _REACH = 2.0  # a compiled result may be this many times further from eager than
 
 _SELDOM = 10.0  # when nudged runs change this many times more elements, rounding may explain any small difference
 
+_LONGEST_FORM = 200  # characters of the structure of a result
+
 #: Kinds of difference from worst to mildest. The worst difference is reported.
 _SEVERITY = ("structure", "shape", "dtype", "nan", "value", "alias", "requires_grad", "stride")
 
@@ -77,7 +79,7 @@ def differences(
         if eager_output[1] != compiled_output[1]:
             unlike |= {where for (call, _), where in eager.output_places().items() if call == number}
             where = "output" if len(eager.outputs) == 1 else f"call {number}, output"
-            yield difference("structure", where, detail=f"eager {eager_output[1]}, compiled {compiled_output[1]}")
+            yield of_form("structure", where, eager_output[1], compiled_output[1])
     outputs = set(eager.output_places().values())
     others = compiled.places()
     for where, a in eager.places().items():
@@ -94,22 +96,29 @@ def differences(
 
 def _one_sided(where: str, a: Leaf | None, b: Leaf | None) -> Iterator[DifferenceData]:
     if (a is None) != (b is None):
+        sides = ("no gradient", "a gradient") if a is None else ("a gradient", "no gradient")
         detail = "eager has no gradient" if a is None else "compiled has no gradient"
-        yield difference("structure", where, detail=detail)
+        yield of_form("structure", where, *sides, detail=detail)
 
 
 def _form(where: str, a: Leaf, b: Leaf) -> Iterator[DifferenceData]:
     """Yield the differences of an output other than in its values."""
     if a.alias != b.alias:
-        yield difference("alias", where, detail=f"eager's shares storage with {_names(a)}, compiled's with {_names(b)}")
+        detail = f"eager's shares storage with {_names(a)}, compiled's with {_names(b)}"
+        yield of_form("alias", where, _shared(a), _shared(b), detail=detail)
     if a.requires_grad != b.requires_grad:
-        yield difference("requires_grad", where, detail=f"eager {a.requires_grad}, compiled {b.requires_grad}")
+        yield of_form("requires_grad", where, a.requires_grad, b.requires_grad)
     if a.stride != b.stride and a.is_tensor and b.is_tensor and a.value.shape == b.value.shape:
-        yield difference("stride", where, detail=f"eager {a.stride}, compiled {b.stride} (0 where the size is 1)")
+        detail = f"eager {a.stride}, compiled {b.stride} (0 where the size is 1)"
+        yield of_form("stride", where, a.stride, b.stride, detail=detail)
 
 
 def _names(leaf: Leaf) -> str:
     return ", ".join(leaf.alias or ()) or "no input"
+
+
+def _shared(leaf: Leaf) -> str:
+    return f"shares storage with {_names(leaf)}"
 
 
 def difference(
@@ -126,6 +135,12 @@ def difference(
     }
 
 
+def of_form(kind: str, where: str, eager: object, compiled: object, *, detail: str = "") -> DifferenceData:
+    """Return a difference in something other than values."""
+    data = difference(kind, where, detail=detail or f"eager {eager}, compiled {compiled}")
+    return {**data, "eager": str(eager)[:_LONGEST_FORM], "compiled": str(compiled)[:_LONGEST_FORM]}
+
+
 def _finite(number: float) -> float:
     return sys.float_info.max if math.isinf(number) or math.isnan(number) else float(number)
 
@@ -133,16 +148,16 @@ def _finite(number: float) -> float:
 def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Evidence) -> Iterator[DifferenceData]:
     nudged = [leaf for leaf in (run.get(where) for run in evidence.nudged) if leaf is not None]
     if a.type != b.type:
-        yield difference("structure", where, detail=f"eager {a.type}, compiled {b.type}")
+        yield of_form("structure", where, a.type, b.type)
     elif not a.is_tensor:
         if not any(leaf.type == a.type and leaf.value != a.value for leaf in nudged):
             yield from _plain(where, a.value, b.value)
     elif any(leaf.value.shape != a.value.shape for leaf in nudged):
         return  # even the shape depends on a comparison that rounding decides
     elif a.value.shape != b.value.shape:
-        yield difference("shape", where, detail=f"eager {list(a.value.shape)}, compiled {list(b.value.shape)}")
+        yield of_form("shape", where, list(a.value.shape), list(b.value.shape))
     elif a.value.dtype != b.value.dtype:
-        yield difference("dtype", where, detail=f"eager {a.value.dtype}, compiled {b.value.dtype}")
+        yield of_form("dtype", where, a.value.dtype, b.value.dtype)
     elif a.value.numel():
         pair = _Pair(where, a.value, b.value, tolerance)
         c = evidence.reference.get(where)
@@ -165,7 +180,8 @@ def _plain(where: str, a: Any, b: Any) -> Iterator[DifferenceData]:
         return
     if not equal and (both_numbers or isinstance(a, (str, bytes, torch.dtype, torch.device))):
         size = abs(a - b) if both_numbers else 0.0
-        yield difference("value", where, max_abs=size, fraction=1.0, detail=f"eager {a!r}, compiled {b!r}")
+        data = difference("value", where, max_abs=size, fraction=1.0, detail=f"eager {a!r}, compiled {b!r}")
+        yield {**data, "eager": repr(a), "compiled": repr(b)}
 
 
 class _Pair:
@@ -223,7 +239,8 @@ class _Pair:
         nan = off & (a.isnan() != b.isnan())
         if nan.any():
             side = "compiled" if (b.isnan() & nan).any() else "eager"
-            return difference("nan", self.where, fraction=_share(nan), detail=f"only {side} has NaN, at {_first(nan)}")
+            data = difference("nan", self.where, fraction=_share(nan), detail=f"only {side} has NaN, at {_first(nan)}")
+            return self._with_first(data, nan)
         return self._value(off)
 
     def _close(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
@@ -253,7 +270,12 @@ class _Pair:
         eager, compiled = (tensor[off][0].item() for tensor in self.raw)
         detail = f"first at {_first(off)}: eager {eager}, compiled {compiled}" + (f"; {why}" if why else "")
         data = difference("value", self.where, float(gap.max()), float(rel.max()), _share(off), detail)
-        return {**data, "exact": exact}
+        return self._with_first({**data, "exact": exact}, off)
+
+    def _with_first(self, data: DifferenceData, off: torch.Tensor) -> DifferenceData:
+        """Return `data` with the first element of `off`, as eager and the compiled program give it."""
+        eager, compiled = (str(tensor[off][0].item()) for tensor in self.raw)
+        return {**data, "index": _first(off), "eager": eager, "compiled": compiled}
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

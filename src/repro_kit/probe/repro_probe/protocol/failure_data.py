@@ -51,6 +51,9 @@ class DifferenceData(DifferenceBase, total=False):
     """A difference between eager and compiled."""
 
     exact: bool  # the values are integers or booleans
+    index: list[int]  # of the first wrong element
+    eager: str  # what eager gives there, and what the compiled program gives: a value, or a form
+    compiled: str
 
 
 class ErrorRowBase(TypedDict):

@@ -7,8 +7,9 @@ from typing import Any, Literal, TypedDict, Union
 
 from .failure_data import ComparisonData, ErrorRow, FrameData, LinkData
 from .orders import ProbeOptions, RunMode, Switch
+from .report_data import ReportAsked, ReportData
 
-QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers", "rounding", "script"]
+QueryMode = Literal["check", "eager", "fake", "record", "diverge", "levers", "rounding", "report", "script"]
 QueryPhase = Literal["load", "eager", "compile", "run", "backward", "compare", "exit"]
 QueryStatus = Literal["pass", "fail", "invalid", "infra"]
 Until = Literal["native", "native_backward"]
@@ -57,6 +58,7 @@ class Query(Request, total=False):
     save: str | None
     switch: Switch | None
     script: ScriptOrder  # mode ``script``
+    report: ReportAsked  # mode ``report``
     rank: int  # set in the processes of the ranks that are not judged
     scratch: str
     ends: float  # seconds since the epoch
@@ -151,6 +153,7 @@ class QueryAnswer(ComparisonData, total=False):
     backward: bool  # mode ``diverge``: the gradients that they give are wrong, and not the values that they make
     levers: Capabilities
     explained: RoundingData  # mode ``rounding``
+    told: ReportData  # mode ``report``
     exit_status: int  # mode ``script``
     refused: list[str]  # mode ``script``: what the guard did not let it do
 

@@ -15,6 +15,7 @@ from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
 from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.protocol.report_data import ReportData
 from repro_probe.query.eager_limit import eager_limit
 from repro_probe.query.origins import origins
 from repro_probe.run import process_group, rank_watch
@@ -349,6 +350,27 @@ def _rounding(request: Query, step: _PhaseReporter, threads: int | None) -> Quer
     return {"status": "pass", "phase": "exit", "explained": explain_rounding.explain(program, request["text"])}
 
 
+def _report(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+    from repro_probe.query import places, report  # they import torch
+
+    asked = request["report"]
+    data: ReportData = {}
+    if asked["run"] != "nothing":
+        program = _load(request, step, threads)
+        eagerly = functools.partial(_run_eager, program, step)
+        if asked["run"] == "eager":
+            data = report.of_eager(eagerly)
+        else:
+            compiled = functools.partial(_run_compiled, program, step)
+            data = report.of_compiled(program, eagerly, compiled, functools.partial(_with_eager_random, program))
+    try:
+        data["places"] = places.find_places(asked["places"])
+    except Exception as error:  # another torch is built otherwise; the rest of the answer stays
+        data["places"] = []
+        data.setdefault("missing", {})["places"] = f"this torch could not be searched: {error!r}"[:500]
+    return {"status": "pass", "phase": "exit", "told": data}
+
+
 _MODES = {
     "check": _check,
     "eager": _eager,
@@ -357,4 +379,5 @@ _MODES = {
     "diverge": _diverge,
     "levers": _capabilities,
     "rounding": _rounding,
+    "report": _report,
 }

@@ -34,7 +34,7 @@ def explain(program: LoadedProgram, text: str) -> RoundingData:
     """Return the errors of `program`, how far one rounding error grows, and what restores eager's rounding."""
     eager = outputs.run(program, program.graph, diverge.quiet)
     compiled = outputs.run(program, program.compiled(), diverge.quiet)
-    with_eager_random = functools.partial(_under, program, [("inductor.fallback_random", True)])
+    with_eager_random = functools.partial(under, program, [("inductor.fallback_random", True)])
     judged = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     rows = judged.get("errors", [])
     return {
@@ -93,14 +93,14 @@ def _tried(program: LoadedProgram, eager: Outcome, before: float) -> list[TriedS
 
 def _try(program: LoadedProgram, eager: Outcome, settings: list[Setting], before: float) -> TriedSetting:
     words = ", ".join(f"{name}={value}" for name, value in settings)
-    compiled = _under(program, settings)
+    compiled = under(program, settings)
     gap = _gap(program, eager, compiled)
     differs = any(compare_outputs.differences(eager, compiled, Tolerance(program.recipe), Evidence()))
     # A result that barely exceeds the tolerance falls below it by any change: the difference itself must shrink.
     return {"setting": words, "agrees": not differs and gap <= _SHRUNK * before, "gap": gap}
 
 
-def _under(program: LoadedProgram, settings: list[Setting]) -> Outcome:
+def under(program: LoadedProgram, settings: list[Setting]) -> Outcome:
     """Return the outcome of the program compiled anew under `settings`, which are taken back afterwards."""
     torch._dynamo.reset()
     for name, value in settings:

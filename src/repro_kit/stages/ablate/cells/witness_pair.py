@@ -12,7 +12,7 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import AFRESH, WITNESS
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.parting import parting
-from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.failure import Difference, Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import loads
@@ -48,8 +48,13 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     ]
     difference = parting(*calls)
     difference_kind = difference.what if difference else "none"
+    if difference is not None and difference.what == "state":
+        where = f"{difference.name} after call {difference.call}"
+        seen = Difference.of_state(where, difference.eager, difference.compiled)
+        failure = replace(failure, difference=seen)
     verdict = replace(
         failing.verdict,
+        failure=failure,
         note=str(difference) if difference else "no difference was seen in the results and side effects of the calls",
     )
     cell = replace(failing, name=plan.name, verdict=verdict, changed={**axes, "parting": difference_kind})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from repro_kit.model.ablation.custom_pass import NOT_LOWERED, is_custom_pass
-from repro_kit.model.ablation.evidence import Link, Untried
+from repro_kit.model.ablation.evidence import Link, Side, Untried
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.orders import Switch
 from repro_kit.probe.repro_probe.protocol.queries import Subsystem
@@ -48,10 +48,16 @@ def subsystem_and_op(
         answers += [(subsystem["name"], experiment) for subsystem, experiment in zip(tried, answers_off, strict=True)]
         gone = [subsystem for subsystem, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
         if gone:
-            return _links(experiments, backend, gone, applied, base, before, ui, op=op)
+            links, untried = _links(experiments, backend, gone, applied, base, before, ui, op=op)
+            return [replace(links[0], tried=_tried(answers)), *links[1:]], untried
     still_passing = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
     words = f" ({'; '.join(still_passing)})" if still_passing else ""
-    return [], [Untried("op", f"the failure does not go away without any one of {len(answers)} subsystems{words}")]
+    why = f"the failure does not go away without any one of {len(answers)} subsystems{words}"
+    return [], [Untried("op", why, _tried(answers))]
+
+
+def _tried(answers: Sequence[tuple[str, Experiment]]) -> tuple[Side, ...]:
+    return tuple(Side(name, experiment.words) for name, experiment in answers)
 
 
 def _rank(subsystem: Subsystem) -> int:

@@ -1,0 +1,142 @@
+"""Answer what a report says of a program beyond its verdict: values, double precision, precision casts, kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from repro_probe.judge import compare_outputs, recheck, reference
+from repro_probe.judge.compare_outputs import Evidence
+from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import DifferenceData
+from repro_probe.protocol.report_data import DoubleData, KernelData, ReportData
+from repro_probe.query.explain_rounding import under
+from repro_probe.run.load_program import LoadedProgram
+from repro_probe.run.outputs import Outcome
+
+_CASTS = "emulate_precision_casts"  # of torch._inductor.config
+_OF_VALUES = ("value", "nan")
+#: Kernels in the code that Inductor generates (torch/_inductor/codegen/wrapper.py).
+_CPP = re.compile(r"^(?P<name>\w+) = async_compile\.cpp\w*\(.*?r?'''(?P<code>.*?)'''", re.M | re.S)
+_TRITON = re.compile(r"^(?P<name>\w+) = async_compile\.triton\('\w+', '''(?P<code>.*?)'''", re.M | re.S)
+#: What stands before a kernel and says nothing of it: includes with a path of this machine, imports, tuning data.
+_NOISE = re.compile(r"^\s*#(?:include|pragma GCC)\b.*\n", re.M)
+
+Run = Callable[[], Outcome]
+
+
+def of_eager(run: Run) -> ReportData:
+    """Return what a run in eager tells; `run` makes it."""
+    started = time.perf_counter()
+    run()
+    return {"eager_seconds": time.perf_counter() - started}
+
+
+def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_random: Run) -> ReportData:
+    """Return what runs of `program` tell, in eager and compiled."""
+    started = time.perf_counter()
+    eager = eagerly()
+    data: ReportData = {"eager_seconds": time.perf_counter() - started, "missing": {}}
+    codes: list[str] = []
+    with _generated(codes):
+        try:
+            outcome = compiled()
+        except Exception as error:  # the failure itself, which is known; what was generated before it is of use
+            data["missing"]["differences"] = f"the compiled program raises {type(error).__name__}"
+            return {**data, "kernels": kernels_in(codes)}
+    data["kernels"] = kernels_in(codes)
+    if not program.recipe["check"]:
+        return data
+    judged = recheck.reconsider(program, eager, outcome, with_eager_random)
+    worst = judged.get("difference")
+    data["differences"] = [worst, *judged.get("also", [])] if worst else []
+    of_values = [difference for difference in data["differences"] if difference["kind"] in _OF_VALUES]
+    if of_values:
+        best = None if eager.random else reference.in_double(program)
+        if best is None:
+            words = "it draws random numbers" if eager.random else "an operator has no kernel for float64"
+            data["missing"]["double"] = f"the program cannot be run in float64: {words}"
+        else:
+            data["double"] = {difference["where"]: _element(best, difference) for difference in of_values}
+            places = dict.fromkeys(difference["where"] for difference in of_values)
+            data["errors"] = [row for where in places for row in _errors(where, eager, outcome, best)]
+        _look_at_casts(data, program, eager, outcome, best)
+    return data
+
+
+def _look_at_casts(
+    data: ReportData, program: LoadedProgram, eager: Outcome, compiled: Outcome, best: Outcome | None
+) -> None:
+    """Add whether the difference is still there once Inductor rounds to narrow dtypes as eager does."""
+    if program.recipe["backend"] != "inductor":
+        data["missing"]["with_casts"] = "the setting is one of Inductor's, which does not run here"
+        return
+    from torch._inductor import config
+
+    if not hasattr(config, _CASTS):
+        data["missing"]["with_casts"] = f"this torch has no setting {_CASTS}"
+        return
+    tolerance, evidence = Tolerance(program.recipe), Evidence(best)
+
+    def differs(outcome: Outcome) -> bool:
+        found = compare_outputs.differences(eager, outcome, tolerance, evidence)
+        return any(difference["kind"] in _OF_VALUES for difference in found)
+
+    if not differs(compiled):
+        data["missing"]["with_casts"] = "the difference shows only when eager's random numbers are used"
+        return
+    data["with_casts"] = differs(under(program, [(f"inductor.{_CASTS}", True)]))
+
+
+def _errors(where: str, eager: Outcome, compiled: Outcome, best: Outcome) -> Iterator[DoubleData]:
+    """Yield the largest errors of one result against double precision."""
+    sides = [run.places().get(where) for run in (eager, compiled, best)]
+    tensors = [side.value for side in sides if side is not None and side.is_tensor]
+    if len({tuple(tensor.shape) for tensor in tensors}) != 1 or len(tensors) != len(sides):
+        return
+    *wrong, right = map(compare_outputs.wide, tensors)
+    gaps = [(tensor - right).abs() for tensor in wrong]
+    largest = [float(gap[gap.isfinite()].max()) if gap.isfinite().any() else 0.0 for gap in gaps]
+    dtype = str(tensors[0].dtype).replace("torch.", "")
+    yield {"where": where, "dtype": dtype, "eager": largest[0], "compiled": largest[1]}
+
+
+def _element(best: Outcome, difference: DifferenceData) -> str:
+    """Return the first wrong element in double precision; "" where it has no index there."""
+    leaf, index = best.places().get(difference["where"]), difference.get("index")
+    if leaf is None or not leaf.is_tensor or index is None or len(index) != leaf.value.dim():
+        return ""
+    return str(leaf.value[tuple(index)].item())
+
+
+@contextlib.contextmanager
+def _generated(codes: list[str]) -> Iterator[None]:
+    """Collect the code that Inductor generates in the block."""
+    try:
+        from torch._inductor.graph import GraphLowering
+    except ImportError:
+        yield
+        return
+    before: Any = getattr(GraphLowering, "save_output_code", None)
+    GraphLowering.save_output_code = codes.append
+    try:
+        yield
+    finally:
+        GraphLowering.save_output_code = before
+
+
+def kernels_in(codes: list[str]) -> list[KernelData]:
+    """Return the kernels in generated code, each once."""
+    kernels: list[KernelData] = []
+    for code in codes:
+        for language, pattern in (("cpp", _CPP), ("triton", _TRITON)):
+            for found in pattern.finditer(code):
+                body = found["code"]
+                body = body[body.find("@triton.jit") :] if "@triton.jit" in body else _NOISE.sub("", body)
+                kernel: KernelData = {"name": found["name"], "language": language, "code": body.strip()}
+                if kernel not in kernels:
+                    kernels.append(kernel)
+    return kernels
