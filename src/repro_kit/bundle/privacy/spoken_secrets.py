@@ -50,6 +50,12 @@ _SENTENCES = tuple(
         (_LOOSE, rf"{_PASSWORD}\s+\([\w.@+-]+\s*[/:|,]\s*{_BARE}\)"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}[,:]\s+(?:just |then |please )*(?:give|type|enter|use|say|answer|send|put"
                  rf"|try|reply)\s+{_GIVEN}"),
+        (_STRICT, rf"\b{_PASSWORD}{_BETWEEN},? (?:and|then|so|but) (?:i |we |you |he |she |they |just |then )*(?:give"
+                  rf"|gave|type|typed|enter|entered|use|used|answer|answered|send|sent|put|try|tried)\s+{_GIVEN}"),
+        (_STRICT, rf"\b{_PASSWORD}\s+of\s+{_GIVEN}"),
+        (_STRICT, rf"{_NOUN}\s*\|\s*{_GIVEN}"),
+        (_STRICT, rf"\b(?:credentials?|creds|logins?){_BETWEEN}[,:]\s+(?:user(?:name)?\s+)?[\w.@+-]+\s*"
+                  rf"(?:[/:|,]|and|with)\s*{_GIVEN}"),
         (_LOOSE, rf"{_NOUN}\s+(?:{_OWN} \w+ )?{_QUOTED}"),
         (_LOOSE, rf"\b(?:use|uses|used|using|enter|entered|type|typed|try|tried|with|give|gave|set|put|send|sent"
                  rf"|supply|supplied|pass|passed|take|took|keep|kept|chose|choose|picked|pick|accepts|got|told"
@@ -71,7 +77,7 @@ _SENTENCES = tuple(
                   rf"(?:[\w'./@-]+ ){{0,6}}?(?:with|using|by typing|via)\s+{_GIVEN}"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}{_LINK}[\w.@+-]+\s*(?:[/:|]|and|with)\s*{_GIVEN}"),
         (_STRICT, rf"\b{_PASSWORD}{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
-        (_STRICT, rf"\b(?:log ?in|sign ?in|account|user(?:name)?)\b{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
+        (_STRICT, rf"\b(?:log ?in|sign ?in|account|user(?:name)?)\b{_BETWEEN}:?\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN}\s+{_GIVEN}(?=\s*(?:$|[.,;!?)\n]))"),
     )
 )  # fmt: skip
