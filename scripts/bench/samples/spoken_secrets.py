@@ -106,6 +106,16 @@ _NOTHING_TOLD = (
     "parser.add_argument('--password', default=None)", "--password-file /run/secrets/x", "PASSWORD=${DB_PASSWORD}",
     "getpass.getpass('Password: ')", "raise ValueError('password must not be empty')", "self.password = password",
     "if not password: raise PermissionError", "auth = (user, password)", "echo $HOME | cat", "cat log | grep token",
+    "ENV PASSWORD_FILE /run/secrets/db", "ARG TORCH_VERSION=2.13.0", "export DB_PASSWORD",
+    "<password>${DB_PASSWORD}</password>", "password: str = ''", "password: Optional[str] = None", "credentials: none",
+    "secrets: inherit", "- name: password", "  valueFrom: {secretKeyRef: {name: db, key: password}}",
+    "client.login(user, password)", "auth=(user, password)", "check_password(password, hashed)",
+    "token=tokenizer.eos_token", "pad_token=tokenizer.pad_token", "key=lambda x: x[0]",
+    "process.env.DB_PASSWORD || ''", "os.getenv('DB_PASSWORD', '')", "x-request-id: 17", "train.py:12:34: note: here",
+    "ssh-keygen -t ed25519 -f k", "echo done > log.txt", "echo secret is set", "wandb login --relogin",
+    "gh auth login", "docker run --user 1000:1000 image", "nmcli dev wifi list", "git config set user.name",
+    "python -m pip config set global.timeout 60", "the pw column is empty", "the secret of good compilers",
+    "the token of the request is missing", "a pass of the optimizer",
 )  # fmt: skip
 _TRAPS = re.compile(r"(?i)pass\b|passes|pwd|password|token|secret|login|credential|\bpin\b|\bauth|\bkey\b")
 _FOLDERS = ("_inductor", "_dynamo", "_functorch", "distributed", "fx", "_export", "nn", "optim")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from repro_kit.bundle.privacy.spoken_secrets import lines_about
+
 #: Where a word begins, also inside of a name (``dbPassword``, ``SMTP_PASS``).
 _START = r"(?:(?<![A-Za-z])|(?-i:(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])))"
 #: The last word of a name that says that it holds a secret.
@@ -13,7 +15,11 @@ _SAYS = (
     r"(?:client|shared|auth|access|api|bearer|refresh|session|bot|registry|deploy|private)[_-]?(?:token|secret|key)|"
     r"(?:secret|account|storage|signing|encryption|master)[_-]?key(?:[_-]?base)?|(?-i:(?<=_)PASS|(?<=[a-z])Pass))(?:_?\d)?"
 )
-NAME = rf"(?:[\w.$:-]*{_START})?{_SAYS}"
+_LAST = rf"{_START}{_SAYS}"
+_NAME = rf"(?:[\w.$:-]{{0,60}}{_START})?{_SAYS}"
+_WORD = re.compile(
+    r"(?i)pass|pswd|pwd|pw\b|psk|cred|secret|token|key|kennwort|auth|log_?in|sign_?in|cookie|^[\w.*-]+:(?:\d|\*)", re.M
+)
 _QUOTED = r"[bBrRfFuU]?(?P<quote>\\*[\"'`])(?P<value>[^\"'`\\\s]{4,120})(?P=quote)"
 _BARE = r"(?P<value>[^\s\"'`<>,;&|(){}\[\]]{4,120})"
 _PERHAPS_QUOTED = r"\\*[\"'`]?" + _BARE
@@ -23,18 +29,17 @@ _FORMS = tuple(
     re.compile(rf"(?i){pattern}", re.MULTILINE)
     for pattern in (
         # A name and a string: of JSON, TOML, an array, a comparison, a call.
-        rf"{NAME}\\*[\"'`]?\]?\s*(?::\s*[\w.\[\]| ]{{1,40}}(?==))?(?:={{1,3}}|:=|=>|:|,)\s*\[?{_QUOTED}",
-        rf"\b\w*{_START}(?:password|passwd|passphrase|secret)\(\s*{_QUOTED}",
+        rf"{_LAST}\\*[\"'`]?\]?\s*(?::\s*[\w.\[\]| ]{{1,40}}(?==))?(?:={{1,3}}|:=|=>|:|,)\s*\[?{_QUOTED}",
+        rf"{_START}(?:password|passwd|passphrase|secret)\(\s*{_QUOTED}",
         # What a program takes where a variable is not set.
-        rf"{NAME}\\*[\"'`]?[\])]?\s*(?:\|\||\?\?|\bor\b|:-)\s*{_PERHAPS_QUOTED}",
+        rf"{_LAST}\\*[\"'`]?[\])]?\s*(?:\|\||\?\?|\bor\b|:-)\s*{_PERHAPS_QUOTED}",
         # A name and a value without quotes: of Dockerfiles, of Windows, of a table.
-        rf"^\s*(?:ENV|ARG)\s+{NAME}\s+{_PERHAPS_QUOTED}",
+        rf"^\s*(?:ENV|ARG)\s+{_NAME}\s+{_PERHAPS_QUOTED}",
         rf"\b(?:setx|setenv|(?:Set-Item|si)\s+env:|config(?::|\s+)set|secrets?\s+set|user-secrets\s+set)(?:\s+--?\w+)*"
-        rf"\s*[\"']?{NAME}[\"']?\s+{_PERHAPS_QUOTED}",
-        # XML: an element, an attribute, and, as in JSON and YAML, the name in one and the value in another field.
-        rf"<{NAME}(?:\s[^<>\n]*)?>(?P<value>[^<>\s]{{4,120}})</",
-        rf"\s{NAME}=\\*[\"'](?P<value>[^\"'<>\s\\]{{4,120}})",
-        rf"\b(?:name|key|id|variable)\\*[\"']?\s*[=:]\s*\\*[\"']?{NAME}\\*[\"']?,?\s+\\*[\"']?value\\*[\"']?\s*[=:]\s*"
+        rf"\s*[\"']?{_NAME}[\"']?\s+{_PERHAPS_QUOTED}",
+        # XML: an element, and, as in JSON and YAML, the name in one and the value in another field.
+        rf"<{_NAME}(?:\s[^<>\n]*)?>(?P<value>[^<>\s]{{4,120}})</",
+        rf"\b(?:name|key|id|variable)\\*[\"']?\s*[=:]\s*\\*[\"']?{_NAME}\\*[\"']?,?\s+\\*[\"']?value\\*[\"']?\s*[=:]\s*"
         rf"{_PERHAPS_QUOTED}",
         # A user and a secret.
         rf"\b(?:login|authenticate|log_?in|sign_?in|\w*basic_?auth|\w*digest_?auth)\(\s*{_USER},\s*{_QUOTED}",
@@ -56,8 +61,7 @@ _NO_VALUE = re.compile(
 
 def settings_in(text: str) -> Iterator[str]:
     """The secrets that names in `text` announce."""
-    for pattern in _FORMS:
-        for match in pattern.finditer(text):
-            value = match["value"].rstrip(".,;:!?)")
-            if not _NO_VALUE.fullmatch(value):
-                yield value
+    for match in (match for lines in lines_about(text, _WORD) for form in _FORMS for match in form.finditer(lines)):
+        value = match["value"].rstrip(".,;:!?)")
+        if not _NO_VALUE.fullmatch(value):
+            yield value

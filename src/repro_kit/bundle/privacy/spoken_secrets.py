@@ -121,17 +121,17 @@ def sentences_in(text: str, is_common: Callable[[str], bool]) -> Iterator[str]:
 
 
 def _found(text: str) -> Iterator[tuple[str, re.Match[str]]]:
-    for told in _about_secrets(text):
+    for told in lines_about(text, _ABOUT):
         for subject in _SUBJECT.finditer(told):
             yield from ((_LOOSE, match) for match in _TOLD.finditer(told, *subject.span("clause")))
         for how, pattern in _SENTENCES:
             yield from ((how, match) for match in pattern.finditer(told))
 
 
-def _about_secrets(text: str) -> Iterator[str]:
-    """The lines of `text` with a word that a secret may stand beside, each with the line after it."""
+def lines_about(text: str, words: re.Pattern[str]) -> Iterator[str]:
+    """The lines of `text` with one of the `words` that a secret may stand beside, each with the line after it."""
     end = 0
-    for word in _ABOUT.finditer(text):
+    for word in words.finditer(text):
         if word.start() >= end:
             start = text.rfind("\n", 0, word.start()) + 1
             end = text.find("\n", word.end())
