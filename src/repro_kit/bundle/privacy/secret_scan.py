@@ -66,7 +66,7 @@ _AFTER_WORD = "after a word for secrets"
 #: Words that a sentence about a secret goes on with.
 _ABOUT = (
     r"(?:an?|the|your|this|is|are|was|must|should|may|can|will|has|not|no|none|if|whether|or|and|for|of|in|on|to|see|from|"
-    r"optional|required|invalid|incorrect|wrong|missing|expired|denied|unknown|str|string|bytes|await|lambda)"
+    r"\w+ed|read|kept|given|taken|found|set|optional|required|invalid|incorrect|wrong|missing|expired|denied|unknown|str|string|bytes|await|lambda)"
 )
 #: (kind, pattern); the secret is the group of that name, else the whole match.
 _FURTHER = (
@@ -95,7 +95,7 @@ _FURTHER = (
     (_AFTER_WORD, rf"{_NAMED_OR_PIN}(?:{_LETTERS}{_QUOTE})?(?P<secret>\d[\d_]{{5,}})(?![\w.])"),
     (
         "argument",
-        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user){_TO_VALUE}(?P<secret>(?=\S*\d)[^\s'\"]{{6,}})",
+        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user){_TO_VALUE}(?P<secret>(?=\S*\d)(?![\d:]+\b)[^\s'\"]{{6,}})",
     ),
     (
         "argument",

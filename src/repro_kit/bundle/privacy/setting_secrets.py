@@ -38,7 +38,7 @@ _FORMS = tuple(
         rf"\b(?:setx|setenv|(?:Set-Item|si)\s+env:|config(?::|\s+)set|secrets?\s+set|user-secrets\s+set)(?:\s+--?\w+)*"
         rf"\s*[\"']?{_NAME}[\"']?\s+{_PERHAPS_QUOTED}",
         # XML: an element, and, as in JSON and YAML, the name in one and the value in another field.
-        rf"<{_NAME}(?:\s[^<>\n]*)?>(?P<value>[^<>\s]{{4,120}})</",
+        rf"<(?:{_NAME}|pass|pin|token)(?:\s[^<>\n]*)?>(?P<value>[^<>\s]{{4,120}})</",
         rf"\b(?:name|key|id|variable)\\*[\"']?\s*[=:]\s*\\*[\"']?{_NAME}\\*[\"']?,?\s+\\*[\"']?value\\*[\"']?\s*[=:]\s*"
         rf"{_PERHAPS_QUOTED}",
         # A user and a secret.

@@ -79,6 +79,8 @@ _SERVICE = (
     "|app|vpn|"
     "wifi|ssh|sudo|become|ansible|key|trust|store|cert|bot|svn|git"
 )
+#: In the name of a pass that no user types.
+_OF_COMPILERS = r"[\w.-]*(?:grad|custom|graph|fusion|joint|fx|opt|compil|induct|pre_|post_|lower)"
 _NO_VALUE = re.compile(
     r"[$%&*<{\[(.@:/?-].*|(?:file|env|fd|stdin|prompt|ask|none|null|true|false|yes|no|null)\b.*|[x*.]+|\d{1,3}|\W+",
     re.IGNORECASE,
@@ -91,22 +93,22 @@ _FORMS = tuple(
     for pattern in (
         # Options of any tool, of a list of arguments and of Windows.
         rf"(?i)(?<![\w-])--?(?:[a-z0-9]+[-_.])*{_SECRET}(?:=|[ \t]+|:(?!//)){_VALUE}",
-        rf"(?i)(?<![\w-])-D[\w.-]*{_SECRET}={_VALUE}",
+        rf"(?i)(?<![\w-])-D[\w.-]*(?:{_SECRET}|login|token)={_VALUE}",
         rf"(?i)(?<![\w/])/(?:p|pass|password|pw):{_VALUE}",
         # Variables and settings.
         rf"\b(?:[A-Z][A-Z0-9]*_)*(?:[A-Z0-9]*PASS(?:WORD|WD|PHRASE|CODE)?|PWD?|PSW|[A-Z0-9]+_AUTH"
         rf"|REDISCLI_AUTH)\d?[ ]?=[ ]?{_VALUE}",
         rf"(?i)\b(?:[\w.-]*(?:password|passwd|passphrase|passwort)|{_SECRET})=(?!=){_VALUE}",
         rf"(?i)(?<![a-z])(?:{_SERVICE})[_.-]?(?:pass|pw|pwd)[ ]?[=:][ ]?{_VALUE}",
-        rf"(?i)(?P<quote>\\*[\"'])(?:(?:{_SERVICE})?[_.-]?(?:pass|pw|pwd|pin|auth|creds?)|[\w.-]*(?:(?<=[a-z])"
+        rf"(?i)(?P<quote>\\*[\"'])(?:(?:{_SERVICE})?[_.-]?(?:pass|pw|pwd|pin|auth|creds?)|(?!{_OF_COMPILERS})[\w.-]+[_.-]pass|[\w.-]*(?:(?<=[a-z])"
         rf"(?-i:Pass|Pwd|Pw)|password|passwd|passphrase|passcode))"
         r"(?P=quote)\s*(?::|=>|,)\s*(?P=quote)(?P<value>[^\"'\\\n]{3,})(?P=quote)",
         r"\b\w*[a-z](?:Pass|Pswd|Pwd|Pw|Password|Passphrase)[ ]?[=:][ ]?" + _VALUE,
         # Pipes into what asks for a password.
-        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n)?[\"'][ \t]+)?{_VALUE}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|"
-        rf"(?:sudo[ \t]+)?(?:kinit|passwd|su|cryptsetup|openconnect|gpg2?|rclone|vpnc|ecryptfs\S*)\b|"
+        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*\|"
+        rf"[ \t]*(?:sudo[ \t]+-S|(?:sudo[ \t]+)?(?:kinit|passwd|su|cryptsetup|openconnect|gpg2?|rclone|vpnc|ecryptfs\S*)\b|"
         r"[^|\n]*(?:stdin|-S\b|/dev/stdin|--passphrase-fd|passwd\b|\blogin\b|\bauth\b|--with-token))",
-        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n)?[\"'][ \t]+)?{_VALUE}[ \t]*>>?[ \t]*"
+        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*>>?[ \t]*"
         r"[^\s|;&]*(?i:pass|secret|token|cred|\.key|netrc)[^\s|;&]*",
         rf"<<<[ \t]*{_VALUE}",
         r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*[\"']?[\w.-]+:(?P<value>[^\s\"'|]+)[\"']?[ \t]*\|[^|\n]*chpasswd",
@@ -137,7 +139,11 @@ _FORMS = tuple(
         rf"(?P<second>{_WORD})",
         r"(?:\bmysqlsh\b|--(?:uri|url|dsn|connect))[^\n|;&]*?[= \t][\"']?[\w.+-]+:(?P<value>[^\s:@/\"']+)@",
         rf"--auth-type(?:=|[ \t]+)\w+[^\n|;&]*?[ \t](?:-a|--auth)(?:=|[ \t]+){_VALUE}",
-        rf"(?i)(?<![\w.])[\w-]*(?:token|secret)=(?=[^\s]*[A-Za-z])(?=[^\s]*\d){_VALUE}",
+        rf"(?i)(?<!\w)[\w.-]*(?:token|secret)=(?![a-z_]\w*(?:\.[a-z_]\w*)+)(?=\S*[A-Za-z])(?=\S*\d){_VALUE}",
+        r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*[\"'](?P<value>[^\s\"'\\]{4,})(?:\\n|\n)(?P=value)(?:\\n|\n)?"
+        r"[\"'][ \t]*\|",
+        r"\bopen\b[^\n|&]*?[ \t]-u[ \t]+[\w.@+-]+,(?P<value>[^\s'\"]+)",
+        rf"(?i)\b(?:user(?:name)?|login|host)\b[\"']?[ \t]*[:=][^\n]*\n[ \t]*(?:pass|pw|pwd)[ \t]*[:=][ \t]*{_VALUE}",
         rf"\bwpa_passphrase[ \t]+{_WORD}[ \t]+{_VALUE}",
         rf"\b(?:wifi[ \t]+connect|connection)\b[^\n|;&]*[ \t]password[ \t]+{_VALUE}",
         rf"\bvault[ \t]+login[ \t]+(?:-\S+[ \t]+)*{_VALUE}",

@@ -10,7 +10,8 @@ _PASSWORD = (
     r"credentials?|creds|logins?|passwort|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|l[oö]senord|пароль|密码)"
 )
 _KEY = (
-    r"(?:(?:secret|api|access|auth\w*|licen[cs]e|private|signing|master|encryption|vault|recovery|unlock)"
+    r"(?:(?:secret|api|access|auth\w*|licen[cs]e|private|signing|master|encryption|vault|recovery|unlock|"
+    r"activation|product|serial|registration|deploy|service|storage|backup)"
     r"[ _-]?(?:key|token|code|phrase)|secret|token|"
     r"(?:alarm|door|safe|gate|lock|entry|access) code|"
     r"code (?:for|of|to) the (?:alarm|door|safe|gate|lock|box|vault|room))"
@@ -40,7 +41,8 @@ _STRICT, _LOOSE, _NUMBER = "strict", "loose", "number"
 _SENTENCES = tuple(
     (how, re.compile(rf"(?i){pattern}"))
     for how, pattern in (
-        (_NUMBER, rf"(?:\b(?-i:PIN|Pin)|(?<![\w.])(?:pin|pass|unlock|security|access|door)[ -]?(?:code"
+        (_NUMBER, rf"(?:\b(?-i:PIN|Pin)|(?<![\w.])(?:pin|pass|unlock|security|access|door|verification"
+                  rf"|confirmation|one-time|login|sms|2fa)[ -]?(?:code"
                   rf"|number))\b{_BETWEEN}{_LINK}(?P<bare>\d{{4,8}})\b"),
         (_NUMBER, rf"\b(?:pin|{_PASSWORD})\b{_BETWEEN}\s(?:is|was|to)\s{_FILLER}(?P<bare>\d{{4,8}})\b"),
         (_LOOSE, rf"(?:with|using|and|has|had|by|via|plus|,|/|&|\buser\s+\S+|login\s+\S+|as\s+\S+)\s+(?:{_OWN} )?"
@@ -53,6 +55,10 @@ _SENTENCES = tuple(
         (_STRICT, rf"\b{_PASSWORD}{_BETWEEN},? (?:and|then|so|but) (?:i |we |you |he |she |they |just |then )*(?:give"
                   rf"|gave|type|typed|enter|entered|use|used|answer|answered|send|sent|put|try|tried)\s+{_GIVEN}"),
         (_STRICT, rf"\b{_PASSWORD}\s+of\s+{_GIVEN}"),
+        (_STRICT, rf"{_NOUN}{_BETWEEN},\s+{_GIVEN},"),
+        (_STRICT, rf"\bpass (?:for|of|to) [\w.@-]+ (?:is|was|=)\s+{_GIVEN}"),
+        (_STRICT, rf"\b(?:is|was)\s+{_GIVEN}\s+(?:still |really |not )*{_OWN} (?:[\w'-]+ ){{0,3}}{_NOUN}"),
+        (_STRICT, rf"\buse[ds]?\s+[\w.@+-]+/{_GIVEN}\s+(?:to|for)\s+(?:log|sign|connect|access|authenticat)"),
         (_STRICT, rf"{_NOUN}\s*\|\s*{_GIVEN}"),
         (_STRICT, rf"\b(?:credentials?|creds|logins?){_BETWEEN}[,:]\s+(?:user(?:name)?\s+)?[\w.@+-]+\s*"
                   rf"(?:[/:|,]|and|with)\s*{_GIVEN}"),
@@ -84,8 +90,10 @@ _SENTENCES = tuple(
 #: A password by its look: digits or marks among letters, or capitals in odd places.
 _MARKED = re.compile(
     r"(?=.*[A-Za-z])(?=.*[\d!@#$%^&*+?~=])\S+|(?=.*\d)(?=.*[!@#$%^&*+?~-])\S+|[a-z]+[A-Z]+[a-z]+\w*|(?="
-    r"(?:[^A-Z]*[A-Z]){2})(?=(?:[^a-z]*[a-z]){2})[A-Za-z]{7,}|\d{4,12}|(?:[a-z]+-){2,}[a-z]+"
+    r"(?:[^A-Z]*[A-Z]){2})(?=(?:[^a-z]*[a-z]){2})[A-Za-z]{7,}|\d{4,12}|(?:[a-z]+-){2,}[a-z]+|"
+    r"(?:[A-Z0-9]{4}-){2,}[A-Z0-9]{4}|(?=.*[a-z][A-Z])(?=.*_)[A-Za-z_]{8,}"
 )
+_SERIAL = re.compile(r"(?:[A-Z0-9]{4}-){2,}[A-Z0-9]{4}")  # which may look like a version
 #: Numbers, versions, shapes, names in code, paths, options, addresses in memory, names of devices and types.
 _TECHNICAL = re.compile(
     r"v?\d+(?:\.\d+)+\S*|0x[0-9a-fA-F]+[uUlL]*|[\w.]*[(\[].*|[\w.-]*/[\w/.:%-]+|--?\w.*|[a-z]+(?:_[a-z0-9]+)+|[A-Z]+"
@@ -105,7 +113,7 @@ _SHORTEST = 4
 _ABOUT = re.compile(
     rf"(?i)(?<![a-z])(?:{_PASSWORD}|{_KEY}|(?:unlock|decrypt|unzip|authenticat|connect|protect|encrypt)\w*|"
     r"log(?:ged|ging)? ?in|sign(?:ed|ing)? ?in|"
-    r"ssh|user(?:name)?|account|pass)\b"
+    r"ssh|user(?:name)?|account|pass|(?:verification|confirmation|security|one-time|sms|2fa)[ -]?code)\b"
 )
 _LONG = 12  # letters of a word that hardly any sentence has
 
@@ -143,7 +151,7 @@ def lines_about(text: str, words: re.Pattern[str]) -> Iterator[str]:
 def _is_secret(value: str, how: str, is_common: Callable[[str], bool], *, quoted: bool) -> bool:
     if how == _NUMBER:
         return True
-    if _TECHNICAL.fullmatch(value) or is_common(value):
+    if _TECHNICAL.fullmatch(value) or (is_common(value) and not _SERIAL.fullmatch(value)):
         return False
     if _MARKED.fullmatch(value):
         return True
