@@ -30,7 +30,9 @@ _FORMS = tuple(
     for pattern in (
         # A name and a string: of JSON, TOML, an array, a comparison, a call.
         rf"{_LAST}\\*[\"'`]?\]?\s*(?::\s*[\w.\[\]| ]{{1,40}}(?==))?(?:={{1,3}}|:=|=>|:|,)\s*\[?{_QUOTED}",
-        rf"{_START}(?:password|passwd|passphrase|secret)\(\s*{_QUOTED}",
+        rf"{_START}(?:password|passwd|passphrase|secret|pw|login\w{{0,30}})\((?:[^()\"'\n]{{0,60}},|{_USER},)?\s*{_QUOTED}",
+        rf"\b(?:bcrypt|argon2\w*|scrypt|pbkdf2\w*|hash(?:er)?|ph)(?:\.|::)(?:hash\w*|make|verify)\((?:\w+,)?\s*{_QUOTED}",
+        rf"{_LAST}\\*[\"'`]?[\])]*\.\w{{1,30}}\(\s*{_QUOTED}",
         # What a program takes where a variable is not set.
         rf"{_LAST}\\*[\"'`]?[\])]?\s*(?:\|\||\?\?|\bor\b|:-)\s*{_PERHAPS_QUOTED}",
         # A name and a value without quotes: of Dockerfiles, of Windows, of a table.

@@ -106,7 +106,8 @@ _FORMS = tuple(
         r"\b\w*[a-z](?:Pass|Pswd|Pwd|Pw|Password|Passphrase)[ ]?[=:][ ]?" + _VALUE,
         # Pipes into what asks for a password.
         rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*\|"
-        rf"[ \t]*(?:sudo[ \t]+-S|(?:sudo[ \t]+)?(?:kinit|passwd|su|cryptsetup|openconnect|gpg2?|rclone|vpnc|ecryptfs\S*)\b|"
+        r"[ \t]*(?:sudo[ \t]+-S|"
+        r"(?:sudo[ \t]+)?(?:kinit|passwd|su|cryptsetup|openconnect|gpg2?|rclone|vpnc|ecryptfs\S*)\b|"
         r"[^|\n]*(?:stdin|-S\b|/dev/stdin|--passphrase-fd|passwd\b|\blogin\b|\bauth\b|--with-token))",
         rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*>>?[ \t]*"
         r"[^\s|;&]*(?i:pass|secret|token|cred|\.key|netrc)[^\s|;&]*",

@@ -19,7 +19,7 @@ _KEY = (
 _NOUN = rf"(?<![\w/.-])(?:{_PASSWORD}|{_KEY})(?![\w(\[])"
 _QUOTED = r"[\"'`\u201c\u2018](?P<quoted>[^\"'`\n\u201c\u201d\u2018\u2019]{4,60})[\"'`\u201d\u2019]"
 _BARE = r"(?P<bare>[^\s\"'`,;()<>\[\]{}\u201c\u2018]{4,64})"
-_GIVEN = rf"\(?(?:{_QUOTED}|{_BARE})"
+_GIVEN = rf"\(?(?:\*\*)?(?:{_QUOTED}|{_BARE})"
 _BETWEEN = r"(?:,? [\w'./@:#&-]+){0,9}?,?"  # of one sentence
 _FILLER = (
     r"(?:(?:now|still|just|currently|simply|set|changed|reset|to|called|always|probably|again|actually|really|back|"
@@ -83,7 +83,7 @@ _SENTENCES = tuple(
                   rf"(?:[\w'./@-]+ ){{0,6}}?(?:with|using|by typing|via)\s+{_GIVEN}"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}{_LINK}[\w.@+-]+\s*(?:[/:|]|and|with)\s*{_GIVEN}"),
         (_STRICT, rf"\b{_PASSWORD}{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
-        (_STRICT, rf"\b(?:log ?in|sign ?in|account|user(?:name)?)\b{_BETWEEN}:?\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
+        (_STRICT, rf"\b(?:log ?in|sign ?in|accounts?|user(?:name)?)\b{_BETWEEN}:?\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN}\s+{_GIVEN}(?=\s*(?:$|[.,;!?)\n]))"),
     )
 )  # fmt: skip
