@@ -29,7 +29,8 @@ _FORMS = tuple(
     re.compile(rf"(?i){pattern}", re.MULTILINE)
     for pattern in (
         # A name and a string: of JSON, TOML, an array, a comparison, a call.
-        rf"{_LAST}\\*[\"'`]?\]?\s*(?::\s*[\w.\[\]| ]{{1,40}}(?==))?(?:={{1,3}}|:=|=>|:|,)\s*\[?{_QUOTED}",
+        rf"{_LAST}\\*[\"'`]?\]?\s*(?::\s*[\w.\[\]| ]{{1,40}}(?==))?(?:={{1,3}}|:=|=>|:|,)\s*(?:\[\s*(?=[^\],]*\]))?"
+        rf"{_QUOTED}",
         rf"{_START}(?:password|passwd|passphrase|secret|pw|login\w{{0,30}})\((?:[^()\"'\n]{{0,60}},|{_USER},)?\s*{_QUOTED}",
         rf"\b(?:bcrypt|argon2\w*|scrypt|pbkdf2\w*|hash(?:er)?|ph)(?:\.|::)(?:hash\w*|make|verify)\((?:\w+,)?\s*{_QUOTED}",
         rf"{_LAST}\\*[\"'`]?[\])]*\.\w{{1,30}}\(\s*{_QUOTED}",

@@ -54,6 +54,7 @@ _TOOLS: dict[str, _Tool] = {
     "sqlcmd|bcp|osql|isql|tsql|freebcp|ipmitool|mosquitto_pub|mosquitto_sub|xsos|vncviewer": _SQL,
     "keytool|jarsigner|apksigner": _Tool(values=r"-(?:src|dest)?(?:store|key)pass|-new|--?ks-pass|--?key-pass"),
     "gpg|gpg2|gpgsm": _Tool(values=r"--passphrase"),
+    "useradd|usermod|steghide|stegseek|pdfcrack|fcrackzip": _Tool(values=r"-p|--password"),
     "ssh-keygen": _Tool(values=r"-[NP]"),
     "pdftotext|pdftoppm|pdfinfo|pdfimages|pdftocairo": _Tool(values=r"-[uo]pw"),
     "x11vnc|sendemail|sendEmail": _Tool(values=r"-passwd|-viewpasswd|-xp"),
@@ -95,6 +96,9 @@ _FORMS = tuple(
         rf"(?i)(?<![\w-])--?(?:[a-z0-9]+[-_.])*{_SECRET}(?:=|[ \t]+|:(?!//)){_VALUE}",
         rf"(?i)(?<![\w-])-D[\w.-]*(?:{_SECRET}|login|token)={_VALUE}",
         rf"(?i)(?<![\w/])/(?:p|pass|password|pw):{_VALUE}",
+        # A user and a secret, of any tool; what is a number is a port.
+        rf"[ \t](?:-[uUl]|--(?:user(?:name)?|login))(?:=|[ \t]+)[^\s|;&]+(?:[ \t]+[^\n|;&]*?)?[ \t]-[pP][ \t]+"
+        rf"(?!\d+\b)(?!-){_VALUE}",
         # Variables and settings.
         rf"\b(?:[A-Z][A-Z0-9]*_)*(?:[A-Z0-9]*PASS(?:WORD|WD|PHRASE|CODE)?|PWD?|PSW|[A-Z0-9]+_AUTH"
         rf"|REDISCLI_AUTH)\d?[ ]?=[ ]?{_VALUE}",

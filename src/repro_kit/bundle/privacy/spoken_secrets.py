@@ -113,7 +113,7 @@ _SHORTEST = 4
 _ABOUT = re.compile(
     rf"(?i)(?<![a-z])(?:{_PASSWORD}|{_KEY}|(?:unlock|decrypt|unzip|authenticat|connect|protect|encrypt)\w*|"
     r"log(?:ged|ging)? ?in|sign(?:ed|ing)? ?in|"
-    r"ssh|user(?:name)?|account|pass|(?:verification|confirmation|security|one-time|sms|2fa)[ -]?code)\b"
+    r"ssh|user(?:name)?|accounts?|pass|(?:verification|confirmation|security|one-time|sms|2fa)[ -]?code)\b"
 )
 _LONG = 12  # letters of a word that hardly any sentence has
 
