@@ -176,7 +176,7 @@ PREFIXES = (
     "https://deploy:", "@git.umbrella.example/x.git", ".ingest.sentry.io/", "tskey-auth-", ".atlasv1.", "pscale_tkn_",
     "rubygems_", "pk.eyJ1Ijoi", "hvs.CAES", "wandb_v1_", "secret_", "lin_api_", "dckr_pat_", "sk-or-v1-", "lsv2_pt_",
     "sk_live_", "rk_live_", "GOCSPX-", "-----BEGIN ", "-----END ", "PRIVATE KEY-----", "OPENSSH ", "ENCRYPTED ",
-    "xapp-1-A",
+    "xapp-1-A", "duffel_live_",
 )  # fmt: skip
 
 
