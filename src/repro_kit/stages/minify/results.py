@@ -13,7 +13,7 @@ from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.bundle.repro.source_files import REDUCED
 from repro_kit.case.case import Case, ResultFile
 from repro_kit.case.handles import REDUCED_FAILURE, REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
-from repro_kit.case.stage_results import ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.stage_results import NumberFound, ObservedFailure, Reduction, ReductionStep, RemovalTried, TwinFound
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure, Kind
@@ -123,7 +123,7 @@ def _write(
         steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
         write_atomic(directory / "also" / f"{number:03d}.py", text_of(program).encode())
-    neighbours = result.neighbours
+    neighbours, number = result.neighbours, result.neighbours.number
     (directory / "twin.py").unlink(missing_ok=True)
     if neighbours.twin is not None:
         write_atomic(directory / "twin.py", text_of(neighbours.twin.program).encode())
@@ -140,6 +140,7 @@ def _write(
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
         twin=_twin(result.program, neighbours.twin, text_of),
+        number=number and NumberFound(number.what, number.fails, number.passes, number.words),
         repeats=result.repeats,
         note=_note(result, "the script" if handle is SOURCE_REDUCTION else "the captured graph"),
         difference=failure.difference if failure else None,
