@@ -38,7 +38,7 @@ def test_inputs_that_a_person_did_not_name_get_letters() -> None:
         "constant_self___params___9": "w",
         "arg0_1": "y",
     }
-    text = render(renamed(program, names), footer=False)
+    text = render(renamed(program, names))
     assert "def graph(image, x, w, lr, y, bias):" in text
     assert "v = torch.addcmul(image, x, w, value=lr)" in text
     assert "torch._dynamo.mark_dynamic(y, 0)" in text

@@ -32,7 +32,7 @@ def test_every_number_has_words_and_can_be_another_one() -> None:
         ("the number in `a.sum(-1) * 0.5`", 0.5),
         ("`n`", 4),
     ]
-    changed = [render(spot.put(7), footer=False) for spot in numbers(PROGRAM)]
+    changed = [render(spot.put(7)) for spot in numbers(PROGRAM)]
     assert "[7, 2]" in changed[0]
     assert "[3, 7]" in changed[1]
     assert "stride=7," in changed[2]

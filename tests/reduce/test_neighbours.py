@@ -149,7 +149,7 @@ class Limits(Synthetic):
         self.size, self.number = size, number
 
     def fails(self, program: Program) -> bool:
-        numbers = [int(each) for each in re.findall(r"bug\(x, (\d+)\)", render(program, footer=False))]
+        numbers = [int(each) for each in re.findall(r"bug\(x, (\d+)\)", render(program))]
         sizes = [size for line in program.inputs if isinstance(line, TensorInput) for size in line.data.sizes or ()]
         return max(numbers, default=0) >= self.number and max(sizes, default=0) >= self.size
 

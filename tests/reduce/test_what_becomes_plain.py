@@ -63,7 +63,7 @@ def test_the_import_that_registers_operators_stays_with_them(operator: str):
         def fails(self, program):
             return f"{operator}(" in render(program)
 
-    text = re.sub(r"= [\w.]*bug0\(", f"= {operator}(", render(planted(4, 10), footer=False))
+    text = re.sub(r"= [\w.]*bug0\(", f"= {operator}(", render(planted(4, 10)))
     result = minify(parse(text).with_(imports=(PRIMS_IMPORT,)), Contains(["bug0"]))
     assert result.statements_after == 1
     assert result.program.imports == ((PRIMS_IMPORT,) if "prims" in operator else ())
@@ -299,10 +299,10 @@ class Matching(Synthetic):
         self.patterns, self.invalid = patterns, invalid
 
     def fails(self, program: Program) -> bool:
-        return all(re.search(pattern, render(program, footer=False)) for pattern in self.patterns)
+        return all(re.search(pattern, render(program)) for pattern in self.patterns)
 
     def fake_valid(self, programs: Sequence[Program]) -> list[bool | None]:
-        return [not re.search(self.invalid, render(program, footer=False)) for program in programs]
+        return [not re.search(self.invalid, render(program)) for program in programs]
 
     def record(self, program: Program) -> dict[str, TensorRecord]:
         shapes = {line.name: line.data.sizes or () for line in program.inputs if isinstance(line, TensorInput)}
@@ -313,7 +313,7 @@ class Matching(Synthetic):
 
 
 def reduced(program: Program, *patterns: str, invalid: str = r"(?!)") -> str:
-    return render(minify(program, Matching(*patterns, invalid=invalid)).program, footer=False)
+    return render(minify(program, Matching(*patterns, invalid=invalid)).program)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
     """Old name -> short name, for what has no good name in the graph. `known`: names that the user may have given."""
-    taken = set(_NAME.findall(render(program, footer=False)))
+    taken = set(_NAME.findall(render(program)))
     lines = {line.name: line for line in program.inputs if isinstance(line, TensorInput | ScalarInput)}
     params = program.graph.params
     first = dict(zip(params, program.calls[0], strict=True))

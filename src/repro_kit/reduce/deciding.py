@@ -121,7 +121,7 @@ def _try(spot: Spot, value: Number) -> _Try:
 
 
 def _key(program: Program) -> str:
-    return key_of(render(program, footer=False))
+    return key_of(render(program))
 
 
 def _plausible(search: Search, tries: Sequence[_Try]) -> list[_Try]:
