@@ -27,7 +27,7 @@ def line(text: str) -> TensorInput:
         ("torch.randint(5, 9, (1,))", []),
         ("torch.randint(0, 2, (2,), dtype=torch.bool)", [f"torch.{each}(2, dtype=torch.bool)" for each in ("ones",)]),
         ("torch.randn(2, dtype=torch.complex64)", ["torch.ones(2, dtype=torch.complex64)"]),
-        ("torch.full((2,), 3.5)", ["torch.ones(2)", "torch.arange(2, dtype=torch.float32)"]),
+        ("torch.full((2,), 3.5)", ["torch.ones(2)"]),
         ("torch.full((1,), 3)", ["torch.zeros(1, dtype=torch.int64)", "torch.ones(1, dtype=torch.int64)"]),
         ("torch.ones(3)", []),
         ("torch.tensor([1, 2])", []),

@@ -102,7 +102,7 @@ def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory:
     program = planted(3).with_(recipe=Recipe(memory=memory))
     inputs = tuple(TensorInput(input_.name, Data("randn", (1750, 3))) for input_ in program.inputs)
     result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
-    assert [input_.shape for input_ in result.program.inputs] == [(left, 1)]
+    assert [input_.shape for input_ in result.program.inputs] == [(left,)]
     assert result.queries < 60
 
 
@@ -118,7 +118,7 @@ def test_sizes_shrink_as_far_as_the_failure_allows():
     oracle = NeedsThree(["bug0"])
     result = minify(planted(7), oracle)
     shapes = [input_.shape for input_ in result.program.inputs if isinstance(input_, TensorInput)]
-    assert shapes == [(1, 3)]
+    assert shapes == [(3,)]
     assert oracle.fails(result.program)
 
 
@@ -321,7 +321,7 @@ def reduced(program: Program, *patterns: str, invalid: str = r"(?!)") -> str:
     [
         ("torch.bug", "torch.ones(1)"),
         (r"rand|zeros", "torch.zeros(1)"),
-        (r"(rand|arange).*2", "torch.arange(2, dtype=torch.float32)"),
+        (r"(rand|arange)\(2", "torch.arange(2, dtype=torch.float32)"),
         (r"rand\(2|\[0.5, 2.0\]", "torch.tensor([0.5, 2.0])"),
         (r"torch.rand\(", "torch.rand(1)"),
     ],
@@ -378,4 +378,4 @@ def test_lists_that_belong_together_shrink_together() -> None:
     text = reduced(program, r"_foreach_add\(\[\w\], \[\w\]\)|_foreach_add\(\[(\w, ){4}\w\]")
     assert "torch._foreach_add([x], [x])" in text
     text = reduced(program, r"_foreach_add\(\[.*a.*\]", invalid=r"foreach_add\(\[\w\]")
-    assert "torch._foreach_add([z, a], [z, z])" in text
+    assert "torch._foreach_add([z, a]" in text

@@ -24,11 +24,13 @@ def shortened(program: Program, length: int, kept: Sequence[int]) -> Program | N
     """
     results: set[str] = set()  # the lists that shortened calls return
     gone: set[str] = set()
+    left_out: set[str] = set()  # of the lists; what nothing else makes is still there, and nobody asks for it
     statements: list[Statement] = []
     for statement in program.graph.statements:
         changed = _shortened(statement, length, kept)
         if changed is not statement and statement.target is not None and _is_paired(statement):
             results.add(statement.target)
+        left_out |= set(statement.reads) - set(changed.reads)
         part = statement.getitem
         if part is not None and part[0] in results:
             if part[1] in kept:
@@ -40,7 +42,7 @@ def shortened(program: Program, length: int, kept: Sequence[int]) -> Program | N
         else:
             gone.add(statement.target or "")
     function = program.graph
-    outputs = [name for name in function.outputs if name not in gone]
+    outputs = [name for name in function.outputs if name not in gone | left_out]
     if not outputs:
         return None
     returns = function.returns if len(outputs) == len(function.outputs) else tuple_of(outputs)

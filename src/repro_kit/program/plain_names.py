@@ -32,7 +32,7 @@ def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
         if param not in known or not _is_good(param):
             names[param] = _fresh(_letters(lines.get(first[param])), taken)
     for param, argument in (pair for call in program.calls for pair in zip(params, call, strict=True)):
-        if param in names and argument not in names:
+        if param in names and argument not in (*names, *params):
             names[argument] = _fresh(names[param], taken)
     for name in (name for line in program.inputs for name in names_of(line)):
         if name not in names and name not in known and not _is_good(name):

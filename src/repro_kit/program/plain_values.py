@@ -10,7 +10,7 @@ from repro_kit.program.inputs import Data, DataKind, TensorInput
 from repro_kit.program.value_records import TensorRecord, literal
 
 #: How plain the values of each kind are. Stored values and views are not chosen by the kind.
-_RANKS = {"full": 1, "arange": 1, "tensor": 2, "randn": 3, "rand": 3, "randint": 3, "empty": 3}
+_RANKS = {"full": 1, "arange": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4, "empty": 4}
 #: The dtype of a line that names none, by the kind of its data, or by the type of the value that fills it; else floats.
 _DEFAULTS: Mapping[object, str] = {
     "randint": "torch.int64",
@@ -23,7 +23,7 @@ _FEW = 8  # values that may be written out
 
 
 def rank(line: TensorInput) -> int:
-    """How far the values are from ones or zeros; 3: they are random."""
+    """How far the values are from ones or zeros; 4: they are random."""
     return _RANKS.get(line.data.kind, 0)
 
 
@@ -42,6 +42,10 @@ def plainest(line: TensorInput) -> TensorInput:
 
 def plainer(line: TensorInput, record: TensorRecord | None = None) -> Iterator[TensorInput]:
     """`line` with plainer values, the plainest first. `record`: its values, where they are known."""
+    yield from (form for form in _forms(line, record) if rank(form) < rank(line))
+
+
+def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInput]:
     if rank(line) == 0 or line.data.sizes is None or (line.data.kind == "tensor" and line.dtype is None):
         return
     dtype = line.dtype or _DEFAULTS.get(type(line.data.args[0]) if line.data.kind == "full" else line.data.kind)

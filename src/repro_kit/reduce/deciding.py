@@ -18,7 +18,6 @@ from repro_kit.reduce.search_state import Search
 _MOST = 10  # queries, answers that are known already not counted
 _LOOKING = 7  # of them before some number passes
 _LARGE = 4  # a number above it may be far from one that passes
-_FAR = 16  # a size that is this many times larger may pass
 _RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
 
 
@@ -104,8 +103,7 @@ def _far(spot: Spot) -> list[Number]:
     if isinstance(spot.value, float):
         return [spot.value / 2, spot.value * 2]
     below = [1, 100, spot.value // 2] if spot.value > _LARGE else []
-    above = [spot.value * _FAR] if spot.is_size else []
-    return [value for value in (*below, *above) if value not in (spot.value, *_next(spot))]
+    return [value for value in below if value not in _next(spot)]
 
 
 def _in_turns(spots: Sequence[Spot], values: Callable[[Spot], list[Number]]) -> Iterator[tuple[Number, Spot]]:

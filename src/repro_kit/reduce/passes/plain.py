@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from repro_kit.program import DynamicMark
-from repro_kit.program.program_edits import DropMarks, Edit
+from repro_kit.program.program_edits import DropMarks, Edit, Rewrite
+from repro_kit.program.resize import flat
 from repro_kit.reduce.passes.input_values import ones, without_specialties
 from repro_kit.reduce.passes.recipe_settings import one_thread, reset, special
 from repro_kit.reduce.search_state import Search
 
 
 def plain(search: Search) -> None:
-    """Contiguous inputs of ones without gradients, and default settings; if this passes, fewer such changes."""
+    """Contiguous inputs of a single one, no gradients, and default settings; if this passes, fewer such changes."""
     inputs: list[Edit] = [*without_specialties(search)]
     if any(isinstance(input_, DynamicMark) for input_ in search.program.inputs):
         inputs.append(DropMarks())
@@ -19,4 +20,6 @@ def plain(search: Search) -> None:
     single = [name for name in names if not isinstance(getattr(search.program.recipe, name), dict)]
     wide = [[*inputs, *reset(names)], [*inputs, *reset(single)]]
     all_at_once = [*inputs, *ones(search), *reset(names), *one_thread(search)]
-    search.first([all_at_once, *([*edits, *one_thread(search)] for edits in wide), *wide, inputs, reset(names)])
+    fewer = [all_at_once, *([*edits, *one_thread(search)] for edits in wide), *wide, inputs, reset(names)]
+    if search.first([[*all_at_once, Rewrite(flat, tidy=False)], *fewer], fake=True) == 0:
+        search.rebase()
