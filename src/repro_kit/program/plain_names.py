@@ -89,7 +89,7 @@ def _proposals(letters: str) -> Iterator[str]:
 def _statement(statement: Statement, names: Mapping[str, str]) -> Statement:
     target = statement.target
     changed = statement.substitute(names)
-    return changed if target not in names else Statement(names[target], changed.text)
+    return Statement(names[target], changed.text) if target is not None and target in names else changed
 
 
 def _line(line: Input, names: Mapping[str, str]) -> Input:

@@ -183,10 +183,10 @@ def _look_around(search: SourceSearch) -> Iterator[Neighbours[SourceProgram]]:
         if answer.outcome is RunOutcome.PASSES:  # the innermost statement differs least
             twin = Twin(f"without `{line}`", program)
         yield Neighbours(tuple(judged), twin=twin)
-    number, passing = _deciding_number(search, numbered) or (None, None)
-    if number is not None and passing is not None:
-        twin = Twin(number.change, passing)
-    yield Neighbours(tuple(judged), len(numbers) <= _MOST, twin, number)
+    decides, passing = _deciding_number(search, numbered) or (None, None)
+    if decides is not None and passing is not None:
+        twin = Twin(decides.change, passing)
+    yield Neighbours(tuple(judged), len(numbers) <= _MOST, twin, decides)
 
 
 def _deciding_number(search: SourceSearch, numbered: NumberedTree) -> tuple[DecidingNumber, SourceProgram] | None:
@@ -194,20 +194,20 @@ def _deciding_number(search: SourceSearch, numbered: NumberedTree) -> tuple[Deci
     found: list[tuple[float, DecidingNumber, SourceProgram]] = []
     for edits in (edits for each in expressions.literals(numbered) for edits in each):
         ((at, constant),) = edits.items()
-        node = numbered.nodes[at]
-        values = [part.value for part in (node, constant) if isinstance(part, ast.Constant)]
-        program = numbered.edited(edits)
-        if program is None or search.is_new(key_of(program.text)) or not all(map(_is_number, values)) or not values[1]:
+        fails, passes = _number(numbered.nodes[at]), _number(constant)
+        program = numbered.edited(edits) if fails is not None and passes else None
+        if fails is None or passes is None or program is None or search.is_new(key_of(program.text)):
             continue
         (answer,) = search.ask([program], [key_of(program.text)])
         if answer.outcome is RunOutcome.PASSES:
-            number = DecidingNumber(f"the number in `{_line_of(numbered, node)}`", *values)
-            found.append((abs(number.fails - number.passes), number, program))
+            what = f"the number in `{_line_of(numbered, numbered.nodes[at])}`"
+            found.append((abs(fails - passes), DecidingNumber(what, fails, passes), program))
     return min(found, key=lambda each: each[0])[1:] if found else None
 
 
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float)
+def _number(node: object) -> int | float | None:
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _line_of(numbered: NumberedTree, node: ast.AST | None) -> str:

@@ -123,7 +123,7 @@ def _write(
         steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
         write_atomic(directory / "also" / f"{number:03d}.py", text_of(program).encode())
-    neighbours, number = result.neighbours, result.neighbours.number
+    neighbours, decides = result.neighbours, result.neighbours.number
     (directory / "twin.py").unlink(missing_ok=True)
     if neighbours.twin is not None:
         write_atomic(directory / "twin.py", text_of(neighbours.twin.program).encode())
@@ -140,7 +140,7 @@ def _write(
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
         twin=_twin(result.program, neighbours.twin, text_of),
-        number=number and NumberFound(number.what, number.fails, number.passes, number.words),
+        number=decides and NumberFound(decides.what, decides.fails, decides.passes, decides.words),
         repeats=result.repeats,
         note=_note(result, "the script" if handle is SOURCE_REDUCTION else "the captured graph"),
         difference=failure.difference if failure else None,

@@ -197,7 +197,7 @@ class _Work:
         if failure is None:
             return None
         twin = self._twin_by(own, result.neighbours.twin, signature)
-        neighbours = replace(result.neighbours, twin=twin, number=twin and result.neighbours.number)
+        neighbours = replace(result.neighbours, twin=twin, number=result.neighbours.number if twin else None)
         return replace(result, program=smallest, neighbours=neighbours), failure
 
     def _twin_by(self, entry: str, twin: Twin[Program] | None, signature: Signature) -> Twin[Program] | None:
