@@ -21,6 +21,7 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import Program, runnable
 from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
+from repro_kit.reduce.deciding import DecidingNumber
 from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.source import SourceProgram
 
@@ -38,6 +39,10 @@ def _twin(program: P, twin: Twin[P] | None, text_of: Callable[[P], str]) -> Twin
     fails, passes = (text_of(version).splitlines() for version in (program, twin.program))
     diff = difflib.unified_diff(fails, passes, "fails", "passes", lineterm="", n=1)
     return TwinFound(twin.what, "\n".join(diff))
+
+
+def _number(number: DecidingNumber | None) -> NumberFound | None:
+    return None if number is None else NumberFound(number.what, number.fails, number.passes, number.words)
 
 
 def _note(result: Result[Any], what: str) -> str:
@@ -123,7 +128,7 @@ def _write(
         steps.append(ReductionStep(step.name, step.statements, step.queries, script, round(step.seconds, 2)))
     for number, (_, program) in enumerate(result.others):
         write_atomic(directory / "also" / f"{number:03d}.py", text_of(program).encode())
-    neighbours, decides = result.neighbours, result.neighbours.number
+    neighbours = result.neighbours
     (directory / "twin.py").unlink(missing_ok=True)
     if neighbours.twin is not None:
         write_atomic(directory / "twin.py", text_of(neighbours.twin.program).encode())
@@ -140,7 +145,7 @@ def _write(
         minimal=neighbours.minimal,
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
         twin=_twin(result.program, neighbours.twin, text_of),
-        number=decides and NumberFound(decides.what, decides.fails, decides.passes, decides.words),
+        number=_number(neighbours.number),
         repeats=result.repeats,
         note=_note(result, "the script" if handle is SOURCE_REDUCTION else "the captured graph"),
         difference=failure.difference if failure else None,
