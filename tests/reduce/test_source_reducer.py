@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -245,3 +246,27 @@ def test_a_variant_that_does_not_run_what_fails_is_not_named(removed: str) -> No
     result = replace(minify_source(program, SyntheticScripts(["bug0"])), program=program)
     result = without_idle_twin(replace(result, neighbours=Neighbours(twin=twin)), traceback)
     assert result.neighbours.twin == (twin if "y = x" in removed else None)
+
+
+NUMBERED = """
+n = 40
+bug0(n, 7)
+"""
+
+
+class Above(SyntheticScripts):
+    """Fails where the culprit gets a number of at least 9."""
+
+    def fails(self, program: SourceProgram) -> bool:
+        numbers = [int(each) for each in re.findall(r"\d+", program.text.replace("bug0", "bug"))]
+        return super().fails(program) and max(numbers, default=0) >= 9
+
+
+def test_the_number_that_decides_costs_no_query() -> None:
+    result = minify_source(program_of(NUMBERED), Above(["bug0"]))
+    number = result.neighbours.number
+    assert number is not None
+    assert number.fails >= 9 > number.passes > 0
+    assert result.neighbours.twin is not None
+    assert result.neighbours.twin.what == number.change
+    assert without_idle_twin(result, (1, 2)).neighbours.twin == result.neighbours.twin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.format import PRIMS_IMPORT
-from repro_kit.program.value_records import TensorRecord
+from repro_kit.program.value_records import TensorRecord, contiguous
 from repro_kit.reduce import Answer, RunOutcome, minify
 from synthetic import Synthetic, build, op_name
 
@@ -101,7 +102,7 @@ def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory:
     program = planted(3).with_(recipe=Recipe(memory=memory))
     inputs = tuple(TensorInput(input_.name, Data("randn", (1750, 3))) for input_ in program.inputs)
     result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
-    assert [input_.shape for input_ in result.program.inputs] == [(left, 1)]
+    assert [input_.shape for input_ in result.program.inputs] == [(left,)]
     assert result.queries < 60
 
 
@@ -117,7 +118,7 @@ def test_sizes_shrink_as_far_as_the_failure_allows():
     oracle = NeedsThree(["bug0"])
     result = minify(planted(7), oracle)
     shapes = [input_.shape for input_ in result.program.inputs if isinstance(input_, TensorInput)]
-    assert shapes == [(1, 3)]
+    assert shapes == [(3,)]
     assert oracle.fails(result.program)
 
 
@@ -234,7 +235,7 @@ def test_a_slow_failure_loses_its_stored_values_first():
     program = planted(10)
     inputs = (replace(program.inputs[0], requires_grad=True), program.inputs[1])
     result = minify(program.with_(inputs=inputs), SlowWithGradient(["bug0"]), budget=3)
-    assert [line.data.kind for line in result.program.inputs] == ["randn", "randn"]
+    assert [line.data.kind for line in result.program.inputs] == ["ones", "ones"]
     assert size(result.program) == 60
 
 
@@ -275,3 +276,106 @@ def test_values_of_a_later_call_are_those_of_its_own_record() -> None:
     result = minify(parse(text), OfTheSecondCall([]))
     assert not result.program.stored
     assert "torch.randint(-1, " in render(result.program)
+
+
+def of(graph: str, *inputs: str, recipe: str = "{}") -> Program:
+    """A program of one statement or more, with the values of its inputs in the order of their names."""
+    names = "xyzabcdefghi"[: len(inputs)]
+    lines = [f"{name} = {value}" for name, value in zip(names, inputs, strict=True)]
+    parameters = ", ".join(names)
+    return parse(
+        f"import torch\n\nRECIPE = {recipe}\n\n\ndef graph({parameters}):\n    "
+        + "\n    ".join(graph.splitlines())
+        + "\n\n\ndef calls():\n    "
+        + "\n    ".join([*lines, f"return [({parameters},)]"])
+    )
+
+
+class Matching(Synthetic):
+    """Fails while the text of the program matches all of `patterns`; what matches `invalid` is no valid program."""
+
+    def __init__(self, *patterns: str, invalid: str = r"(?!)") -> None:
+        super().__init__([])
+        self.patterns, self.invalid = patterns, invalid
+
+    def fails(self, program: Program) -> bool:
+        return all(re.search(pattern, render(program)) for pattern in self.patterns)
+
+    def fake_valid(self, programs: Sequence[Program]) -> list[bool | None]:
+        return [not re.search(self.invalid, render(program)) for program in programs]
+
+    def record(self, program: Program) -> dict[str, TensorRecord]:
+        shapes = {line.name: line.data.sizes or () for line in program.inputs if isinstance(line, TensorInput)}
+        return {
+            name: TensorRecord(shape, contiguous(shape), samples=(0.52, 1.5)[: math.prod(shape)])
+            for name, shape in shapes.items()
+        }
+
+
+def reduced(program: Program, *patterns: str, invalid: str = r"(?!)") -> str:
+    return render(minify(program, Matching(*patterns, invalid=invalid)).program)
+
+
+@pytest.mark.parametrize(
+    ("needed", "left"),
+    [
+        ("torch.bug", "torch.ones(1)"),
+        (r"rand|zeros", "torch.zeros(1)"),
+        (r"(rand|arange)\(2", "torch.arange(2, dtype=torch.float32)"),
+        (r"rand\(2|\[0.5, 2.0\]", "torch.tensor([0.5, 2.0])"),
+        (r"torch.rand\(", "torch.rand(1)"),
+    ],
+)
+def test_random_values_stay_only_where_nothing_plainer_fails(needed: str, left: str) -> None:
+    text = reduced(of("v = torch.bug(x)\nreturn (v,)", "torch.rand(2)"), r"torch.bug\(x\)", needed)
+    assert f"x = {left}\n" in text
+
+
+def test_one_input_needs_its_random_values_and_the_other_one_becomes_ones() -> None:
+    program = of("v = torch.bug(x, y)\nreturn (v,)", "torch.randn(2)", "torch.randn(2)")
+    text = reduced(program, r"torch.bug\(x, y\)", r"y = torch.randn")
+    assert "x = torch.ones(1)" in text
+    assert "y = torch.randn(1)" in text
+
+
+def test_gradients_of_ones_come_before_random_ones() -> None:
+    recipe = "{'backward': 'randn'}"
+    program = of("v = torch.bug(x)\nreturn (v,)", "torch.randn(2).requires_grad_()", recipe=recipe)
+    assert "'backward': 'sum'" in reduced(program, "torch.bug", "requires_grad", "'backward'")
+    assert recipe in reduced(program, "torch.bug", "requires_grad", "'randn'")
+
+
+def test_equal_sizes_shrink_each_alone() -> None:
+    program = of("v = torch.bug(x)\nreturn (v,)", "torch.ones(8, 8, 8)")
+    assert "torch.ones(1, 8, 1)" in reduced(program, r"torch.bug\(x\)", r"ones\(\d, 8, \d\)")
+    two = of("v = torch.bug(x, y)\nreturn (v,)", "torch.ones(8, 5)", "torch.ones(8, 5)")
+    text = reduced(two, r"torch.bug\(x, y\)", r"x = torch.ones\(\d, [45]\)", r"y = torch.ones\(\d, \d\)")
+    assert "x = torch.ones(1, 4)" in text
+    assert "y = torch.ones(1, 1)" in text
+
+
+def test_dimensions_go_as_far_as_the_failure_allows() -> None:
+    program = of("v = torch.bug(x)\nreturn (v,)", "torch.ones(2, 3, 4, 5)")
+    assert "torch.ones(1, 1)" in reduced(program, "torch.bug", invalid=r"ones\(\d\)")
+    assert "torch.ones(5)" in reduced(program, "torch.bug", r"ones\(.*5\)")
+
+
+def test_numbers_in_code_become_as_small_as_the_failure_allows() -> None:
+    program = of("v = torch.bug(x, [3, 3], 70, eps=1e-05) * 900\nreturn (v,)", "torch.ones(1)")
+    text = reduced(program, r"torch.bug\(x, .*\) \* ([5-9]\d\d|\d{4})", r"\[\d, \d\], \d+, eps")
+    assert "torch.bug(x, [1, 1], 1, eps=1) * 500" in text
+
+
+def test_the_only_element_of_a_list_stands_alone() -> None:
+    program = of("v = torch.bug(x, [2, 2])\nreturn (v,)", "torch.ones(1)")
+    assert "torch.bug(x, 2)" in reduced(program, r"torch.bug\(x, \[?2")
+
+
+def test_lists_that_belong_together_shrink_together() -> None:
+    many = "xyzabcdefghi"
+    lists = f"[{', '.join(many[:5])}], [{', '.join(many[5:10])}]"
+    program = of(f"v = torch._foreach_add({lists})\nw = v[0]\nu = v[3]\nreturn (w, u)", *["torch.randn(2)"] * 10)
+    text = reduced(program, r"_foreach_add\(\[\w\], \[\w\]\)|_foreach_add\(\[(\w, ){4}\w\]")
+    assert "torch._foreach_add([x], [x])" in text
+    text = reduced(program, r"_foreach_add\(\[.*a.*\]", invalid=r"foreach_add\(\[\w\]")
+    assert "torch._foreach_add([z, a]" in text

@@ -174,6 +174,16 @@ class TwinFound:
 
 
 @dataclass(frozen=True)
+class NumberFound:
+    """The number that decides: with `fails` in its place the result fails alike, with `passes` it passes."""
+
+    what: str  # "argument 2 of `avg_pool2d`", "dimension 0 of `x`"
+    fails: int | float
+    passes: int | float
+    words: str  # "fails from 9 up, passes with 8 as dimension 0 of `x`"
+
+
+@dataclass(frozen=True)
 class Reduction:
     """`minify/minify.json`."""
 
@@ -190,6 +200,7 @@ class Reduction:
     removals: tuple[RemovalTried, ...] = ()
     variants: tuple[VariantTried, ...] = ()  # of the result, with another size, dtype or setting
     twin: TwinFound | None = None
+    number: NumberFound | None = None  # that `twin` changes
     repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure
     note: str = ""  # the rate of a flaky failure, and how reliable the reduction is
     difference: Difference | None = None  # between the compiled result and eager's

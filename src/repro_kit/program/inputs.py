@@ -126,7 +126,7 @@ class TensorInput:
             first = ", ".join([*bounds, repr(sizes)] if kind == "randint" else [repr(sizes), *bounds])
         options = f", dtype={self.dtype}" if self.dtype else ""
         options += f", device={self.device!r}" if self.device else ""
-        tail = f".reshape({sizes!r})" if kind == "arange" and len(sizes) != 1 else ""
+        tail = f".reshape({', '.join(map(str, sizes)) or '()'})" if kind == "arange" and len(sizes) != 1 else ""
         return f"torch.{kind}({first}{options}){tail}"
 
 

@@ -45,7 +45,10 @@ def _lesser(
 
 
 def _plainer(value: ast.expr) -> Iterator[ast.expr]:
-    """Plainer values: None, an empty container, a container without one element; 1 for another number."""
+    """Plainer values: None, an empty container, its only or its first element, one element less; 1 for another number.
+
+    All numbers of a list become 1 or 2 at once.
+    """
     match value:
         case ast.Dict(keys=[_, *_]):
             yield ast.Constant(None)
@@ -56,6 +59,10 @@ def _plainer(value: ast.expr) -> Iterator[ast.expr]:
             make = type(value)
             yield ast.Constant(None)
             yield make([], ast.Load())
+            yield value.elts[0] if len(value.elts) == 1 else make(value.elts[:1], ast.Load())
+            if all(isinstance(each, ast.Constant) and type(each.value) in (int, float) for each in value.elts):
+                for number in (1, 2):
+                    yield make([ast.Constant(number) for _ in value.elts], ast.Load())
             for at in range(min(len(value.elts), _MOST_ELEMENTS) if len(value.elts) > 1 else 0):
                 yield make([*value.elts[:at], *value.elts[at + 1 :]], ast.Load())
         case ast.Constant(value=int() | float() as number) if number not in (0, 1):

@@ -94,6 +94,18 @@ class SetInput:
 
 
 @dataclass(frozen=True)
+class ChangeInput:
+    """Change an input, as it is after the edits before this one."""
+
+    input: str
+    change: Callable[[TensorInput], TensorInput]
+
+    def put(self, plan: Plan) -> Plan:
+        """`plan` with this change."""
+        return replace(plan, lines={**plan.lines, self.input: (*plan.lines.get(self.input, ()), self.change)})
+
+
+@dataclass(frozen=True)
 class SetRecipe:
     """Change a field of the recipe."""
 

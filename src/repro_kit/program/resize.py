@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -16,7 +16,7 @@ _GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", 
 
 def sizes_of(program: Program) -> list[int]:
     """The sizes above 1 of those inputs whose sizes can be changed, largest first."""
-    sizes = {size for line in program.inputs if _is_plain(line) for size in line.data.sizes or ()}
+    sizes = {size for line in program.inputs if is_resizable(line) for size in line.data.sizes or ()}
     return sorted((size for size in sizes if size > 1), reverse=True)
 
 
@@ -47,14 +47,52 @@ def resized(program: Program, sizes: Mapping[int, int], *, code: bool) -> Progra
     return program.with_(inputs=inputs, graph=_function(program.graph, sizes), bodies=bodies)
 
 
-def _is_plain(line: Input) -> TypeGuard[TensorInput]:
+def with_sizes(program: Program, sizes: Mapping[tuple[str, int], int]) -> Program:
+    """`program` with other sizes of some inputs. `sizes`: (input, dimension) -> size."""
+
+    def change(line: Input) -> Input:
+        if not is_resizable(line):
+            return line
+        own = enumerate(line.data.sizes or ())
+        return _shaped(line, tuple(sizes.get((line.name, axis), size) for axis, size in own))
+
+    return program.with_(inputs=tuple(map(change, program.inputs)))
+
+
+def flat(program: Program) -> Program:
+    """`program` with one element in each input of which the sizes can be changed."""
+    return program.with_(inputs=tuple(_shaped(line, (1,)) if _has_rank(line) else line for line in program.inputs))
+
+
+def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> Program:
+    """`program` without these dimensions, (input, dimension) each."""
+
+    def change(line: Input) -> Input:
+        if not is_resizable(line):
+            return line
+        own = enumerate(line.data.sizes or ())
+        return _shaped(line, tuple(size for axis, size in own if (line.name, axis) not in places))
+
+    return program.with_(inputs=tuple(map(change, program.inputs)))
+
+
+def _has_rank(line: Input) -> TypeGuard[TensorInput]:
+    return is_resizable(line) and bool(line.data.sizes)
+
+
+def _shaped(line: TensorInput, sizes: tuple[int, ...]) -> TensorInput:
+    return replace(line, data=replace(line.data, sizes=sizes))
+
+
+def is_resizable(line: Input) -> TypeGuard[TensorInput]:
+    """Whether the line is a generated tensor that states its own sizes."""
     return isinstance(line, TensorInput) and line.strided is None and line.data.kind in _GENERATED
 
 
 def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
     if code and isinstance(line, ScalarInput) and type(line.value) is int:
         return replace(line, value=sizes.get(line.value, line.value))
-    if not _is_plain(line):
+    if not is_resizable(line):
         return line
     data = line.data
     args = data.args

@@ -77,6 +77,11 @@ class Statement:
         return sum(isinstance(part, ast.Constant) for part in ast.walk(self.node))
 
     @cached_property
+    def magnitude(self) -> int:
+        """The sum of the numbers among the literals; one that is not whole counts more."""
+        return sum(_magnitude(part.value) for part in ast.walk(self.node) if isinstance(part, ast.Constant))
+
+    @cached_property
     def _slots(self) -> tuple[tuple[int, int, str], ...]:
         """The positions of the names that are read: (start, end, name), in bytes of the UTF-8 text."""
         nodes = list(ast.walk(self.node))
@@ -102,7 +107,7 @@ class Statement:
                 pieces += [data[at:start], names.get(name, name).encode()]
                 at = end
             statement = Statement(self.target, b"".join([*pieces, data[at:]]).decode())
-            self._substituted[reads] = _with_facts(statement, reads, self.constants)
+            self._substituted[reads] = _with_facts(statement, reads, self.constants, self.magnitude)
         return statement
 
     @cached_property
@@ -111,14 +116,20 @@ class Statement:
         return {}
 
 
+def _magnitude(value: object) -> int:
+    if type(value) is float:
+        return 2 + int(min(value, 1e18))
+    return value if type(value) is int else 0
+
+
 def tuple_of(names: Sequence[str]) -> Statement:
     """The expression ``(a, b)``."""
-    return _with_facts(Statement(None, f"({', '.join(names)}{',' if len(names) == 1 else ''})"), names, 0)
+    return _with_facts(Statement(None, f"({', '.join(names)}{',' if len(names) == 1 else ''})"), names, 0, 0)
 
 
-def _with_facts(statement: Statement, reads: Sequence[str], constants: int) -> Statement:
+def _with_facts(statement: Statement, reads: Sequence[str], constants: int, magnitude: int) -> Statement:
     """`statement` with its facts filled in instead of derived: the reducer makes thousands of these."""
-    statement.__dict__.update(reads=tuple(dict.fromkeys(reads)), constants=constants)
+    statement.__dict__.update(reads=tuple(dict.fromkeys(reads)), constants=constants, magnitude=magnitude)
     return statement
 
 

@@ -146,8 +146,19 @@ def constants(record: TensorRecord) -> Iterator[Data]:
     distinct = {number(value): value for value in rounded}  # by text, since 0.0 == -0.0
     for value in sorted(distinct.values(), key=_is_common):
         yield Data("full", record.shape, (value,))
-    if rounded and len(rounded) == record.elements:
-        yield Data("tensor", record.shape, (_nested([number(value) for value in rounded], record.shape),))
+    written = literal(record, len(rounded))
+    if written is not None and written.kind == "tensor":
+        yield written
+
+
+def literal(record: TensorRecord, most: int) -> Data | None:
+    """The record's values, rounded to one digit and written out; None where not all are known, or more than `most`."""
+    if not 0 < record.elements == len(record.samples) <= most:
+        return None
+    texts = [number(_one_digit(sample)) for sample in record.samples]
+    if len(set(texts)) == 1:
+        return Data("full", record.shape, (_one_digit(record.samples[0]),))
+    return Data("tensor", record.shape, (_nested(texts, record.shape),))
 
 
 def _one_digit(value: float) -> float:

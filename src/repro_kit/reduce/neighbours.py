@@ -10,9 +10,8 @@ from typing import Generic
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.program_edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
-from repro_kit.program.resize import sizes_of
 from repro_kit.reduce.candidate_search import P, key_of
-from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
+from repro_kit.reduce.deciding import DecidingNumber, deciding_number, passes_with_other_values
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.passes.recipe_settings import reset, special
 from repro_kit.reduce.passes.statements import alike
@@ -21,7 +20,7 @@ from repro_kit.reduce.search_state import Search
 _MOST = 40  # removals to judge; a result with more is not called minimal
 _MOST_TWINS = 10  # variants to try in search of one that passes
 _FIXED = ("load", "tensor", "view")  # kinds of data whose dtype the input line cannot choose
-_RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
+_FLOATS = ("randn", "rand", "ones", "zeros")  # kinds of data that are floats by default
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class Neighbours(Generic[P]):
     removals: tuple[Removal, ...] = ()
     complete: bool = False  # every single removal was judged
     twin: Twin[P] | None = None
+    number: DecidingNumber | None = None  # the number that `twin` changes
     variants: tuple[Removal, ...] = ()  # the result with another size, dtype or setting, as far as they were judged
 
     @property
@@ -95,20 +95,25 @@ def look_around(search: Search) -> Iterator[Neighbours[Program]]:
             passing.append(Twin(description, program))  # a variant that computes nothing would prove nothing
         yield Neighbours(tuple(removals_judged), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
+    number: DecidingNumber | None = None
+    for number, program in deciding_number(search):
+        yield Neighbours(tuple(removals_judged), complete, Twin(number.change, program), number)
+    if number is not None:
+        return
     nearest = _nearest(search.program, passing)
     text = render(search.program)
     variants: list[Removal] = []
     for description, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
             break  # all later variants differ more
-        yield Neighbours(tuple(removals_judged), complete, nearest, tuple(variants))
+        yield Neighbours(tuple(removals_judged), complete, nearest, variants=tuple(variants))
         variant = _judged(search, description, program)
-        if variant.outcome is RunOutcome.PASSES and not _passes_with_other_values(search, program):
+        if variant.outcome is RunOutcome.PASSES and not passes_with_other_values(search, program):
             continue  # it says something of the values, and not of what was changed
         variants.append(variant)
         if variant.outcome is RunOutcome.PASSES:
             nearest = Twin(description, program)
-    yield Neighbours(tuple(removals_judged), complete, nearest, tuple(variants))
+    yield Neighbours(tuple(removals_judged), complete, nearest, variants=tuple(variants))
 
 
 def _by_distance(text: str, tweaks: Iterable[tuple[str, Program | None]]) -> list[tuple[str, Program]]:
@@ -129,7 +134,7 @@ def _judged(search: Search, description: str, program: Program | None) -> Remova
 
 
 def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
-    """Variants of the same size that differ in one property: a setting, a dtype, a shape, a layout."""
+    """Variants of the same size that differ in one property: a setting, a dtype, a gradient, all sizes of 1."""
     program = search.program
     for edit in reset(special(search)):
         if edit.field == "backward":
@@ -140,19 +145,15 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
     for line in tensors:
         if line.data.kind not in _FIXED:
             other = _other_dtype(line)
-            words = f"{other or 'the default dtype'} for {line.name}"
+            words = f"{other or 'the default dtype'} for `{line.name}`"
             yield words, _with(search, [SetInput(line.name, {"dtype": other})])
         if line.requires_grad and not (program.recipe.backward != "none" and len(trained) == 1):
             change = {"requires_grad": False, "parameter": False}
-            yield f"{line.name} without gradient", _with(search, [SetInput(line.name, change)])
-    floats = [tensor for tensor in tensors if tensor.dtype is None and tensor.data.kind in ("randn", "rand")]
+            yield f"`{line.name}` without gradient", _with(search, [SetInput(line.name, change)])
+    floats = [tensor for tensor in tensors if tensor.dtype is None and tensor.data.kind in _FLOATS]
     if len(floats) > 1:
         every: list[Edit] = [SetInput(float_.name, {"dtype": "torch.float64"}) for float_ in floats]
         yield "torch.float64 for all inputs", _with(search, every)
-    for old in sizes_of(program):
-        for new in (old - 1, old + 1):
-            if new > 0:
-                yield f"size {new} for {old}", _with(search, [resize({old: new}, code=True)])
     if any(extent == 1 for line in tensors for extent in line.data.sizes or ()):
         yield "size 2 for 1", _with(search, [resize({1: 2}, code=False)])
 
@@ -172,20 +173,6 @@ def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program
     """The variant whose text differs least from the program's."""
     text = render(program)
     return min(passing, key=lambda twin: _distance_to(text, twin.program), default=None)
-
-
-def _passes_with_other_values(search: Search, program: Program) -> bool:
-    """Whether the program passes with other seeds too: a wrong result may need values that one seed does not give.
-
-    That is asked of a variant with other sizes or dtypes, which computes the same and has other random numbers.
-    """
-    tensors = [line for line in program.inputs if isinstance(line, TensorInput)]
-    if not program.recipe.check or not any(line.data.kind in _RANDOM for line in tensors):
-        return True
-    seeds = range(program.recipe.seed + 1, program.recipe.seed + RUNS_BEFORE_DETERMINISTIC)
-    others = [program.with_(recipe=program.recipe.with_(seed=seed)) for seed in seeds]
-    answers = search.ask(others, [key_of(render(other)) for other in others])
-    return all(answer.outcome is RunOutcome.PASSES for answer in answers)
 
 
 def distance(text: str, other_text: str) -> int:

@@ -6,6 +6,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import to_data
 from repro_kit.program import DynamicMark, Input, OpaqueInput, Program, TensorInput, size
 from repro_kit.program.inputs import ZERO_TENSOR
+from repro_kit.program.plain_values import is_long_literal, rank
 from repro_kit.program.value_records import Metadata, TensorRecord
 from repro_kit.reduce.candidate_search import Measure
 
@@ -13,11 +14,12 @@ from repro_kit.reduce.candidate_search import Measure
 def measure(program: Program, metadata: Metadata, text: str) -> Measure:
     """The criteria, most important first; tuples compare lexicographically, and smaller is better.
 
-    Compute statements, calls, inputs, outputs; stored inputs (a literal counts half); elements of inputs; special
-    properties of inputs (strides, aliasing, gradients, marks); recipe settings; ranks; threads; literals; length of
-    `text`.
+    Compute statements, calls, inputs, outputs; stored inputs (a long literal counts half); elements of inputs; special
+    properties of inputs (strides, aliasing, gradients, marks); how far values are from ones; recipe settings; ranks;
+    threads; literals, and the sum of the whole numbers among them; length of `text`.
     """
-    functions = list(program.all_functions())
+    functions = program.all_functions()
+    statements = [statement for function in functions for statement in (*function.statements, function.returns)]
     lines = [input_ for input_ in program.all_inputs() if not isinstance(input_, DynamicMark)]
     return (
         size(program),
@@ -27,10 +29,12 @@ def measure(program: Program, metadata: Metadata, text: str) -> Measure:
         sum(map(_stored, lines)),
         sum(_elements(line, metadata) for line in lines),
         sum(map(_special, program.all_inputs())),
+        sum(map(_values, lines)) + (program.recipe.backward == "randn"),
         settings(program.recipe),
         program.recipe.group.size if program.recipe.group else 0,
         program.recipe.threads or 0,
-        sum(statement.constants for function in functions for statement in (*function.statements, function.returns)),
+        sum(statement.constants for statement in statements),
+        sum(statement.magnitude for statement in statements),
         len(text),
     )
 
@@ -42,8 +46,12 @@ def settings(recipe: Recipe) -> int:
 
 def _stored(line: Input) -> int:
     if isinstance(line, TensorInput):
-        return {"load": 2, "tensor": 1}.get(line.data.kind, 0)
+        return 2 if line.data.kind == "load" else int(is_long_literal(line))
     return 2 * isinstance(line, OpaqueInput)
+
+
+def _values(line: Input) -> int:
+    return rank(line) if isinstance(line, TensorInput) else 0
 
 
 def _elements(line: Input, metadata: Metadata) -> int:

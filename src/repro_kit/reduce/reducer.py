@@ -16,6 +16,7 @@ from repro_kit.reduce.oracle import Answer, Oracle
 from repro_kit.reduce.passes import bodies, cut, input_values, recipe_settings, statements, wording
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.input_shapes import shapes
+from repro_kit.reduce.passes.lists import lists
 from repro_kit.reduce.passes.plain import plain
 from repro_kit.reduce.result import CannotReduce, Result, count_failed, is_slow, measure_original, result_of
 from repro_kit.reduce.search_state import Search
@@ -24,7 +25,7 @@ _STRUCTURE = 0.75  # share of the deadline for the structure
 _FINISH = 1 - _STRUCTURE  # share for making the best program self-contained, however late the structure ended
 
 #: The passes in order. Each list is repeated until it makes no progress, then all lists are.
-CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, bodies.levels, cut.cut_end, cut.cut_start, cut.ends)
+CUTS: tuple[Callable[[Search], None], ...] = (bodies.inline, bodies.levels, lists, cut.cut_end, cut.cut_start, cut.ends)
 STRUCTURE: tuple[Callable[[Search], None], ...] = (
     bodies.inline,
     bodies.levels,
@@ -36,6 +37,7 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
     bodies.same_branches,
     bodies.inside,
     bodies.operands,
+    lists,
     statements.pairs,
 )
 FINISH: tuple[Callable[[Search], None], ...] = (
@@ -44,10 +46,12 @@ FINISH: tuple[Callable[[Search], None], ...] = (
     input_values.plain_inputs,
     input_values.dtypes,
     shapes,
+    input_values.plain_values,
     recipe_settings.marks,
     recipe_settings.recipe,
     recipe_settings.calls,
     wording.arguments,
+    wording.numbers,
     wording.public_names,
     recipe_settings.preamble,
 )

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.candidate_search import Event, SearchLimits, Stop, Stopped, key_of
+from repro_kit.reduce.deciding import DecidingNumber
 from repro_kit.reduce.neighbours import Neighbours, Removal, Twin
 from repro_kit.reduce.oracle import Answer, CandidateOracle
 from repro_kit.reduce.result import Result, measure_original, result_of
@@ -18,6 +19,7 @@ from repro_kit.reduce.source_passes import calls, structure
 from repro_kit.reduce.source_search import SourceSearch
 from repro_kit.source import SourceProgram
 from repro_kit.source.decisive import keeps, running
+from repro_kit.source.proposals import expressions
 from repro_kit.source.proposals.structure import levels
 from repro_kit.source.recording import RecordedTexts
 from repro_kit.source.tree import NumberedTree
@@ -127,7 +129,7 @@ def without_idle_twin(result: Result[SourceProgram], lines: Iterable[int]) -> Re
     `lines`: the lines of the result in the traceback of its failure.
     """
     twin = result.neighbours.twin
-    if twin is None or keeps(twin.program, running(result.program, lines)):
+    if twin is None or result.neighbours.number is not None or keeps(twin.program, running(result.program, lines)):
         return result
     return replace(result, neighbours=replace(result.neighbours, twin=None))
 
@@ -181,7 +183,38 @@ def _look_around(search: SourceSearch) -> Iterator[Neighbours[SourceProgram]]:
         if answer.outcome is RunOutcome.PASSES:  # the innermost statement differs least
             twin = Twin(f"without `{line}`", program)
         yield Neighbours(tuple(judged), twin=twin)
-    yield Neighbours(tuple(judged), len(numbers) <= _MOST, twin)
+    decides, passing = _deciding_number(search, numbered) or (None, None)
+    if decides is not None and passing is not None:
+        twin = Twin(decides.change, passing)
+    yield Neighbours(tuple(judged), len(numbers) <= _MOST, twin, decides)
+
+
+def _deciding_number(search: SourceSearch, numbered: NumberedTree) -> tuple[DecidingNumber, SourceProgram] | None:
+    """A number of the result of which the search saw that another one passes, the nearest such; 0 tells too little."""
+    found: list[tuple[float, DecidingNumber, SourceProgram]] = []
+    for edits in (edits for each in expressions.literals(numbered) for edits in each):
+        ((at, constant),) = edits.items()
+        fails, passes = _number(numbered.nodes[at]), _number(constant)
+        program = numbered.edited(edits) if fails is not None and passes else None
+        if fails is None or passes is None or program is None or search.is_new(key_of(program.text)):
+            continue
+        (answer,) = search.ask([program], [key_of(program.text)])
+        if answer.outcome is RunOutcome.PASSES:
+            what = f"the number in `{_line_of(numbered, numbered.nodes[at])}`"
+            found.append((abs(fails - passes), DecidingNumber(what, fails, passes), program))
+    return min(found, key=lambda each: each[0])[1:] if found else None
+
+
+def _number(node: object) -> int | float | None:
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _line_of(numbered: NumberedTree, node: ast.AST | None) -> str:
+    """The first line of the statement that `node` is in."""
+    while node is not None and not isinstance(node, ast.stmt):
+        node = numbered.parent(node)
+    return "" if node is None else ast.unparse(node).partition("\n")[0]
 
 
 def _first_line(numbered: NumberedTree, number: int) -> str:

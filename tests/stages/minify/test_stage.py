@@ -132,6 +132,13 @@ def reduced(
     return case
 
 
+class PlantedInTheName(Planted):
+    """Fails where the input has its machine-made name, too."""
+
+    def fails(self, text: str) -> bool:
+        return super().fails(text) and "arg0_1" in text
+
+
 class PlantedInTheGuards(Planted):
     """Raises in Python code, and with `late` only after the native compiler has run."""
 
@@ -228,3 +235,14 @@ def test_what_the_graph_of_the_other_ranks_has_no_part_in_keeps_the_first_result
     (statement,) = best.graph.statements
     assert statement.callee == "torch.relu" and best.peer is not None
     assert not case.load(REDUCTION).minimal
+
+
+@pytest.mark.parametrize(("oracle", "name"), [(Planted(), "x"), (PlantedInTheName(), "arg0_1")])
+def test_a_name_that_no_person_gave_goes_unless_the_failure_needs_it(
+    oracle: Planted, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PROGRAM.replace("x", "arg0_1").replace("'aot-inductor'", "'inductor'")
+    case = reduced(tmp_path, monkeypatch, oracle, text)
+    best = (case.path / "minify" / "best.py").read_text()
+    assert f"    {name} = torch.ones(1)\n    return [({name},)]" in best
+    assert case.load(REDUCTION).verified

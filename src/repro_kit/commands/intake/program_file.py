@@ -17,7 +17,7 @@ from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.missing_resource import missing_resource, remedy
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import render, runnable, size
+from repro_kit.program import parse, render, runnable, size
 from repro_kit.program.program import Program
 from repro_kit.session.comparison_recipe import with_random
 from repro_kit.session.options import QueryOptions
@@ -52,7 +52,7 @@ def adopt(
     original = captured.with_name("recorded.py")  # as it was read, where it was moved to the CPU
     if captured.is_file() and case.stage("capture") is not None:
         taken = original if original.is_file() else captured
-        if read_text(taken) not in map(render, (*programs, *map(with_random, programs))):
+        if render(parse(read_text(taken))) not in map(render, (*programs, *map(with_random, programs))):
             raise UsageError(f"{path} has changed since {case.path} was made from it; start anew with --fresh.")
         ui.done("done before")
         return

@@ -56,6 +56,8 @@ def recipe(search: Search) -> None:
     threads(search)
     group(search)
     sweep(search, special(search), reset)
+    if search.program.recipe.backward == "randn":
+        search.first([[SetRecipe("backward", "sum")]])
     for name in (*_DICTS, "contexts"):
         _entries(search, name)
 

@@ -1,16 +1,18 @@
-"""Make statements plain: drop arguments that the failure does not need, and use public names of operators."""
+"""Make statements plain: fewer arguments, smaller numbers, and public names of operators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from repro_kit.program import Program, Statement, size
+from repro_kit.program import Program, Statement, size, spots
 from repro_kit.program.plainer_forms import fewer_arguments, public_forms, with_statements
 from repro_kit.program.program_edits import Rewrite
-from repro_kit.reduce.search_state import Search
+from repro_kit.reduce.passes.input_shapes import shrink
+from repro_kit.reduce.search_state import Proposal, Search
 
 _MOST = 24  # a program with at most so many statements has every argument tried
+_FEW = 4  # and with so many, every number
 
 
 def arguments(search: Search) -> None:
@@ -28,6 +30,29 @@ def arguments(search: Search) -> None:
             statement = _statement(search.program, name, at) if won is not None else None
     if len(search.history) > steps:
         search.rebase()
+
+
+def numbers(search: Search) -> None:
+    """Make each number in statements and arguments smaller, one at a time."""
+    if size(search.program) > _FEW:
+        return
+    steps = len(search.history)
+    for at, spot in enumerate(list(spots.numbers(search.program))):
+        if spot.value > 1:
+            shrink(search, int(spot.value), partial(_another_number, at))
+        elif spot.value not in (0, 1):
+            search.first(_another_number(at, 0, 1), fake=True)
+    if len(search.history) > steps:
+        search.rebase()
+
+
+def _another_number(at: int, _: int, new: int) -> Iterator[Proposal]:
+    yield [Rewrite(partial(_with_number, at=at, value=new))]
+
+
+def _with_number(program: Program, at: int, value: int) -> Program | None:
+    found = list(spots.numbers(program))
+    return found[at].put(value) if at < len(found) else None
 
 
 def public_names(search: Search) -> None:

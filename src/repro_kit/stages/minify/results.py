@@ -14,6 +14,7 @@ from repro_kit.bundle.repro.source_files import REDUCED
 from repro_kit.case.case import Case, ResultFile
 from repro_kit.case.handles import REDUCED_FAILURE, REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.case.stage_results import (
+    NumberFound,
     ObservedFailure,
     Reduction,
     ReductionStep,
@@ -29,6 +30,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, runnable
 from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
+from repro_kit.reduce.deciding import DecidingNumber
 from repro_kit.reduce.neighbours import Removal, Twin
 from repro_kit.source import SourceProgram
 
@@ -58,6 +60,10 @@ def _twin(program: P, twin: Twin[P] | None, text_of: Callable[[P], str]) -> Twin
     fails, passes = (text_of(version).splitlines() for version in (program, twin.program))
     diff = difflib.unified_diff(fails, passes, "fails", "passes", lineterm="", n=1)
     return TwinFound(twin.what, "\n".join(diff))
+
+
+def _number(number: DecidingNumber | None) -> NumberFound | None:
+    return None if number is None else NumberFound(number.what, number.fails, number.passes, number.words)
 
 
 def _note(result: Result[Any], what: str) -> str:
@@ -161,6 +167,7 @@ def _write(
         removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
         variants=tuple(VariantTried(each.what, _ended(each)) for each in neighbours.variants if each.outcome),
         twin=_twin(result.program, neighbours.twin, text_of),
+        number=_number(neighbours.number),
         repeats=result.repeats,
         note=_note(result, "the script" if handle is SOURCE_REDUCTION else "the captured graph"),
         difference=failure.difference if failure else None,

@@ -20,6 +20,7 @@ from repro_kit.program import Program, parse, render, size
 from repro_kit.program.collectives import swapped
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.candidate_search import Accepted
+from repro_kit.reduce.naming import with_plain_names
 from repro_kit.reduce.neighbours import Twin
 from repro_kit.reduce.order import measure
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -141,8 +142,12 @@ class _Work:
         )
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
-        smallest, failure = verified(self.afresh, result.program, signature, inputs, self.timeout_afresh, runs)
-        return replace(result, program=smallest), failure
+        named = with_plain_names(result, program.graph.params)
+        for each in (named, result) if named is not result else (result,):  # a message may hold a name
+            smallest, failure = verified(self.afresh, each.program, signature, inputs, self.timeout_afresh, runs)
+            if failure is not None:
+                return replace(each, program=smallest), failure
+        return result, None
 
     def with_peer(
         self, result: Result[Program], failure: Failure | None, signature: Signature
@@ -192,7 +197,9 @@ class _Work:
         if failure is None:
             return None
         twin = self._twin_by(own, result.neighbours.twin, signature)
-        neighbours = replace(result.neighbours, twin=twin, variants=())  # the others were compiled by torch.compile
+        neighbours = replace(
+            result.neighbours, twin=twin, number=result.neighbours.number if twin else None, variants=()
+        )  # the others were compiled by torch.compile
         return replace(result, program=smallest, neighbours=neighbours), failure
 
     def _twin_by(self, entry: str, twin: Twin[Program] | None, signature: Signature) -> Twin[Program] | None:

@@ -1,0 +1,107 @@
+"""Short names for the inputs of a finished program, and for values with long names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+
+from repro_kit.program.inputs import DynamicMark, Input, OpaqueInput, ScalarInput, TensorInput, names_of
+from repro_kit.program.program import Program
+from repro_kit.program.renames import Rename
+from repro_kit.program.render import render
+from repro_kit.program.statement import Statement
+
+_TENSORS, _PARAMETERS, _NUMBERS, _VALUES = "xyzabcdefgh", "wbuvpqr", "nmkst", "v"
+_LONGEST = 10  # characters of a name of the user's that stays
+_LONGEST_VALUE = 16
+_WORDS = re.compile(r"[A-Za-z]+\d?(_[A-Za-z]+\d?)*")  # not `arg0_1`, `primals_2` or `__params___9`
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
+    """Old name -> short name, for what has no good name in the graph. `known`: names that the user may have given."""
+    taken = set(_NAME.findall(render(program)))
+    lines = {line.name: line for line in program.inputs if isinstance(line, TensorInput | ScalarInput)}
+    params = program.graph.params
+    first = dict(zip(params, program.calls[0], strict=True))
+    names: dict[str, str] = {}
+    for param in params:
+        if param not in known or not _is_good(param):
+            names[param] = _fresh(_letters(lines.get(first[param])), taken)
+    for param, argument in (pair for call in program.calls for pair in zip(params, call, strict=True)):
+        if param in names and argument not in (*names, *params):
+            names[argument] = _fresh(names[param], taken)
+    for name in (name for line in program.inputs for name in names_of(line)):
+        if name not in names and name not in known and not _is_good(name):
+            names[name] = _fresh(_TENSORS, taken)
+    for statement in program.graph.statements:
+        if statement.target is not None and len(statement.target) > _LONGEST_VALUE:
+            names[statement.target] = _fresh(_VALUES, taken)
+    return names
+
+
+def renamed(program: Program, names: Mapping[str, str]) -> Program:
+    """`program` with other names of inputs and values of its graph."""
+    graph = program.graph
+    return program.with_(
+        graph=graph.with_(
+            params=tuple(names.get(param, param) for param in graph.params),
+            statements=tuple(_statement(statement, names) for statement in graph.statements),
+            returns=graph.returns.substitute(names),
+        ),
+        inputs=tuple(_line(line, names) for line in program.inputs),
+        calls=tuple(tuple(names.get(name, name) for name in call) for call in program.calls),
+    )
+
+
+def renamed_in_words(text: str, names: Mapping[str, str]) -> str:
+    """`text` with other names in its code, which stands in backticks."""
+    parts = text.split("`")
+    parts[1::2] = [_NAME.sub(lambda match: names.get(match[0], match[0]), code) for code in parts[1::2]]
+    return "`".join(parts)
+
+
+def _is_good(name: str) -> bool:
+    return len(name) <= _LONGEST and _WORDS.fullmatch(name) is not None
+
+
+def _letters(line: Input | None) -> str:
+    if isinstance(line, ScalarInput):
+        return _NUMBERS
+    return _PARAMETERS if isinstance(line, TensorInput) and line.parameter else _TENSORS
+
+
+def _fresh(letters: str, taken: set[str]) -> str:
+    """The first of the letters that is free, else the first of them with a number; it is taken then."""
+    name = next(name for name in _proposals(letters) if name not in taken)
+    taken.add(name)
+    return name
+
+
+def _proposals(letters: str) -> Iterator[str]:
+    yield from letters
+    yield from (f"{letters[0]}{number}" for number in count(1))
+
+
+def _statement(statement: Statement, names: Mapping[str, str]) -> Statement:
+    target = statement.target
+    changed = statement.substitute(names)
+    return Statement(names[target], changed.text) if target is not None and target in names else changed
+
+
+def _line(line: Input, names: Mapping[str, str]) -> Input:
+    match line:
+        case TensorInput():
+            base = line.base
+            data = replace(line.data, args=(names.get(base, base),)) if base else line.data
+            return replace(line, name=names.get(line.name, line.name), data=data)
+        case ScalarInput():
+            return replace(line, name=names.get(line.name, line.name))
+    text = ast.unparse(Rename(names, set()).visit(ast.parse(line.text)))
+    reads = tuple(names.get(name, name) for name in line.reads)
+    if isinstance(line, DynamicMark):
+        return DynamicMark(text, reads)
+    return OpaqueInput(tuple(names.get(name, name) for name in line.names), text, reads)
