@@ -27,25 +27,25 @@ def told(**fields: object) -> dict[str, str]:
 
 
 def test_a_deadline_that_ended_the_reduction_is_told_with_its_option() -> None:
-    assert told(stopped="deadline")["size"] == (
-        "3 statements, from 9; its deadline ended the reduction: --deadline allows more"
-    )
+    assert told(stopped="deadline")["size"] == ("3 statements, from 9; stopped by its deadline: --deadline allows more")
     assert told()["size"] == "3 statements, from 9"
+    assert told(level="program", minimal=True)["size"] == "3 operators, from 9; nothing more can be removed"
 
 
 def test_a_failure_in_code_of_the_script_goes_to_its_maintainer_first() -> None:
-    assert "first for whoever maintains that code" in told(cause="script-code", verified=True)["report"]
-    assert "first for whoever maintains the backend" in told(layer="backend", verified=True)["report"]
-    assert "this is not a PyTorch bug" in told(layer="user")["report"]
-    assert told(layer="dynamo", verified=True)["report"].startswith("paste ")
+    assert "first for whoever maintains that code" in told(cause="script-code", verified=True)["issue"]
+    assert "first for whoever maintains the backend" in told(layer="backend", verified=True)["issue"]
+    assert "this is not a PyTorch bug" in told(layer="user")["issue"]
+    assert told(layer="dynamo", verified=True)["issue"].startswith("paste ")
 
 
 def test_a_bundle_that_is_not_verified_is_not_sent_to_pytorch_as_it_is() -> None:
-    assert told(layer="dynamo")["report"].startswith("a.repro/bundle/issue.md says why the bundle is not verified")
-    assert told(layer="backend")["report"].endswith("mend that before it goes to whoever maintains the backend")
+    assert told(layer="dynamo")["issue"].startswith("a.repro/bundle/issue.md says why the bundle is not verified")
+    assert told(layer="backend")["issue"].endswith("mend that before it goes to whoever maintains the backend")
 
 
 def test_commands_can_be_pasted_whatever_the_bundle_is_called() -> None:
     lines = told(bundle="my 'x' $y.repro.zip", verified=True)
+    assert lines["bundle"].endswith("fails the same way in a fresh process, and passes without torch.compile")
     assert shlex.split(lines["check"]) == ["repro-kit", "verify", "my 'x' $y.repro.zip"]
     assert shlex.split(lines["page"])[-1] == "my 'x' $y.repro.zip"

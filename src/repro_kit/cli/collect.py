@@ -47,6 +47,8 @@ def command(
     repro-kit collect -m package.train
     repro-kit collect --timeout 120 -- pytest tests/test_model.py::test_compiled
     """
+    from repro_kit.cli.output.ablation import AblationReport
+
     if only and (until or skip):
         raise click.UsageError("--only cannot be combined with --until or --skip.", ctx)
     names = [name for name in STAGES if (name in only if only else name not in skip)]
@@ -55,4 +57,5 @@ def command(
     if not names:
         raise click.UsageError("No stage is left to run.", ctx)
     job = program_case(ctx, Path(subject[0])) if len(subject) == 1 else None
-    work(ctx, job or case_or_subject(ctx, subject), names, again=only)
+    job = job or case_or_subject(ctx, subject)
+    work(ctx, job, names, again=only, report=AblationReport() if job.ui.verbose else None)

@@ -60,7 +60,7 @@ def collect(
         ending = _through(case, options, options, ui, names, again)
         repeats = 0 if ending else _runs_that_cells_lack(case, names)
         if repeats:
-            ui.note(f"The failure is flaky: each cell of the ablation runs again, up to {repeats} times.")
+            ui.note(f"The failure is flaky: each way to compile it is tried again, up to {repeats} times.")
             often = replace(options, ablate=replace(options.ablate, repeat=repeats))
             ending = _through(case, often, options, ui, _CELLS_AND_CLAIMS, _CELLS_AND_CLAIMS)
     return ending or StageEnding(_exit_code(case, names))

@@ -24,11 +24,15 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
 
     `sentence` says why the pipeline ended early; `names` are the stages that were asked for.
     """
+    if ui.unseen:
+        ui.print(f"  {ui.unseen} more remark{'s' * (ui.unseen != 1)} with -v")
     if outcome.exit in (Exit.INTERRUPTED, Exit.USAGE) or (outcome.exit is Exit.FAILED and sentence):
         ui.error(sentence)
     elif sentence:
         first, _, rest = sentence.partition("\n")  # the stage itself printed the first line, unless quiet
-        ui.print("\n".join(filter(None, [first if ui.quiet else "", rest])) or f"The case: {outcome.case}")
+        kept = "What was recorded is in {}; you may remove it." if outcome.exit is not Exit.OK else "The case: {}"
+        case = "" if ui.quiet else kept.format(outcome.case)
+        ui.print("\n".join(filter(None, [first if ui.quiet else "", rest, case])))
     elif "bundle" in names:
         ui.panel(_title(outcome), [*_lines(outcome)])
     elif not ui.quiet:
@@ -56,19 +60,16 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
         yield "error", outcome.error or "a stage failed"
         yield "case", str(outcome.case)
         return
-    yield "verified", _verified(outcome)
+    yield "bundle", f"{outcome.bundle}: {_checked(outcome)}"
     if outcome.sources:
         yield "source", f"your source files are in it: {', '.join(outcome.sources)}"
-    yield "bundle", str(outcome.bundle)
-    yield "report", _report(outcome)
+    yield "issue", _issue(outcome)
     bundle = shlex.quote(str(outcome.bundle))
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {bundle}"
     yield "check", f"repro-kit verify {bundle}"
-    if outcome.others:
-        yield "also", _others(outcome)
 
 
-def _report(outcome: CaseSummary) -> str:
+def _issue(outcome: CaseSummary) -> str:
     """Where `issue.md` goes."""
     report = Path(outcome.case or ".") / "bundle" / "issue.md"
     to = addressee_of(outcome.layer, outcome.cause)
@@ -78,7 +79,7 @@ def _report(outcome: CaseSummary) -> str:
         form = FORM if to is Addressee.PYTORCH else to.maintainer
         return f"{report} says why the bundle is not verified; mend that before it goes to {form}"
     if to is Addressee.PYTORCH:
-        return f"paste {report} into {FORM} and attach the bundle"
+        return f"paste {report} into {FORM}"
     return f"{report}, first for {to.maintainer}; then for {FORM}"
 
 
@@ -89,21 +90,16 @@ def _size(outcome: CaseSummary) -> str:
     if outcome.statements is None:
         return "not minimized"
     before, after = outcome.statements_before, outcome.statements
+    noun = "operator" if outcome.level == "program" else "statement"
     from_ = f", from {before}" if before not in (None, after) else ""
-    minimal = ", 1-minimal" if outcome.minimal else ""
-    stopped = f"; its {outcome.stopped} ended the reduction: --{outcome.stopped} allows more" if outcome.stopped else ""
-    return f"{after} statement{'s' * (after != 1)}{from_}{minimal}{stopped}"
+    minimal = "; nothing more can be removed" if outcome.minimal else ""
+    stopped = f"; stopped by its {outcome.stopped}: --{outcome.stopped} allows more" if outcome.stopped else ""
+    return f"{after} {noun}{'s' * (after != 1)}{from_}{minimal}{stopped}"
 
 
-def _verified(outcome: CaseSummary) -> str:
+def _checked(outcome: CaseSummary) -> str:
     if outcome.verified:
-        fails = "yes: repro.py fails the same way in a fresh process, and"
+        fails = "repro.py fails the same way in a fresh process, and"
         alike = outcome.exit is Exit.USER_BUG
         return f"{fails} without torch.compile" if alike else f"{fails} passes without torch.compile"
-    return f"NO: {outcome.reason or 'repro.py did not fail the same way when it was checked'}"
-
-
-def _others(outcome: CaseSummary) -> str:
-    listed = "; ".join(f"--failure {other.failure}: {other.signature}" for other in outcome.others[:5])
-    more = len(outcome.others) - 5
-    return f"other failures; to take one: {listed}" + (f"; and {more} more" if more > 0 else "")
+    return f"NOT verified: {outcome.reason or 'repro.py did not fail the same way when it was checked'}"
