@@ -8,9 +8,11 @@ import importlib
 import io
 import os
 import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -59,14 +61,17 @@ class LazyGroup(ReproGroup):
         loaded: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
         return loaded
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like click's, with a hint if a script was given where a command belongs."""
-        if args and args[0] not in COMMANDS and args[0].endswith(".py"):
-            again = f"repro-kit collect {shlex.quote(args[0])}"
-            ctx.fail(f"{args[0]} is not a command. To collect its failure, run: {again}")
-        return super().resolve_command(ctx, args)
+    def meant(self, ctx: click.Context, args: list[str]) -> str:
+        """Also for a script, a program, a bundle or a case in a command's place."""
+        close = super().meant(ctx, args)
+        if args[0].endswith(".py"):
+            return f"To collect its failure: repro-kit collect {shlex.join(args)}"
+        if Path(args[0]).exists():
+            held = Path(args[0]).is_dir() or args[0].endswith((".zip", ".tar.gz"))
+            return f"To look at it: repro-kit {'show' if held else 'explain'} {shlex.quote(args[0])}"
+        if not close and shutil.which(args[0]) is not None:
+            return f"To collect its failure: repro-kit collect -- {shlex.join(args)}"
+        return close
 
 
 @click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,8 +91,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. No traceback is ever shown."""
     os.environ.pop("REPRO_KIT", None)  # repro-kit records its own runs
     sys.stdout, sys.stderr = _told(sys.stdout), _told(sys.stderr)
-    warnings.showwarning = _show_warning
-    sys.exit(_run(list(sys.argv[1:] if args is None else args)))
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        code = _run(list(sys.argv[1:] if args is None else args))
+    sys.exit(code)
 
 
 def _run(args: list[str]) -> int:
@@ -108,7 +115,7 @@ def _answered(args: list[str]) -> int:
         _usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        echo("interrupted", err=True)
+        echo("interrupted", err=True, label="error:")
         return Exit.INTERRUPTED
 
 
@@ -158,9 +165,9 @@ def _show_warning(
 
 
 def _usage_error(error: click.ClickException) -> None:
-    text = io.StringIO()
-    error.show(text)
-    echo(text.getvalue().rstrip("\n"), err=True)
     ctx = error.ctx if isinstance(error, click.UsageError) else None
+    message = error.format_message().rstrip()
+    message += "" if message.endswith((".", "?")) else "."
+    echo(f"{message} See {ctx.command_path} --help." if ctx is not None else message, err=True, label="error:")
     if ctx is not None and isinstance(ctx.command, ReproCommand):
         ctx.command.print_error(ctx, error.format_message(), error.exit_code)

@@ -162,16 +162,16 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
             ui.done(stop.sentence.partition("\n")[0])
         except ReproKitError as error:
             status, ending = "failed", None if stage.needs else error  # no stage can go on without the first one
-            ui.failed(str(error))
+            ui.failed("" if ending else str(error))  # the command itself says what ends it
         except (KeyboardInterrupt, OutputLost) as interrupt:
             status, ending = "interrupted", interrupt
             ui.failed("interrupted")
         except Exception as error:
             status = "failed"
             ending = disk_full(error, case.path) or removed(error, case.path)
-            understood = ending or sentence_of(error, case.path)
-            ui.failed(str(understood) if understood else _unexpected(case, stage.name, error))
-        note = line.text if line.ended else ""
+            understood = sentence_of(error, case.path)
+            ui.failed("" if ending else str(understood) if understood else _unexpected(case, stage.name, error))
+        note = str(ending) if isinstance(ending, ReproKitError) else line.text if line.ended else ""
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
         if case.is_there and not (is_dry and status == "stopped"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import traceback
 from collections.abc import Iterator, Sequence
@@ -20,10 +21,27 @@ _FORM = "repro_kit.form"
 
 
 class ReproGroup(click.Group):
-    """A command with commands of its own."""
+    """A command with commands of its own. Without words, it shows its help."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help if there are no words."""
+        return super().parse_args(ctx, args or ["--help"])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Like click's, with what may have been meant by a word that is no command."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"{args[0]} is not a command of {ctx.command_path}. {self.meant(ctx, args)}".rstrip())
+        return super().resolve_command(ctx, args)
+
+    def meant(self, ctx: click.Context, args: list[str]) -> str:
+        """What `args`, which begin with no command, may mean, in a sentence; empty if that is unknown."""
+        close = difflib.get_close_matches(args[0].lower(), self.list_commands(ctx), n=3)
+        return f"Did you mean {' or '.join(close)}?" if close else ""
 
 
 class ReproCommand(click.Command):

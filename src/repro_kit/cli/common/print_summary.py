@@ -26,7 +26,7 @@ def show(ui: Ui, outcome: CaseSummary, sentence: str, names: Sequence[str]) -> N
     """
     if ui.unseen:
         ui.print(f"  {ui.unseen} more remark{'s' * (ui.unseen != 1)} with -v")
-    if outcome.exit in (Exit.INTERRUPTED, Exit.USAGE) or (outcome.exit is Exit.FAILED and sentence):
+    if sentence and outcome.error is not None:
         ui.error(sentence)
     elif sentence:
         first, _, rest = sentence.partition("\n")  # the stage itself printed the first line, unless quiet

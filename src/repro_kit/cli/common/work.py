@@ -274,8 +274,8 @@ def work(
         ending = StageEnding(Exit.INTERRUPTED, f"Interrupted. {case.path} is kept. To resume: {_again()}")
         error = "interrupted"
     except ReproKitError as problem:
-        ending = StageEnding(problem.exit_code, str(problem))
-    if ending.exit_code in (Exit.FAILED, Exit.USAGE):
+        ending, error = StageEnding(problem.exit_code, str(problem)), str(problem)
+    if error is None and ending.exit_code in (Exit.FAILED, Exit.USAGE):
         error = ending.sentence or _failed(case, names)
     result = case_summary(
         case, ending.exit_code, seconds=time.monotonic() - started, error=error, notes=[*ui.notes, ending.sentence]

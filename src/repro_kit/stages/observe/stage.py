@@ -27,7 +27,7 @@ from repro_kit.session.script.interpreter_environment import begin_environment, 
 from repro_kit.session.script.script_run import SubjectRun, run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms, users_own
+from repro_kit.session.verdicts import blame, by_rounding, not_begun, observed_failures, symptoms, users_own
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.lacking_device import lacks_device
@@ -69,6 +69,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     blamed = Blame(None, tuple(failures))
     index = observed_failures.index_of(options.failure, failures) if failures else 0
     lacking = lacks_resource(failures[index].failure) if failures else None
+    if failures and lacking is None and not summary.compile_ids:
+        not_begun.refuse(failures[index].failure, case.file.subject)
     if failures and lacking is None:
         waits = seen.deadlock and failures[index].failure.deadlock
         of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
