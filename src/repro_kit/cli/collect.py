@@ -44,8 +44,14 @@ def command(
 
     \b
     repro-kit collect train.py --epochs 1
+    repro-kit collect --check accuracy train.py        it raises nothing, but its results may be wrong
     repro-kit collect -m package.train
     repro-kit collect --timeout 120 -- pytest tests/test_model.py::test_compiled
+
+    \b
+    Exit 0: a verified bundle; 3: nothing failed; 4: it fails without torch.compile too; 5: the bundle is not
+    verified; 6: rounding, which is no bug; 125: this machine cannot run it; 1: a stage failed; 2: bad input;
+    130: interrupted, and the same command goes on.
     """
     from repro_kit.cli.output.ablation import AblationReport
 

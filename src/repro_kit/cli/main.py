@@ -22,24 +22,14 @@ from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit, OutputLost
 
-COMMANDS = (
-    "collect",
-    "observe",
-    "capture",
-    "ablate",
-    "minify",
-    "bundle",
-    "verify",
-    "explain",
-    "bisect",
-    "nightly",
-    "farm",
-    "mcp",
-    "show",
-    "diff",
-    "env",
-    "completion",
-)
+#: The commands as the help groups them; those of the pipeline are in its order.
+GROUPS = {
+    "Every day": ("collect", "demo", "show", "verify", "explain"),
+    "Look closer, stage by stage": ("observe", "capture", "minify", "ablate", "bundle", "diff", "env"),
+    "Over builds of torch": ("bisect", "nightly", "farm"),
+    "For machines": ("mcp", "completion"),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -51,8 +41,16 @@ class LazyGroup(ReproGroup):
     """Loads a subcommand's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the pipeline."""
+        """Names in the order of the help."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their groups."""
+        width = max(map(len, COMMANDS))
+        for heading, names in GROUPS.items():
+            commands = [(name.ljust(width), self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in commands if command])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of module ``repro_kit.cli.<name>``."""

@@ -14,7 +14,7 @@ from repro_kit.cli.common.work import case_or_subject, program_case
 from repro_kit.errors import UsageError
 
 
-@click.command("minify", cls=SubjectCommand, short_help="Reduce the program.")
+@click.command("minify", cls=SubjectCommand, own=(shared.REDUCTION,), short_help="Reduce the program.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from repro_kit.cli.common.echo import echo, echo_json
-from repro_kit.cli.common.headed_option import write_options
+from repro_kit.cli.common.headed_option import write_options, write_own_options
 from repro_kit.errors import Exit, ReproKitError, UsageError
 
 _JSON = "repro_kit.json"
@@ -119,6 +119,18 @@ class CaseCommand(ReproCommand):
 
 class SubjectCommand(CaseCommand):
     """A command that takes ``SCRIPT [ARGS]…``, ``-m MODULE [ARGS]…`` or ``-- COMMAND…`` after its own options."""
+
+    def __init__(self, name: str | None, *, own: Sequence[str] | None = None, **kwargs: Any) -> None:
+        """`own`: the headings of the options that its help explains; those of the others are collect's. None: all."""
+        super().__init__(name, **kwargs)
+        self.own = own
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options; those that it shares with collect in a few lines."""
+        if self.own is None:
+            super().format_options(ctx, formatter)
+        else:
+            write_own_options(self.get_params(ctx), self.own, ctx, formatter)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The three forms of the command line."""

@@ -45,5 +45,18 @@ def write_options(params: Sequence[click.Parameter], ctx: click.Context, formatt
                 formatter.write_dl(rows)
 
 
+def write_own_options(
+    params: Sequence[click.Parameter], own: Sequence[str], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options without a heading, and those below the headings `own`; of all others the names alone."""
+    options = [param for param in params if isinstance(param, click.Option) and not param.hidden]
+    mine = [option for option in options if not isinstance(option, HeadedOption) or option.heading in own]
+    records = [option.get_help_record(ctx) for option in sorted(mine, key=_shows_help)]
+    with formatter.section(_OTHERS):
+        formatter.write_dl([record for record in records if record is not None])
+    with formatter.section("As for collect (repro-kit collect --help)"):
+        formatter.write_text(", ".join("/".join(option.opts) for option in options if option not in mine))
+
+
 def _shows_help(option: click.Option) -> bool:
     return "--help" in option.opts
