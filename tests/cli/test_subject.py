@@ -82,6 +82,28 @@ def test_interpreters_that_do_not_serve(tmp_path):
     assert "is not executable" in refused("script", ["x.py"], tmp_path, "./plain")
 
 
+def test_a_shim_says_its_reason_first_and_a_traceback_last(tmp_path):
+    (tmp_path / "x.py").touch()
+    pyenv = "pyenv: python3: command not found\\n\\nThe `python3' command exists in these Python versions:\\n  3.11.1"
+    shim = executable(tmp_path / "shim", f'#!/bin/sh\nprintf "{pyenv}" >&2\nexit 127\n')
+    assert "(pyenv: python3: command not found)" in refused("script", ["x.py"], tmp_path, str(shim))
+    broken = "Traceback (most recent call last):\\n  File x\\nImportError: no json"
+    python = executable(tmp_path / "broken", f'#!/bin/sh\nprintf "{broken}" >&2\nexit 1\n')
+    assert "(ImportError: no json)" in refused("script", ["x.py"], tmp_path, str(python))
+
+
+def test_an_old_python_without_torch_is_told_as_old(tmp_path):
+    (tmp_path / "x.py").touch()
+    python = executable(tmp_path / "old", "#!/bin/sh\necho '{\"python\": [3, 8]}'\n")
+    assert "is Python 3.8, and 3.9 is the oldest" in refused("script", ["x.py"], tmp_path, str(python))
+
+
+def test_files_called_like_modules_of_the_standard_library_break_no_check(tmp_path):
+    for name in ("json", "random", "tokenize", "traceback", "importlib", "x"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
+    assert recognise("script", ["x.py"], tmp_path, sys.executable, os.environ).argv == ("x.py",)
+
+
 def test_old_versions(tmp_path):
     (tmp_path / "x.py").touch()
     answer = '{{"python": [3, {minor}], "torch": "{torch}", "module": true, "syntax": null}}'

@@ -72,7 +72,7 @@ class LazyGroup(ReproGroup):
         return close
 
 
-@click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="repro-kit", message="%(prog)s %(version)s")
 def cli() -> None:
     r"""Turn a failing torch.compile call into a verified, minimal, self-contained bug report.

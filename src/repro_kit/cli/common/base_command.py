@@ -20,7 +20,15 @@ _JSON = "repro_kit.json"
 _FORM = "repro_kit.form"
 
 
-class ReproGroup(click.Group):
+class _Helped(click.Command):
+    """A command with `-h`, wherever its help option is made first: click keeps the first one."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """The same names for every command."""
+        return ["-h", "--help"]
+
+
+class ReproGroup(_Helped, click.Group):
     """A command with commands of its own. Without words, it shows its help."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
@@ -44,7 +52,7 @@ class ReproGroup(click.Group):
         return f"Did you mean {' or '.join(close)}?" if close else ""
 
 
-class ReproCommand(click.Command):
+class ReproCommand(_Helped):
     """A command whose errors become one sentence, an exit code, and JSON under `--json`."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
