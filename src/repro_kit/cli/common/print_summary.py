@@ -54,6 +54,11 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     yield "size", _size(outcome)
     if outcome.passes_with and outcome.level == "program":
         yield "passes", f"after this change: {outcome.passes_with}"
+    if outcome.workaround:
+        yield (
+            "until then",
+            f"{outcome.workaround} passes; to try it on the script: repro-kit ablate {_quoted(outcome.case)}",
+        )
     if outcome.flaky:
         yield "flaky", outcome.flaky
     if outcome.exit is Exit.FAILED:
@@ -64,9 +69,13 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     if outcome.sources:
         yield "source", f"your source files are in it: {', '.join(outcome.sources)}"
     yield "issue", _issue(outcome)
-    bundle = shlex.quote(str(outcome.bundle))
+    bundle = _quoted(outcome.bundle)
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {bundle}"
     yield "check", f"repro-kit verify {bundle}"
+
+
+def _quoted(path: str | None) -> str:
+    return shlex.quote(str(path))
 
 
 def _issue(outcome: CaseSummary) -> str:
