@@ -119,7 +119,7 @@ def case_summary(
         minimal=bool(reduction and reduction.minimal),
         stopped=reduction.stopped if reduction and reduction.stopped != "fixpoint" else None,
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
-        workaround=_workaround(ablation) if ablation and ablation.layer is not Layer.USER else None,
+        workaround=what_passes(ablation) if ablation and ablation.layer is not Layer.USER else None,
         moved=transplant.sentence(layer) if transplant else None,
         flaky="; ".join(_flaky(reduction, bundle)) or None,
         verified=bool(bundle and bundle.verified),
@@ -151,7 +151,7 @@ def _words(
     return in_words(signature, alone, chosen.failure if chosen else None)
 
 
-def _workaround(ablation: Ablation) -> str | None:
+def what_passes(ablation: Ablation) -> str | None:
     """The least that makes it pass: a workaround that was tried on the script, else a setting that passes in a cell."""
     tried = next((workaround.name for workaround in ablation.workarounds if workaround.works), None)
     if tried is not None:

@@ -7,7 +7,7 @@ from repro_kit.ui import SilentUi
 
 def test_the_line_tells_sizes_and_tries_and_nothing_of_passes_or_deadlines() -> None:
     ui = SilentUi()
-    show = shown(ui, "operators")
+    show = shown(ui, "operator")
     with ui.stage("minify") as line:
         show(Event("pass", "verify", 40, 0))
         assert line.text == "making it smaller: 40 → 40 operators, 0 tries"

@@ -12,6 +12,7 @@ from repro_kit.errors import Exit
 from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.ui import Ui
 
+_NAMED = 3  # other failures
 _TITLES = {
     Exit.OK: "Verified",
     Exit.UNVERIFIED: "NOT verified",
@@ -72,6 +73,8 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     bundle = _quoted(outcome.bundle)
     yield "page", f"{Path(outcome.case or '.') / 'bundle' / 'report.html'}, or repro-kit show {bundle}"
     yield "check", f"repro-kit verify {bundle}"
+    if outcome.others:
+        yield "also", _others(outcome)
 
 
 def _quoted(path: str | None) -> str:
@@ -112,3 +115,9 @@ def _checked(outcome: CaseSummary) -> str:
         alike = outcome.exit is Exit.USER_BUG
         return f"{fails} without torch.compile" if alike else f"{fails} passes without torch.compile"
     return f"NOT verified: {outcome.reason or 'repro.py did not fail the same way when it was checked'}"
+
+
+def _others(outcome: CaseSummary) -> str:
+    listed = "; ".join(f"--failure {other.failure}: {other.signature}" for other in outcome.others[:_NAMED])
+    more = len(outcome.others) - _NAMED
+    return f"other failures; to take one: {listed}" + (f"; and {more} more" if more > 0 else "")

@@ -11,24 +11,24 @@ from repro_kit.ui import Ui
 
 
 def shown(ui: Ui, noun: str) -> Callable[[Event], None]:
-    """A listener that shows how many `noun` (operators, statements) were left at first, and are left now."""
+    """A listener that shows the size at first and now. `noun`: what is counted (operator, statement)."""
     first: int | None = None
 
     def show(event: Event) -> None:
         nonlocal first
         first = event.statements if first is None else first
-        ui.progress(f"making it smaller: {first} → {event.statements} {noun}, {_tries(event.queries)}")
+        ui.progress(f"making it smaller: {_work(first, event.statements, noun, event.queries)}")
 
     return show
 
 
 def ended(result: Result[Any], failure: Failure | None, noun: str) -> str:
     """How a reduction ended. `failure`: that of its result in a fresh interpreter."""
-    words = f"{result.statements_before} → {result.statements_after} {noun}, {_tries(result.queries)}"
+    words = _work(result.statements_before, result.statements_after, noun, result.queries)
     words += "; nothing more can be removed" if result.neighbours.minimal else ""
     words += "" if result.stopped == "fixpoint" else f"; stopped by its {result.stopped} (--{result.stopped})"
     return words + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter")
 
 
-def _tries(count: int) -> str:
-    return f"{count} {'try' if count == 1 else 'tries'}"
+def _work(before: int, after: int, noun: str, tries: int) -> str:
+    return f"{before} → {after} {noun}{'s' * (after != 1)}, {tries} {'try' if tries == 1 else 'tries'}"

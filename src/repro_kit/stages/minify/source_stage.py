@@ -101,7 +101,7 @@ def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
         ui.note(f"{reduced.larger[:1].upper()}{reduced.larger[1:]}.")
     if needs:
         ui.note(f"The reduced script needs {', '.join(needs)} besides torch.")
-    return ended(result, failure, "statements of the script")
+    return ended(result, failure, "statement")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     with ExitStack() as stack:
         deadline = options.deadline or deadline_of_script(signature.kind)
         options = replace(options, deadline=deadline)
-        on_event = stack.enter_context(events_to(options.events, shown(ui, "statements")))
+        on_event = stack.enter_context(events_to(options.events, shown(ui, "statement")))
         if in_eager:
             ui.note("The script is reduced without torch.compile, to show what makes the ranks wait.")
         ui.progress("running the script as one file")

@@ -61,7 +61,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
         deadline = options.deadline or deadline_of_program(capture.signature, capture.verdict.seconds)
-        on_event = stack.enter_context(events_to(options.events, shown(ui, "operators")))
+        on_event = stack.enter_context(events_to(options.events, shown(ui, "operator")))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
@@ -78,7 +78,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     write_reduction(case, result, failure)
     for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
         ui.detail(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
-    words = ended(result, failure, "operators")
+    words = ended(result, failure, "operator")
     if result.program.stored and not is_program_alone(case):
         ui.note(f"{words}. That needs stored values; the script makes its values itself, so it is made smaller, too.")
         words = source_stage.beside(case, options, ui)
