@@ -61,15 +61,14 @@ class LazyGroup(ReproGroup):
 
     def meant(self, ctx: click.Context, args: list[str]) -> str:
         """Also for a script, a program, a bundle or a case in a command's place."""
-        close = super().meant(ctx, args)
         if args[0].endswith(".py"):
             return f"To collect its failure: repro-kit collect {shlex.join(args)}"
         if Path(args[0]).exists():
             held = Path(args[0]).is_dir() or args[0].endswith((".zip", ".tar.gz"))
             return f"To look at it: repro-kit {'show' if held else 'explain'} {shlex.quote(args[0])}"
-        if not close and shutil.which(args[0]) is not None:
+        if shutil.which(args[0]) is not None:
             return f"To collect its failure: repro-kit collect -- {shlex.join(args)}"
-        return close
+        return super().meant(ctx, args)
 
 
 @click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG)

@@ -48,8 +48,8 @@ class ReproGroup(_Helped, click.Group):
 
     def meant(self, ctx: click.Context, args: list[str]) -> str:
         """What `args`, which begin with no command, may mean, in a sentence; empty if that is unknown."""
-        close = difflib.get_close_matches(args[0].lower(), self.list_commands(ctx), n=3)
-        return f"Did you mean {' or '.join(close)}?" if close else ""
+        close = difflib.get_close_matches(args[0].lower(), self.list_commands(ctx), n=1)
+        return f"Did you mean {close[0]}?" if close else ""
 
 
 class ReproCommand(_Helped):
