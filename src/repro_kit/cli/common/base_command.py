@@ -15,6 +15,7 @@ import click
 from repro_kit.cli.common.echo import echo, echo_json
 from repro_kit.cli.common.headed_option import write_options, write_own_options
 from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.visible import visible
 
 _JSON = "repro_kit.json"
 _FORM = "repro_kit.form"
@@ -43,7 +44,7 @@ class ReproGroup(_Helped, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Like click's, with what may have been meant by a word that is no command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(f"{args[0]} is not a command of {ctx.command_path}. {self.meant(ctx, args)}".rstrip())
+            ctx.fail(visible(f"{args[0]} is not a command of {ctx.command_path}. {self.meant(ctx, args)}".rstrip()))
         return super().resolve_command(ctx, args)
 
     def meant(self, ctx: click.Context, args: list[str]) -> str:
