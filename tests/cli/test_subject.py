@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,6 +98,15 @@ def test_a_shim_says_its_reason_first_and_a_traceback_last(output, shown, tmp_pa
     (tmp_path / "output").write_text(output)
     shim = executable(tmp_path / "shim", f'#!/bin/sh\ncat "{tmp_path}/output" >&2\nexit 127\n')
     assert f"({shown})" in refused("script", ["x.py"], tmp_path, str(shim))
+
+
+def test_as_a_module_it_imports_nothing_of_the_current_directory(tmp_path):
+    for name in ("random", "json", "click"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "repro_kit", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0 and ran.stdout.startswith("repro-kit "), ran.stderr
 
 
 def test_an_old_python_without_torch_is_told_as_old(tmp_path):

@@ -85,6 +85,10 @@ def test_a_script_that_asks_for_input_is_told_with_its_line(tmp_path: Path) -> N
 def test_a_syntax_error_in_an_imported_file_is_one(tmp_path: Path) -> None:
     failure = raised("SyntaxError", "invalid syntax (model.py, line 3)", ("train.py", "<module>", "import model"))
     assert "has a syntax error: invalid syntax (model.py, line 3)" in told(failure, subject_in(tmp_path))
+    printed = raised(
+        "SyntaxError", "invalid syntax", ("train.py", "<module>", "import model"), ("model.py", "", "def f(:")
+    )
+    assert "model.py:2 has a syntax error: invalid syntax." in told(printed, subject_in(tmp_path))
 
 
 def test_a_module_that_is_not_installed_is_named_with_the_interpreter(tmp_path: Path) -> None:

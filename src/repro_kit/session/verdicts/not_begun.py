@@ -55,7 +55,9 @@ def _syntax(failure: Failure, subject: Subject) -> str:
     link = failure.exceptions[-1] if failure.exceptions else None
     if link is None or short(link.type) not in _SYNTAX:
         return ""
-    return f"`{subject}` cannot run: a file that it imports has a syntax error: {link.message}."
+    at = link.frames[-1] if link.frames and not link.frames[-1].function else None  # as a printed traceback has it
+    file = f"{Path(at.file).name}:{at.line}" if at else "a file that it imports"
+    return f"`{subject}` cannot run: {file} has a syntax error: {link.message}."
 
 
 def _missing(failure: Failure, subject: Subject) -> str:

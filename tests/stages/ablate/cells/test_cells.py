@@ -241,9 +241,7 @@ def test_the_time_of_a_flaky_failure_counts_the_runs_of_each_cell(case: Case) ->
     assert told == "3 ways to compile the script: 3 to run, up to 20 times each, about 60 s where none fails."
 
 
-def test_the_plan_is_told_once_the_failure_is_known_to_be_flaky(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_is_told_once_the_failure_is_known_to_be_flaky(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = cycle([Verdict(Status.FAIL, FAILURE), Verdict(Status.PASS)])
 
     def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool) -> stage.Work:
