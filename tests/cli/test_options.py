@@ -100,13 +100,21 @@ def test_what_may_have_been_meant(words: list[str], meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["colect"], ["collect", "--nope"], ["verify"], ["collect", "--timeout", "-3", "x.py"]]
+    "words",
+    [
+        ["colect"],
+        ["collect", "--nope"],
+        ["collect", "--chek", "accuracy", "x.py"],
+        ["verify"],
+        ["collect", "--timeout", "-3", "x.py"],
+    ],
 )
 def test_every_error_has_one_form(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
+    assert "--chek" not in words or "There is no option --chek. Did you mean --check?" in line
     assert line.startswith("error: ") and line.endswith(" --help.")
 
 

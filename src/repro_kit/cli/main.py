@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import importlib
 import io
@@ -161,9 +162,14 @@ def _show_warning(
         echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
 
 
+def _no_option(error: click.NoSuchOption) -> str:
+    close = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1)
+    return f"There is no option {error.option_name}.{f' Did you mean {close[0]}?' if close else ''}"
+
+
 def _usage_error(error: click.ClickException) -> None:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
-    message = error.format_message().rstrip()
+    message = _no_option(error) if isinstance(error, click.NoSuchOption) else error.format_message().rstrip()
     message += "" if message.endswith((".", "?")) else "."
     echo(f"{message} See {ctx.command_path} --help." if ctx is not None else message, err=True, label="error:")
     if ctx is not None and isinstance(ctx.command, ReproCommand):
