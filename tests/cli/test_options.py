@@ -66,6 +66,7 @@ def test_a_stage_explains_its_own_options_and_names_the_shared_ones(stage: str, 
     first, _, rest = said(stage, "--help")[1].partition("As for collect (repro-kit collect --help):")
     assert own in first and f"  {shared}" not in first
     assert shared in rest and len(rest.splitlines()) < 8
+    assert not any(line.endswith("-") for line in rest.splitlines())
 
 
 def test_commands_that_ask_nothing_have_no_yes() -> None:

@@ -55,8 +55,8 @@ def command(
 ) -> None:
     r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 
-    SCRIPT may also be a case. Earlier stages run first where their results are missing. A cell that has a verdict
-    is not run again.
+    SCRIPT may also be a case. Earlier stages run first where their results are missing. What was tried
+    before is not tried again.
 
     \b
     repro-kit ablate train.repro
