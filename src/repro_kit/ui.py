@@ -160,7 +160,8 @@ class Ui:
     def past(self, name: str, text: str) -> None:
         """Print the earlier result of a stage that does not run again."""
         if not self.quiet:
-            self._print(Text.assemble((self.symbol("·"), "dim"), f" {name:<8} ", (one_line(text), "dim")))
+            told = self._on_one_line(Text(f" {name:<8} {one_line(text)}", "dim"))
+            self._print(Text.assemble((self.symbol("·"), "dim"), told))
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -325,7 +326,16 @@ class Ui:
         if self.quiet and line.ok:
             return
         mark = Text(self.symbol("✓"), "green") if line.ok else Text(self.symbol("✗"), "bold red")
-        self._print(Text.assemble(mark, f" {line.name:<8} {one_line(line.text)}", (f"  {line.seconds:.1f} s", "dim")))
+        time_taken = f"  {line.seconds:.1f} s"
+        text = Text(f" {line.name:<8} {one_line(line.text)}")
+        told = self._on_one_line(text, len(time_taken)) if line.ok else text
+        self._print(Text.assemble(mark, told, (time_taken, "dim")))
+
+    def _on_one_line(self, text: Text, taken: int = 0) -> Text:
+        """The result of a stage behind a symbol, cut to the terminal where a summary will have all of it."""
+        if self.most and not self.verbose and self._console.is_terminal:
+            text.truncate(max(self._console.width - 1 - taken, 1), overflow="ellipsis")
+        return text
 
 
 class SilentUi(Ui):

@@ -70,6 +70,18 @@ def test_of_many_remarks_the_first_are_printed():
     assert (ui.unseen, len(ui.notes), loud.unseen) == (3, 5, 0) and "remark 4" in loud.out.getvalue()
 
 
+@pytest.mark.parametrize(("how", "cut"), [({"most": 5}, True), ({"most": 5, "verbose": 1}, False), ({}, False)])
+def test_where_a_summary_follows_a_result_is_one_line(how, cut, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ui = Ui(out=Terminal(), err=Terminal(), **how)
+    ui.past("observe", "word " * 60)
+    assert (len(ui.out.getvalue().splitlines()) == 1) is cut
+    with ui.stage("capture"):
+        ui.done("word " * 60)
+    said = ui.out.getvalue().rpartition("✓")[2].splitlines()
+    assert (sum("word" in line for line in said) == 1) is cut and any("0.0 s" in line for line in said)
+
+
 def test_failed_stage_and_one_that_raises():
     ui = plain()
     with ui.stage("one"):

@@ -35,7 +35,7 @@ class Panels(SilentUi):
     said: tuple[str, ...] = ()
 
     def panel(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
-        self.said = tuple(text for _, text in lines)
+        self.said = (title, *(text for _, text in lines))
 
 
 def sentences() -> list[str]:

@@ -14,7 +14,7 @@ from repro_kit.ui import Ui
 
 _NAMED = 3  # other failures
 _TITLES = {
-    Exit.OK: "Verified",
+    Exit.OK: "Verified: repro.py fails in a fresh process, and passes without torch.compile",
     Exit.UNVERIFIED: "NOT verified",
     Exit.FAILED: "No bundle",
 }
@@ -56,17 +56,15 @@ def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
     if outcome.passes_with and outcome.level == "program":
         yield "passes", f"after this change: {outcome.passes_with}"
     if outcome.workaround:
-        yield (
-            "until then",
-            f"{outcome.workaround} passes; to try it on the script: repro-kit ablate {_quoted(outcome.case)}",
-        )
+        yield "instead", f"{outcome.workaround} passes; repro-kit ablate {_quoted(outcome.case)} tries it on the script"
     if outcome.flaky:
         yield "flaky", outcome.flaky
     if outcome.exit is Exit.FAILED:
         yield "error", outcome.error or "a stage failed"
         yield "case", str(outcome.case)
         return
-    yield "bundle", f"{outcome.bundle}: {_checked(outcome)}"
+    why = outcome.reason or "repro.py did not fail the same way when it was checked"
+    yield "bundle", str(outcome.bundle) if outcome.verified else f"{outcome.bundle}: NOT verified: {why}"
     if outcome.sources:
         yield "source", f"your source files are in it: {', '.join(outcome.sources)}"
     yield "issue", _issue(outcome)
@@ -107,14 +105,6 @@ def _size(outcome: CaseSummary) -> str:
     minimal = "; nothing more can be removed" if outcome.minimal else ""
     stopped = f"; stopped by its {outcome.stopped}: --{outcome.stopped} allows more" if outcome.stopped else ""
     return f"{after} {noun}{'s' * (after != 1)}{from_}{minimal}{stopped}"
-
-
-def _checked(outcome: CaseSummary) -> str:
-    if outcome.verified:
-        fails = "repro.py fails the same way in a fresh process, and"
-        alike = outcome.exit is Exit.USER_BUG
-        return f"{fails} without torch.compile" if alike else f"{fails} passes without torch.compile"
-    return f"NOT verified: {outcome.reason or 'repro.py did not fail the same way when it was checked'}"
 
 
 def _others(outcome: CaseSummary) -> str:
