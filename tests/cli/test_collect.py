@@ -376,3 +376,14 @@ def test_history_of_a_case_without_a_reduction(work, fakes, repro_kit):
     repro_kit("collect", "--until", "observe", "train.py")
     result = repro_kit("minify", "--history", "train.repro")
     assert result.exit_code == 2 and "holds no reduction" in result.stderr
+
+
+def test_the_demo_writes_a_script_and_collects_it_if_asked(work, fakes, repro_kit):
+    said = repro_kit("demo")
+    (script,) = [path for path in work.glob("*.py") if path.name != "train.py"]
+    assert said.exit_code == 0 and f"repro-kit collect {script.name}" in said.output and fakes.ran() == []
+    ran = repro_kit("demo", "--run", "--json")
+    assert ran.exit_code == 0 and fakes.ran() == ALL
+    assert json.loads(ran.stdout)["case"] == f"{script.stem}.repro"
+    script.write_text("mine")
+    assert repro_kit("demo").exit_code == 2 and script.read_text() == "mine"
