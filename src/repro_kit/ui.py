@@ -24,7 +24,7 @@ from repro_kit.visible import one_line, visible, visible_json
 
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
 _MOST_ROWS = 1000  # of a table or a panel
-_HEARTBEAT = 30.0  # seconds between progress lines when the output is no terminal
+_FIRST, _LONGEST = 15.0, 240.0  # seconds between progress lines when the output is no terminal: twice as long each time
 _ASCII_LETTERS = str.maketrans({"→": "->", "×": "x", "…": "...", "µ": "u"})
 #: Colours of table cells that begin with a symbol and a space, which says the same.
 _STYLES = {"✓ ": "green", "✗ ": "red", "! ": "yellow", "≈ ": "dim", "· ": "dim"}
@@ -35,12 +35,14 @@ _ASCII = {"✓": "ok", "✗": "FAILED", "!": "!", "·": "-", "●": "*"}
 class StageLine:
     """The line of a running stage.
 
-    `text` is the current progress, then the result; `ok` says whether the stage succeeded.
+    `text` is the current progress, then the result; `ok` says whether the stage succeeded. `printed` is what the user's
+    script printed last.
     """
 
     name: str
     started: float
     text: str = ""
+    printed: str = ""
     ok: bool = True
     ended: bool = False  # a result was given
 
@@ -75,9 +77,8 @@ class _LiveLine:
         line = self.current()
         if line is None:
             return
-        text = Text.assemble(
-            (self.symbol("●"), "cyan"), f" {line.name:<8} {line.seconds:6.1f} s  ", (one_line(line.text), "dim")
-        )
+        said = " | ".join(filter(None, [one_line(line.text), one_line(line.printed)]))
+        text = Text.assemble((self.symbol("●"), "cyan"), f" {line.name:<8} {line.seconds:6.1f} s  ", (said, "dim"))
         text.truncate(max(options.max_width, 1), overflow="ellipsis")
         yield text
 
@@ -94,6 +95,7 @@ class Ui:
     quiet: bool = False
     verbose: int = 0
     yes: bool = False
+    most: int = 0  # notes that are printed without `verbose`; 0: all
     out: TextIO | None = None  # None: sys.stdout
     err: TextIO | None = None  # None: sys.stderr
     notes: list[str] = field(default_factory=list)  # every note and warning, in order
@@ -106,7 +108,9 @@ class Ui:
         self._lines: list[StageLine] = []
         self._live: Live | None = None
         self._lock = threading.RLock()
-        self._spoke = time.monotonic()
+        self._spoke = 0.0  # when the last line was printed; 0: never
+        self._pause = _FIRST
+        self._noted = 0
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
@@ -129,12 +133,21 @@ class Ui:
             self._end(line)
 
     def progress(self, text: str) -> None:
-        """Replace the text of the live line."""
+        """Replace the text of the live line. Without a terminal: print it at once at first, then now and then."""
+        line = self._lines[-1] if self._lines else None
+        if line is not None and not line.ended and line.text != text:
+            line.text, line.printed = text, ""
+        if self.quiet or self._console.is_terminal or (self._spoke and time.monotonic() - self._spoke < self._pause):
+            return
+        self._pause = min(2 * self._pause, _LONGEST) if self._spoke else self._pause
+        dots = "…" if self.symbol("✓") == "✓" else "..."
+        self._print(_text(f"{dots} {line.name:<8} {text}  {line.seconds:.0f} s" if line else f"{dots} {text}"))
+
+    def printed(self, text: str) -> None:
+        """Show on the live line what the user's script printed last."""
         if self._lines and not self._lines[-1].ended:
-            self._lines[-1].text = text
-        now = time.monotonic()
-        if not (self.quiet or self._console.is_terminal) and now - self._spoke > _HEARTBEAT:
-            self._print(_text(f"  … {text}" if self.symbol("✓") == "✓" else f"  ... {text}"))
+            self._lines[-1].printed = text
+            self.progress(self._lines[-1].text)
 
     def done(self, text: str) -> None:
         """Set the running stage's result, in one sentence."""
@@ -147,15 +160,23 @@ class Ui:
     def past(self, name: str, text: str) -> None:
         """Print the earlier result of a stage that does not run again."""
         if not self.quiet:
-            self._print(Text.assemble((self.symbol("·"), "dim"), f" {name:<8} ", (one_line(text), "dim")))
+            told = self._on_one_line(Text(f" {name:<8} {one_line(text)}", "dim"))
+            self._print(Text.assemble((self.symbol("·"), "dim"), told))
 
     # -- messages --------------------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Print a remark."""
+        """Print a remark; of more than `most` remarks, say how many there are."""
         self.notes.append(text)
-        if not self.quiet:
-            self._print(_text(f"  {text}"))
+        self._noted += 1
+        if self.quiet or (0 < self.most < self._noted and not self.verbose):
+            return
+        self._print(_text(f"  {text}"))
+
+    @property
+    def unseen(self) -> int:
+        """How many remarks were not printed since they were too many."""
+        return max(0, self._noted - self.most) if self.most and not (self.verbose or self.quiet) else 0
 
     def detail(self, text: str) -> None:
         """Print a remark if the user asked for more (`-v`)."""
@@ -305,7 +326,16 @@ class Ui:
         if self.quiet and line.ok:
             return
         mark = Text(self.symbol("✓"), "green") if line.ok else Text(self.symbol("✗"), "bold red")
-        self._print(Text.assemble(mark, f" {line.name:<8} {one_line(line.text)}", (f"  {line.seconds:.1f} s", "dim")))
+        time_taken = f"  {line.seconds:.1f} s"
+        text = Text(f" {line.name:<8} {one_line(line.text)}")
+        told = self._on_one_line(text, len(time_taken)) if line.ok else text
+        self._print(Text.assemble(mark, told, (time_taken, "dim")))
+
+    def _on_one_line(self, text: Text, taken: int = 0) -> Text:
+        """The result of a stage behind a symbol, cut to the terminal where a summary will have all of it."""
+        if self.most and not self.verbose and self._console.is_terminal:
+            text.truncate(max(self._console.width - 1 - taken, 1), overflow="ellipsis")
+        return text
 
 
 class SilentUi(Ui):

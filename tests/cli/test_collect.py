@@ -24,7 +24,7 @@ def test_runs_all_stages_and_summarises(work, fakes, repro_kit):
     for part in (
         "compile-error: ",
         "Inductor is to blame.",
-        "3 statements, from 12",
+        "3 operators, from 12",
         "train.repro.zip",
         "train.repro/bundle/issue.md",
         "template=pt2-bug-report.yml",
@@ -32,6 +32,7 @@ def test_runs_all_stages_and_summarises(work, fakes, repro_kit):
         "verified",
     ):
         assert part in result.output
+    assert len(result.output.splitlines()) <= 20
     assert Case.open(Path("train.repro")).file.subject.argv == ("train.py", "--epochs", "1")
 
 
@@ -64,7 +65,7 @@ def test_the_cells_run_as_often_as_the_final_check_asks_and_never_a_third_time(w
     result = repro_kit("collect", "train.py")
     assert result.exit_code == 0, result.output
     assert fakes.ran() == [*ALL, "ablate", "bundle"]
-    assert "each cell of the ablation runs again, up to 3 times" in " ".join(result.output.split())
+    assert "each way to compile it is tried again, up to 3 times" in " ".join(result.output.split())
     result = repro_kit("collect", "train.py")
     assert (result.exit_code, fakes.ran()) == (0, []), "what was settled stays"
     assert json.loads(Path("train.repro/bundle.json").read_text())["layer"] == "inductor"
@@ -201,7 +202,7 @@ def test_unverified_bundle(work, fakes, repro_kit):
         """,
     )
     result = repro_kit("collect", "train.py")
-    assert result.exit_code == 5 and "NO: It passes." in result.output and "NOT verified" in result.output
+    assert result.exit_code == 5 and "NOT verified: It passes." in result.output and "NOT verified" in result.output
 
 
 def test_failing_stage_does_not_end_the_rest(work, fakes, repro_kit):
@@ -375,3 +376,14 @@ def test_history_of_a_case_without_a_reduction(work, fakes, repro_kit):
     repro_kit("collect", "--until", "observe", "train.py")
     result = repro_kit("minify", "--history", "train.repro")
     assert result.exit_code == 2 and "holds no reduction" in result.stderr
+
+
+def test_the_demo_writes_a_script_and_collects_it_if_asked(work, fakes, repro_kit):
+    said = repro_kit("demo")
+    (script,) = [path for path in work.glob("*.py") if path.name != "train.py"]
+    assert said.exit_code == 0 and f"repro-kit collect {script.name}" in said.output and fakes.ran() == []
+    ran = repro_kit("demo", "--run", "--json")
+    assert ran.exit_code == 0 and fakes.ran() == ALL
+    assert json.loads(ran.stdout)["case"] == f"{script.stem}.repro"
+    script.write_text("mine")
+    assert repro_kit("demo").exit_code == 2 and script.read_text() == "mine"

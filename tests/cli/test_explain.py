@@ -32,7 +32,7 @@ def test_options_of_a_script_are_its_own(tmp_path: Path) -> None:
     script = tmp_path / "x.py"
     script.write_text("(")
     found = run(script, "--section", "nonsense")
-    assert found.exit_code == 2 and "cannot be compiled by" in found.output
+    assert found.exit_code == 2 and "has a syntax error, says" in found.output
 
 
 def test_json_is_alone_on_stdout() -> None:

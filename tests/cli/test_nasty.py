@@ -84,12 +84,12 @@ def test_a_value_that_is_refused_while_it_is_read(work, repro_kit, option):
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("not_utf8.py", "cannot be compiled by"),
+        ("not_utf8.py", "has a syntax error, says"),
         ("odd_coding.py", "unknown encoding: klingon"),
         ("utf16.py", "is not a Python file"),
         ("nul.py", "is not a Python file"),
-        ("syntax.py", "cannot be compiled by"),
-        ("deep.py", "cannot be compiled by"),
+        ("syntax.py", "has a syntax error, says"),
+        ("deep.py", "has a syntax error, says"),
         ("notebook.ipynb", "is a notebook"),
         ("folder", "is a directory"),
     ],

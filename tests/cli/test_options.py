@@ -1,13 +1,15 @@
 """What the help of the commands promises, and options that need another one."""
 
+import re
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION
-from repro_kit.cli.main import cli
+from repro_kit.cli.main import COMMANDS, GROUPS, cli, main
 from repro_kit.model.measure.symptom import FORMS
 
 
@@ -31,6 +33,95 @@ def test_many_options_stand_under_headings_and_help_is_the_last() -> None:
     headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert headings[0] == "The case:" and headings[-1] == "Answers and output:" and len(headings) == 7
     assert lines[-1].split()[0] == "-h," and "1000000000" not in "".join(lines)
+
+
+def test_help_has_its_short_name_whoever_asks_for_it_first() -> None:
+    from repro_kit.cli.show import command
+
+    command.get_params(click.Context(command))  # click keeps the help option that is made here
+    assert "-h, --help" in said("show", "--help")[1]
+
+
+def test_commands_stand_in_groups_that_name_all_of_them() -> None:
+    lines = said("--help")[1].splitlines()
+    headings = [line.rstrip(":") for line in lines if line.rstrip(":") in GROUPS]
+    assert headings == [*GROUPS] and len({*COMMANDS}) == len(COMMANDS)
+    at = [lines.index(f"{heading}:") for heading in GROUPS]
+    for (heading, names), start in zip(GROUPS.items(), at, strict=True):
+        rows = lines[start + 1 : start + 1 + len(names)]
+        assert [row.split()[0] for row in rows] == [*names], heading
+
+
+@pytest.mark.parametrize(
+    ("stage", "own", "shared"),
+    [
+        ("observe", "--timeout", "--deadline"),
+        ("capture", "--help", "--timeout"),
+        ("minify", "--compile-id", "--timeout"),
+        ("ablate", "--preset", "--timeout"),
+        ("bundle", "--trace", "--timeout"),
+    ],
+)
+def test_a_stage_explains_its_own_options_and_names_the_shared_ones(stage: str, own: str, shared: str) -> None:
+    first, _, rest = said(stage, "--help")[1].partition("As for collect (repro-kit collect --help):")
+    assert own in first and f"  {shared}" not in first
+    assert shared in rest and len(rest.splitlines()) < 8
+    assert not any(line.endswith("-") for line in rest.splitlines())
+
+
+def test_commands_that_ask_nothing_have_no_yes() -> None:
+    for words in (["show"], ["diff"], ["env"], ["farm", "status"], ["demo"]):
+        assert "--yes" not in said(*words, "--help")[1]
+    assert "--yes" in said("verify", "--help")[1]
+
+
+def test_defaults_have_one_form() -> None:
+    for name in COMMANDS:
+        text = " ".join(said(name, "--help")[1].split())
+        assert [
+            found for found in re.findall(r"(?<=[.…] )\[([^\]]+)\]", text) if not found.startswith("default: ")
+        ] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["colect", "train.py"], "Did you mean collect?"),
+        (["verfy"], "Did you mean verify?"),
+        (["train.py", "--epochs", "1"], "repro-kit collect train.py --epochs 1"),
+        (["sh", "-c", "true"], "repro-kit collect -- sh -c true"),
+        (["."], "repro-kit show ."),
+        (["farm", "statsu"], "Did you mean status?"),
+        (["collect", "--chek", "accuracy", "train.py"], "--check"),
+    ],
+)
+def test_what_may_have_been_meant(words: list[str], meant: str) -> None:
+    status, text = said(*words)
+    assert status == 2 and meant in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["colect"],
+        ["collect", "--nope"],
+        ["collect", "--chek", "accuracy", "x.py"],
+        ["verify"],
+        ["collect", "--timeout", "-3", "x.py"],
+    ],
+)
+def test_every_error_has_one_form(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--chek" not in words or "There is no option --chek. Did you mean --check?" in line
+    assert line.startswith("error: ") and line.endswith(" --help.")
+
+
+def test_without_words_the_help_is_shown() -> None:
+    assert said()[0] == 0 and "Every day:" in said()[1]
+    assert said("farm")[0] == 0 and "Commands:" in said("farm")[1]
 
 
 def test_few_options_are_one_list() -> None:

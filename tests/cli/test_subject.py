@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -80,6 +81,44 @@ def test_interpreters_that_do_not_serve(tmp_path):
     assert "does not work as a Python interpreter (broken)" in refused("script", ["x.py"], tmp_path, str(mute))
     assert "does not exist" in refused("script", ["x.py"], tmp_path, "/nope/python")
     assert "is not executable" in refused("script", ["x.py"], tmp_path, "./plain")
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        (
+            "pyenv: python3: command not found\n\nThe `python3' command exists in:\n  3.11.1",
+            "pyenv: python3: command not found",
+        ),
+        ("Traceback (most recent call last):\n  File x\nImportError: no json", "ImportError: no json"),
+    ],
+)
+def test_a_shim_says_its_reason_first_and_a_traceback_last(output, shown, tmp_path):
+    (tmp_path / "x.py").touch()
+    (tmp_path / "output").write_text(output)
+    shim = executable(tmp_path / "shim", f'#!/bin/sh\ncat "{tmp_path}/output" >&2\nexit 127\n')
+    assert f"({shown})" in refused("script", ["x.py"], tmp_path, str(shim))
+
+
+def test_as_a_module_it_imports_nothing_of_the_current_directory(tmp_path):
+    for name in ("random", "json", "click"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "repro_kit", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0 and ran.stdout.startswith("repro-kit "), ran.stderr
+
+
+def test_an_old_python_without_torch_is_told_as_old(tmp_path):
+    (tmp_path / "x.py").touch()
+    python = executable(tmp_path / "old", "#!/bin/sh\necho '{\"python\": [3, 8]}'\n")
+    assert "is Python 3.8, and 3.9 is the oldest" in refused("script", ["x.py"], tmp_path, str(python))
+
+
+def test_files_called_like_modules_of_the_standard_library_break_no_check(tmp_path):
+    for name in ("json", "random", "tokenize", "traceback", "importlib", "x"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
+    assert recognise("script", ["x.py"], tmp_path, sys.executable, os.environ).argv == ("x.py",)
 
 
 def test_old_versions(tmp_path):

@@ -32,8 +32,54 @@ def test_stage_ends_in_one_line():
     with ui.stage("observe"):
         ui.progress("working [bold]")
         ui.done("found [x]\nand more")
-    assert ui.out.getvalue().splitlines()[0].endswith("observe  found [x] and more  0.0 s")
-    assert len(ui.out.getvalue().splitlines()) == 1
+    first, last = ui.out.getvalue().splitlines()
+    assert first.endswith("observe  working [bold]  0 s") and last.endswith("observe  found [x] and more  0.0 s")
+
+
+def test_the_first_progress_is_printed_at_once_and_further_ones_ever_more_rarely(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("repro_kit.ui.time.monotonic", lambda: now[0])
+    ui = plain()
+    with ui.stage("observe"):
+        for _ in range(6000):  # ten minutes
+            ui.progress("running python train.py")
+            now[0] += 0.1
+    lines = ui.out.getvalue().splitlines()
+    assert lines[0] == "… observe  running python train.py  0 s"
+    assert [line.rsplit("  ", 1)[1] for line in lines[:-1]] == ["0 s", "15 s", "45 s", "105 s", "225 s", "465 s"]
+
+
+def test_what_the_script_prints_is_on_the_live_line_alone():
+    ui = plain()
+    with ui.stage("observe") as line:
+        ui.progress("running")
+        ui.printed("epoch 3")
+        ui.progress("running")
+        assert (line.text, line.printed) == ("running", "epoch 3")
+        ui.progress("running it again")
+        assert line.printed == ""
+    assert "epoch" not in ui.out.getvalue()
+
+
+def test_of_many_remarks_the_first_are_printed():
+    ui, loud = plain(most=2), plain(most=2, verbose=1)
+    for each in (ui, loud):
+        for number in range(5):
+            each.note(f"remark {number}")
+    assert "remark 1" in ui.out.getvalue() and "remark 2" not in ui.out.getvalue()
+    assert (ui.unseen, len(ui.notes), loud.unseen) == (3, 5, 0) and "remark 4" in loud.out.getvalue()
+
+
+@pytest.mark.parametrize(("how", "cut"), [({"most": 5}, True), ({"most": 5, "verbose": 1}, False), ({}, False)])
+def test_where_a_summary_follows_a_result_is_one_line(how, cut, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ui = Ui(out=Terminal(), err=Terminal(), **how)
+    ui.past("observe", "word " * 60)
+    assert (len(ui.out.getvalue().splitlines()) == 1) is cut
+    with ui.stage("capture"):
+        ui.done("word " * 60)
+    said = ui.out.getvalue().rpartition("✓")[2].splitlines()
+    assert (sum("word" in line for line in said) == 1) is cut and any("0.0 s" in line for line in said)
 
 
 def test_failed_stage_and_one_that_raises():
@@ -153,7 +199,8 @@ def test_silent():
 def test_live_line_fits_a_narrow_terminal():
     code = (
         "import time; from repro_kit.ui import Ui; ui = Ui()\n"
-        "with ui.stage('observe'):\n    ui.progress('x' * 300); time.sleep(0.3); ui.note('above'); ui.done('fine')"
+        "with ui.stage('observe'):\n    ui.progress('x' * 300); time.sleep(0.3); ui.note('above')\n"
+        "    ui.progress('run'); ui.printed('epoch 3'); time.sleep(0.3); ui.done('fine')"
     )
     parent, child = pty.openpty()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "40", "TERM": "xterm", "NO_COLOR": ""}
@@ -166,5 +213,6 @@ def test_live_line_fits_a_narrow_terminal():
     except OSError:  # how a pty says that the other end is closed
         pass
     os.close(parent)
+    assert b"run | epoch 3" in text
     assert b"above" in text and "✓".encode() in text and b"fine" in text
     assert b"x" * 10 in text and b"x" * 40 not in text

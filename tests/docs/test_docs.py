@@ -44,6 +44,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert dead == []
 
 
+def test_the_text_of_an_index_page_leads_nowhere_in_vain() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = project["readme"]["text"]
+    assert relative_links(text) == [] and "pip install repro-kit" not in text
+    assert [(words, wrong) for words in commands(f"```\n{text}```") if (wrong := wrong_option(words))] == []
+
+
 def wrong_option(words: Sequence[str]) -> str | None:
     """The first word of a shown command line that repro-kit would not take; what follows a script is the script's."""
     if not words or words[0].startswith("-"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ T = TypeVar("T")
 SCHEMA = 1
 CASE_FILE = "case.toml"
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")
+#: What stands before the words of a subject on the command line.
+_FORMS: dict[str, tuple[str, ...]] = {"script": (), "module": ("-m",), "command": ("--",)}
 _OF_THE_PROGRAM = ("minify", "ablate", "bundle")  # stages that use the captured program
 
 #: `stopped`: the stage is done, and the later stages have nothing to do (nothing failed, or the bug is the user's).
@@ -52,6 +55,15 @@ class Subject:
     argv: tuple[str, ...]  # SCRIPT ARGS…, MODULE ARGS…, or COMMAND…
     cwd: str
     python: str  # interpreter that has torch
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that stand for it on repro-kit's command line."""
+        return (*_FORMS[self.form], *self.argv)
+
+    def __str__(self) -> str:
+        """The command as its user would type it."""
+        return shlex.join(self.argv if self.form == "command" else ("python", *self.words))
 
 
 @dataclass(frozen=True)

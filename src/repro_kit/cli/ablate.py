@@ -22,11 +22,11 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return value
 
 
-@click.command("ablate", cls=SubjectCommand, short_help="Name the layer at fault.")
+@click.command("ablate", cls=SubjectCommand, own=(shared.ABLATION,), short_help="Name the layer at fault.")
 @shared.subject_options
 @shared.stage_options
 @shared.matrix_options
-@click.option("--plan", "plan", is_flag=True, help="Show the cells without running them.")
+@click.option("--plan", "plan", is_flag=True, help="Show the ways to compile without trying them.")
 @click.option(
     "--expect", multiple=True, metavar="KEY=VALUE", help="Exit 1 unless this holds. KEY: layer, cause, fails, passes."
 )
@@ -38,7 +38,7 @@ def _steps(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     metavar="STEPS",
     default="auto",
     callback=_steps,
-    help=f"Narrowing steps: {', '.join(STEPS[1:])}.  [those that take a few minutes at most]",
+    help=f"Narrowing steps: {', '.join(STEPS[1:])}.  [default: those that take a few minutes at most]",
 )
 @click.option("--no-narrow", "narrow", flag_value="", help="Name the layer only.")
 @click.argument("subject", nargs=-1, type=click.Path())
@@ -55,8 +55,8 @@ def command(
 ) -> None:
     r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 
-    SCRIPT may also be a case. Earlier stages run first where their results are missing. A cell that has a verdict
-    is not run again.
+    SCRIPT may also be a case. Earlier stages run first where their results are missing. What was tried
+    before is not tried again.
 
     \b
     repro-kit ablate train.repro

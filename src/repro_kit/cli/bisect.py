@@ -56,12 +56,14 @@ class BisectCommand(ReproCommand):
 @click.option("--pre", is_flag=True, help="Include pre-releases.")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
 @click.option("--constraint", multiple=True, metavar="FILE", help="Constraints file for the installation.")
-@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
-@click.option("--on-timeout", type=_SIDES, default="skip", help="Verdict for a build whose run times out.  [skip]")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [default: 600]")
+@click.option(
+    "--on-timeout", type=_SIDES, default="skip", help="Verdict for a build whose run times out.  [default: skip]"
+)
 @click.option("--check", "symptom", metavar="SYMPTOM", help="Symptom in place of a failure: accuracy, recompiles>N …")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the expected one.")
 @click.option("--repeat", type=COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
-@click.option("--max-skips", type=COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [16]")
+@click.option("--max-skips", type=COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [default: 16]")
 @click.option("--spread", type=COUNT, metavar="N", help="Judge N more builds, and find every change between them.")
 @click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a build's verdict: good, bad, skip or forget.")
 @click.option("--log", is_flag=True, help="Show the verdicts and why each build was chosen. Run nothing.")
@@ -74,11 +76,13 @@ class BisectCommand(ReproCommand):
     type=POSITIVE,
     default=20.0,
     metavar="GIB",
-    help="Size limit of the cache.  [20]",
+    help="Size limit of the cache.  [default: 20]",
 )
 @click.option("--offline", is_flag=True, help="Use cached wheels only. No network.")
 @click.option("--keep", is_flag=True, help="Keep the environments of the builds.")
-@click.option("-o", "--output", "place", metavar="DIR", help="Directory for the state.  [the case, or ./NAME.bisect]")
+@click.option(
+    "-o", "--output", "place", metavar="DIR", help="Directory for the state.  [default: the case, or ./NAME.bisect]"
+)
 @click.option("--fresh", is_flag=True, help="Forget all verdicts, and start again.")
 @shared.interface_options
 @click.argument("words", nargs=-1, metavar="SUBJECT")

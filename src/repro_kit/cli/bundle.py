@@ -11,7 +11,7 @@ from repro_kit.cli.common.work import case_or_subject
 from repro_kit.cli.output.filing import Filing
 
 
-@click.command("bundle", cls=SubjectCommand, short_help="Check the repro and pack the bundle.")
+@click.command("bundle", cls=SubjectCommand, own=(shared.BUNDLE,), short_help="Check the repro and pack the bundle.")
 @shared.subject_options
 @shared.stage_options
 @shared.bundle_options

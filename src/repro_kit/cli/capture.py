@@ -10,7 +10,7 @@ from repro_kit.cli.common.single import run_one
 from repro_kit.cli.common.work import case_or_subject
 
 
-@click.command("capture", cls=SubjectCommand, short_help="Capture the failing graph as a program.")
+@click.command("capture", cls=SubjectCommand, own=(), short_help="Capture the failing graph as a program.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options

@@ -44,9 +44,17 @@ def command(
 
     \b
     repro-kit collect train.py --epochs 1
+    repro-kit collect --check accuracy train.py        it raises nothing, but its results may be wrong
     repro-kit collect -m package.train
     repro-kit collect --timeout 120 -- pytest tests/test_model.py::test_compiled
+
+    \b
+    Exit 0: a verified bundle; 3: nothing failed; 4: it fails without torch.compile too; 5: the bundle is not
+    verified; 6: rounding, which is no bug; 125: this machine cannot run it; 1: a stage failed; 2: bad input;
+    130: interrupted, and the same command goes on.
     """
+    from repro_kit.cli.output.ablation import AblationReport
+
     if only and (until or skip):
         raise click.UsageError("--only cannot be combined with --until or --skip.", ctx)
     names = [name for name in STAGES if (name in only if only else name not in skip)]
@@ -55,4 +63,5 @@ def command(
     if not names:
         raise click.UsageError("No stage is left to run.", ctx)
     job = program_case(ctx, Path(subject[0])) if len(subject) == 1 else None
-    work(ctx, job or case_or_subject(ctx, subject), names, again=only)
+    job = job or case_or_subject(ctx, subject)
+    work(ctx, job, names, again=only, report=AblationReport() if job.ui.verbose else None)

@@ -12,7 +12,7 @@ from repro_kit.cli.common.base_command import ReproCommand
 
 
 @click.command("diff", cls=ReproCommand, short_help="Compare two bundles or cases.")
-@shared.interface_options
+@shared.output_options
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.pass_context

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("env", cls=ReproCommand, short_help="Print the environment.")
 @shared.python_option
-@shared.interface_options
+@shared.output_options
 @click.pass_context
 def command(ctx: click.Context, /, **_: object) -> None:
     r"""Print the environment of the interpreter that has torch, as a bundle shows it: versions, packages, settings.

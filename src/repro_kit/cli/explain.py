@@ -56,7 +56,7 @@ def _is_script(word: str) -> bool:
 @shared.python_option
 @click.option("-o", "--output", metavar="PATH", help="Path of the case; with --artifact, directory of the artifacts.")
 @click.option("--fresh", is_flag=True, help="Remove the existing case, and start again.")
-@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of a run, in seconds.  [600]")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of a run, in seconds.  [default: 600]")
 @click.option(
     "--section",
     type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),

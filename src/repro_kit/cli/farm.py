@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _farm_option = click.option(
-    "--farm", type=click.Path(path_type=Path), default="farm", metavar="DIR", help="Directory of the farm.  [farm]"
+    "--farm",
+    type=click.Path(path_type=Path),
+    default="farm",
+    metavar="DIR",
+    help="Directory of the farm.  [default: farm]",
 )
 
 
@@ -40,7 +44,7 @@ def command() -> None:
 
 @command.command("add", cls=ReproCommand, short_help="Add bundles or cases.")
 @_farm_option
-@shared.interface_options
+@shared.output_options
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
 def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
@@ -65,10 +69,12 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     "--executor",
     default="local",
     metavar="WHERE",
-    help="local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.  [local]",
+    help="local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.  [default: local]",
 )
-@click.option("--workers", type=COUNT, metavar="N", help="Cases that run at the same time.  [1; Slurm, Dask: all]")
-@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option(
+    "--workers", type=COUNT, metavar="N", help="Cases that run at the same time.  [default: 1; Slurm, Dask: all]"
+)
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [default: 600]")
 @click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
 @click.option("--retry", is_flag=True, help="Run again what could not run.")
 @click.option("--shard", metavar="I/N", help="Run only this part of the cases; `farm merge` joins the parts.")
@@ -107,7 +113,7 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
 @command.command("status", cls=ReproCommand, short_help="Show the states of the cases, or one case.")
 @_farm_option
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only cases in this state (may be repeated).")
-@shared.interface_options
+@shared.output_options
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
 @click.pass_context
 def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...], **_: object) -> None:
@@ -124,8 +130,10 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
 
 @command.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
 @_farm_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory.  [FARM/report]")
-@shared.interface_options
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory.  [default: FARM/report]"
+)
+@shared.output_options
 @click.pass_context
 def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
@@ -136,8 +144,10 @@ def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
 
 @command.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
 @_farm_option
-@click.option("--repo", metavar="OWNER/NAME", help="Repository on GitHub.  [pytorch/pytorch]")
-@click.option("--issue", metavar="LINK", help="The issue of the case: a link, or its number.  [as filed before]")
+@click.option("--repo", metavar="OWNER/NAME", help="Repository on GitHub.  [default: pytorch/pytorch]")
+@click.option(
+    "--issue", metavar="LINK", help="The issue of the case: a link, or its number.  [default: as filed before]"
+)
 @shared.interface_options
 @click.argument("case")
 @click.pass_context
@@ -155,7 +165,7 @@ def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, 
 @command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
 @_farm_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to this file.")
-@shared.interface_options
+@shared.output_options
 @click.pass_context
 def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     """Print all cases, builds, results and changes as one JSON object."""
@@ -166,7 +176,7 @@ def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
 
 @command.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
 @_farm_option
-@shared.interface_options
+@shared.output_options
 @click.argument("others", nargs=-1, required=True, metavar="FARM...", type=click.Path(path_type=Path))
 @click.pass_context
 def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
@@ -178,7 +188,7 @@ def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
 
 @command.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
 @_farm_option
-@shared.interface_options
+@shared.output_options
 @click.argument("line")
 @click.pass_context
 def untrack(ctx: click.Context, /, line: str, **_: object) -> None:

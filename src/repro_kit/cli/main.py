@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import importlib
 import io
 import os
 import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -20,24 +23,14 @@ from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit, OutputLost
 
-COMMANDS = (
-    "collect",
-    "observe",
-    "capture",
-    "ablate",
-    "minify",
-    "bundle",
-    "verify",
-    "explain",
-    "bisect",
-    "nightly",
-    "farm",
-    "mcp",
-    "show",
-    "diff",
-    "env",
-    "completion",
-)
+#: The commands as the help groups them; those of the pipeline are in its order.
+GROUPS = {
+    "Every day": ("collect", "demo", "show", "verify", "explain"),
+    "Look closer, stage by stage": ("observe", "capture", "minify", "ablate", "bundle", "diff", "env"),
+    "Over builds of torch": ("bisect", "nightly", "farm"),
+    "For machines": ("mcp", "completion"),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -49,8 +42,16 @@ class LazyGroup(ReproGroup):
     """Loads a subcommand's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the pipeline."""
+        """Names in the order of the help."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their groups."""
+        width = max(map(len, COMMANDS))
+        for heading, names in GROUPS.items():
+            commands = [(name.ljust(width), self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in commands if command])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of module ``repro_kit.cli.<name>``."""
@@ -59,17 +60,19 @@ class LazyGroup(ReproGroup):
         loaded: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
         return loaded
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like click's, with a hint if a script was given where a command belongs."""
-        if args and args[0] not in COMMANDS and args[0].endswith(".py"):
-            again = f"repro-kit collect {shlex.quote(args[0])}"
-            ctx.fail(f"{args[0]} is not a command. To collect its failure, run: {again}")
-        return super().resolve_command(ctx, args)
+    def meant(self, ctx: click.Context, args: list[str]) -> str:
+        """Also for a script, a program, a bundle or a case in a command's place."""
+        if args[0].endswith(".py"):
+            return f"To collect its failure: repro-kit collect {shlex.join(args)}"
+        if Path(args[0]).exists():
+            held = Path(args[0]).is_dir() or args[0].endswith((".zip", ".tar.gz"))
+            return f"To look at it: repro-kit {'show' if held else 'explain'} {shlex.quote(args[0])}"
+        if shutil.which(args[0]) is not None:
+            return f"To collect its failure: repro-kit collect -- {shlex.join(args)}"
+        return super().meant(ctx, args)
 
 
-@click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("repro-kit", cls=LazyGroup, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="repro-kit", message="%(prog)s %(version)s")
 def cli() -> None:
     r"""Turn a failing torch.compile call into a verified, minimal, self-contained bug report.
@@ -86,8 +89,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. No traceback is ever shown."""
     os.environ.pop("REPRO_KIT", None)  # repro-kit records its own runs
     sys.stdout, sys.stderr = _told(sys.stdout), _told(sys.stderr)
-    warnings.showwarning = _show_warning
-    sys.exit(_run(list(sys.argv[1:] if args is None else args)))
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        code = _run(list(sys.argv[1:] if args is None else args))
+    sys.exit(code)
 
 
 def _run(args: list[str]) -> int:
@@ -108,7 +113,7 @@ def _answered(args: list[str]) -> int:
         _usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        echo("interrupted", err=True)
+        echo("interrupted", err=True, label="error:")
         return Exit.INTERRUPTED
 
 
@@ -157,10 +162,15 @@ def _show_warning(
         echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
 
 
+def _no_option(error: click.NoSuchOption) -> str:
+    close = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1)
+    return f"There is no option {error.option_name}.{f' Did you mean {close[0]}?' if close else ''}"
+
+
 def _usage_error(error: click.ClickException) -> None:
-    text = io.StringIO()
-    error.show(text)
-    echo(text.getvalue().rstrip("\n"), err=True)
     ctx = error.ctx if isinstance(error, click.UsageError) else None
+    message = _no_option(error) if isinstance(error, click.NoSuchOption) else error.format_message().rstrip()
+    message += "" if message.endswith((".", "?")) else "."
+    echo(f"{message} See {ctx.command_path} --help." if ctx is not None else message, err=True, label="error:")
     if ctx is not None and isinstance(ctx.command, ReproCommand):
         ctx.command.print_error(ctx, error.format_message(), error.exit_code)

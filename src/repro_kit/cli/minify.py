@@ -14,7 +14,7 @@ from repro_kit.cli.common.work import case_or_subject, program_case
 from repro_kit.errors import UsageError
 
 
-@click.command("minify", cls=SubjectCommand, short_help="Reduce the program.")
+@click.command("minify", cls=SubjectCommand, own=(shared.REDUCTION,), short_help="Reduce the program.")
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options
@@ -28,7 +28,7 @@ from repro_kit.errors import UsageError
 def command(
     ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object
 ) -> None:
-    r"""Reduce the captured program to a smaller one that fails with the same signature.
+    r"""Reduce the captured program to a smaller one that fails in the same way.
 
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
     minifier, a .pt2 file of torch.export.save, or a TORCH_TRACE log or directory. Earlier stages run first where their

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command("nightly", cls=ReproCommand, short_help="Run a folder of cases on the newest build, every night.")
-@click.option("--nightly", metavar="PLATFORM", help="Nightlies of torch for cpu, cu126, rocm6.4, xpu …  [cpu]")
+@click.option("--nightly", metavar="PLATFORM", help="Nightlies of torch for cpu, cu126, rocm6.4, xpu …  [default: cpu]")
 @click.option("--index-url", metavar="URL", help="Builds of this index instead.")
 @click.option("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory instead.")
-@click.option("--package", default="torch", metavar="NAME", help="Package whose builds are tested.  [torch]")
+@click.option("--package", default="torch", metavar="NAME", help="Package whose builds are tested.  [default: torch]")
 @click.option("--build", metavar="BUILD", help="Build to test.  [default: the newest]")
 @click.option("--python", metavar="PATH", help="Python to install the build for.  [default: the active environment's]")
 @click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
-@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [600]")
+@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [default: 600]")
 @click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
 @click.option("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels.")
 @click.option(
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     type=POSITIVE,
     default=20.0,
     metavar="GIB",
-    help="Size limit of the cache.  [20]",
+    help="Size limit of the cache.  [default: 20]",
 )
-@click.option("-o", "--output", "state_folder", metavar="DIR", help="Directory for results.  [FOLDER/.nightly]")
+@click.option(
+    "-o", "--output", "state_folder", metavar="DIR", help="Directory for results.  [default: FOLDER/.nightly]"
+)
 @shared.interface_options
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.pass_context

@@ -10,7 +10,12 @@ from repro_kit.cli.common.single import run_one
 from repro_kit.cli.common.work import case_or_subject
 
 
-@click.command("observe", cls=SubjectCommand, short_help="Run the script once, and record how it fails.")
+@click.command(
+    "observe",
+    cls=SubjectCommand,
+    own=(shared.RUN, shared.FAILURE),
+    short_help="Run the script once, and record how it fails.",
+)
 @shared.subject_options
 @shared.stage_options
 @shared.interface_options

@@ -11,7 +11,7 @@ from repro_kit.cli.common.base_command import ReproCommand
 
 
 @click.command("show", cls=ReproCommand, short_help="Summarize a bundle or a case.")
-@shared.interface_options
+@shared.output_options
 @click.argument("target", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, /, target: Path, **_: object) -> None:

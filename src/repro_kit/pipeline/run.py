@@ -60,7 +60,7 @@ def collect(
         ending = _through(case, options, options, ui, names, again)
         repeats = 0 if ending else _runs_that_cells_lack(case, names)
         if repeats:
-            ui.note(f"The failure is flaky: each cell of the ablation runs again, up to {repeats} times.")
+            ui.note(f"The failure is flaky: each way to compile it is tried again, up to {repeats} times.")
             often = replace(options, ablate=replace(options.ablate, repeat=repeats))
             ending = _through(case, often, options, ui, _CELLS_AND_CLAIMS, _CELLS_AND_CLAIMS)
     return ending or StageEnding(_exit_code(case, names))
@@ -162,16 +162,16 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
             ui.done(stop.sentence.partition("\n")[0])
         except ReproKitError as error:
             status, ending = "failed", None if stage.needs else error  # no stage can go on without the first one
-            ui.failed(str(error))
+            ui.failed("" if ending else str(error))  # the command itself says what ends it
         except (KeyboardInterrupt, OutputLost) as interrupt:
             status, ending = "interrupted", interrupt
             ui.failed("interrupted")
         except Exception as error:
             status = "failed"
             ending = disk_full(error, case.path) or removed(error, case.path)
-            understood = ending or sentence_of(error, case.path)
-            ui.failed(str(understood) if understood else _unexpected(case, stage.name, error))
-        note = line.text if line.ended else ""
+            understood = sentence_of(error, case.path)
+            ui.failed("" if ending else str(understood) if understood else _unexpected(case, stage.name, error))
+        note = str(ending) if isinstance(ending, ReproKitError) else line.text if line.ended else ""
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
         if case.is_there and not (is_dry and status == "stopped"):

@@ -12,12 +12,16 @@ from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUC
 from repro_kit.case.stage_results import BundleResult, Capture, ObservedFailure, Reduction
 from repro_kit.case.starts import starts
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature, in_words
+from repro_kit.model.run_outcome import RunOutcome
 
 T = TypeVar("T")
+
+_SETTINGS = ("dynamic", "mode")  # of torch.compile, which change less than another backend
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class CaseSummary:
     minimal: bool = False  # every single removal was tried, and no smaller program fails alike
     stopped: str | None = None  # "deadline" or "budget", where that ended the reduction
     passes_with: str | None = None  # the change that turns the program into one that passes
+    workaround: str | None = None  # a setting with which it passes, or a workaround that was tried and works
     moved: str | None = None  # how the program came from another device to the CPU
     flaky: str | None = None  # how often the program fails, and how sure the reduction is
     verified: bool = False
@@ -116,6 +121,7 @@ def case_summary(
         minimal=bool(reduction and reduction.minimal),
         stopped=reduction.stopped if reduction and reduction.stopped != "fixpoint" else None,
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
+        workaround=what_passes(ablation) if ablation and ablation.layer is not Layer.USER else None,
         moved=transplant.sentence(layer) if transplant else None,
         flaky="; ".join(_flaky(reduction, bundle)) or None,
         verified=bool(bundle and bundle.verified),
@@ -146,6 +152,19 @@ def _words(
         return replace(signature, message=reduction.growth).summary()
     alone = capture.verdict.failure if capture and capture.verdict else None
     return in_words(signature, alone, chosen.failure if chosen else None)
+
+
+def what_passes(ablation: Ablation) -> str | None:
+    """The least that makes it pass: a workaround that was tried on the script, else a setting that passes in a cell."""
+    tried = next((workaround.name for workaround in ablation.workarounds if workaround.works), None)
+    if tried is not None:
+        return tried
+    passing = [
+        cell for cell in ablation.cells if cell.compiled and cell.outcome is RunOutcome.PASSES and not cell.setup
+    ]
+    alone = [next(iter(cell.changed.items())) for cell in passing if len(cell.changed) == 1]
+    settings = [(name, value) for wanted in _SETTINGS for name, value in alone if name == wanted]
+    return next((f"{name}={value!r}" for name, value in settings), None)
 
 
 def _flaky(reduction: Reduction | None, bundle: BundleResult | None) -> Iterator[str]:

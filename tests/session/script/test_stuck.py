@@ -71,7 +71,7 @@ def a_run(
 
 
 def watched(directory: Path, *, decides: bool = True) -> CompileWatch:
-    watch = CompileWatch(directory, SilentUi(), decides=decides)
+    watch = CompileWatch(directory, SilentUi(), "running", decides=decides)
     watch.tick(2.0)  # the first look finds the last sign
     watch.tick(4.0)
     return watch
@@ -79,7 +79,7 @@ def watched(directory: Path, *, decides: bool = True) -> CompileWatch:
 
 def test_a_compile_that_sleeps_longer_than_its_limit_is_ended(tmp_path: Path) -> None:
     with asleep() as pid:
-        watch = CompileWatch(a_run(tmp_path, pid, silent=600, statements=10), SilentUi(), decides=True)
+        watch = CompileWatch(a_run(tmp_path, pid, silent=600, statements=10), SilentUi(), "running", decides=True)
         watch.tick(1.0)
         with pytest.raises(EndedEarly):
             for seconds in range(2, 20, 2):
@@ -144,7 +144,7 @@ def test_a_compile_that_gives_signs_has_a_limit_as_a_whole(
     with asleep() as pid:
         directory = a_run(tmp_path, pid, silent=30, statements=statements)
         os.utime(next((directory / "probe").glob("graph-*")), (time.time() - 200, time.time() - 200))
-        watch = CompileWatch(directory, SilentUi(), decides=True)
+        watch = CompileWatch(directory, SilentUi(), "running", decides=True)
         watch.tick(2.0)
         with pytest.raises(EndedEarly) if ends else nullcontext():
             watch.tick(4.0)
@@ -167,7 +167,7 @@ def test_the_seconds_of_several_ranks_are_not_added_up(tmp_path: Path, monkeypat
         for rank in children:
             text = json.dumps({**json.loads(hello.read_text()), "pid": rank.pid})
             hello.with_name(f"hello-{rank.pid}.json").write_text(text)
-        watch = CompileWatch(directory, SilentUi(), decides=True)
+        watch = CompileWatch(directory, SilentUi(), "running", decides=True)
         watch.tick(2.0)
         clock["now"] = 10.0  # four times that for each process
         watch.tick(4.0)

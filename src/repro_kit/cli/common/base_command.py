@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import traceback
 from collections.abc import Iterator, Sequence
@@ -12,21 +13,47 @@ from typing import Any
 import click
 
 from repro_kit.cli.common.echo import echo, echo_json
-from repro_kit.cli.common.headed_option import write_options
+from repro_kit.cli.common.headed_option import write_options, write_own_options
 from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.visible import visible
 
 _JSON = "repro_kit.json"
 _FORM = "repro_kit.form"
 
 
-class ReproGroup(click.Group):
-    """A command with commands of its own."""
+class _Helped(click.Command):
+    """A command with `-h`, wherever its help option is made first: click keeps the first one."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """The same names for every command."""
+        return ["-h", "--help"]
+
+
+class ReproGroup(_Helped, click.Group):
+    """A command with commands of its own. Without words, it shows its help."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help if there are no words."""
+        return super().parse_args(ctx, args or ["--help"])
 
-class ReproCommand(click.Command):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Like click's, with what may have been meant by a word that is no command."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(visible(f"{args[0]} is not a command of {ctx.command_path}. {self.meant(ctx, args)}".rstrip()))
+        return super().resolve_command(ctx, args)
+
+    def meant(self, ctx: click.Context, args: list[str]) -> str:
+        """What `args`, which begin with no command, may mean, in a sentence; empty if that is unknown."""
+        close = difflib.get_close_matches(args[0].lower(), self.list_commands(ctx), n=1)
+        return f"Did you mean {close[0]}?" if close else ""
+
+
+class ReproCommand(_Helped):
     """A command whose errors become one sentence, an exit code, and JSON under `--json`."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
@@ -101,6 +128,18 @@ class CaseCommand(ReproCommand):
 
 class SubjectCommand(CaseCommand):
     """A command that takes ``SCRIPT [ARGS]…``, ``-m MODULE [ARGS]…`` or ``-- COMMAND…`` after its own options."""
+
+    def __init__(self, name: str | None, *, own: Sequence[str] | None = None, **kwargs: Any) -> None:
+        """`own`: the headings of the options that its help explains; those of the others are collect's. None: all."""
+        super().__init__(name, **kwargs)
+        self.own = own
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options; those that it shares with collect in a few lines."""
+        if self.own is None:
+            super().format_options(ctx, formatter)
+        else:
+            write_own_options(self.get_params(ctx), self.own, ctx, formatter)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The three forms of the command line."""

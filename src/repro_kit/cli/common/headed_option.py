@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from textwrap import TextWrapper
 from typing import Any, TypeVar
 
 import click
@@ -43,6 +44,23 @@ def write_options(params: Sequence[click.Parameter], ctx: click.Context, formatt
         if rows:
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+def write_own_options(
+    params: Sequence[click.Parameter], own: Sequence[str], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options without a heading, and those below the headings `own`; of all others the names alone."""
+    options = [param for param in params if isinstance(param, click.Option) and not param.hidden]
+    mine = [option for option in options if not isinstance(option, HeadedOption) or option.heading in own]
+    mine.sort(key=lambda option: (_shows_help(option), isinstance(option, HeadedOption)))
+    records = [option.get_help_record(ctx) for option in mine]
+    with formatter.section(_OTHERS):
+        formatter.write_dl([record for record in records if record is not None])
+    with formatter.section("As for collect (repro-kit collect --help)"):
+        names = ", ".join("/".join(option.opts) for option in options if option not in mine)
+        indent = " " * formatter.current_indent
+        wrap = TextWrapper(formatter.width, indent, indent, break_on_hyphens=False)
+        formatter.write(f"{wrap.fill(names)}\n")
 
 
 def _shows_help(option: click.Option) -> bool:

@@ -70,6 +70,7 @@ SETTINGS: dict[str, OptionRule] = {
     "build": _command(_RUNS),
     "git": _command(_RUNS),
     "try": _command(_RUNS),
+    "run": _command(_RUNS),
     "tlparse": _command(_RUNS),
     "open": _command(_SENDS),
     "gh": _command(_SENDS),

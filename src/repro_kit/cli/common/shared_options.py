@@ -25,12 +25,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+#: Headings of the options that are one stage's own.
+RUN, FAILURE = "The run of the command (observe)", "The failure to look for"
+REDUCTION, ABLATION, BUNDLE = (
+    "The graph and its reduction (capture, minify)",
+    "The ablation (ablate)",
+    "The bundle (bundle)",
+)
 _CASE = headed("The case")
-_RUN = headed("The run of the command (observe)")
-_FAILURE = headed("The failure to look for")
-_REDUCTION = headed("The graph and its reduction (capture, minify)")
-_ABLATION = headed("The ablation (ablate)")
-_BUNDLE = headed("The bundle (bundle)")
+_RUN = headed(RUN)
+_FAILURE = headed(FAILURE)
+_REDUCTION = headed(REDUCTION)
+_ABLATION = headed(ABLATION)
+_BUNDLE = headed(BUNDLE)
 _BUILDS = headed("Other builds of torch")
 _OUTPUT = headed("Answers and output")
 _NOTED = "repro_kit.noted"  # in a context: the notes about files were printed
@@ -57,10 +64,15 @@ def _checked_symptom(ctx: click.Context, param: click.Parameter, value: str | No
     return value
 
 
-interface_options = _decorate(
+#: Of commands that ask nothing.
+output_options = _decorate(
     _OUTPUT("--json", "json", is_flag=True, help="Print the result as one JSON object on stdout."),
     _OUTPUT("-q", "--quiet", is_flag=True, help="Print only warnings and the result."),
     _OUTPUT("-v", "--verbose", count=True, help="Print more details."),
+)
+
+interface_options = _decorate(
+    output_options,
     _OUTPUT(
         "-y",
         "--yes",
@@ -84,7 +96,7 @@ stage_options = _decorate(
         "--timeout",
         type=POSITIVE,
         metavar="S",
-        help=f"Time limit of a run of the command, in seconds.  [{_DEFAULT.observe.timeout:g}; less when stuck]",
+        help=f"Time limit of a run of the command, in seconds.  [default: {_DEFAULT.observe.timeout:g}, less if stuck]",
     ),
     _RUN("-j", "--jobs", type=COUNT, metavar="N", help="Number of parallel runs.  [default: cores]"),
     _RUN("--logs", metavar="OPTIONS", help="Collect these TORCH_LOGS in an extra run."),
@@ -94,7 +106,7 @@ stage_options = _decorate(
         "--failure",
         type=INDEX,
         metavar="N",
-        help="Which failure to take if there are several; 0 is the first.",
+        help="Which failure to take if there are several.  [default: 0, the first]",
     ),
     _FAILURE(
         "--check",
@@ -105,7 +117,7 @@ stage_options = _decorate(
     _FAILURE(
         "--treat-rounding-as",
         type=click.Choice(["rounding", "failure"]),
-        help="What a difference that eager's own rounding explains is: no bug (exit 6), or a failure.  [rounding]",
+        help="Treat a difference that rounding explains as no bug (exit 6), or as a failure.  [default: rounding]",
     ),
     _FAILURE(
         "--oracle",
@@ -121,25 +133,31 @@ stage_options = _decorate(
         "--query-timeout",
         type=POSITIVE,
         metavar="S",
-        help="Time limit of a run of a captured program, in seconds.  [from what was measured]",
+        help="Time limit of a run of a captured graph, in seconds.  [default: from what was measured]",
     ),
-    _REDUCTION("--budget", type=COUNT, metavar="N", help=f"Query limit of a reduction.  [{_DEFAULT.minify.budget}]"),
+    _REDUCTION(
+        "--budget", type=COUNT, metavar="N", help=f"Most tries of a reduction.  [default: {_DEFAULT.minify.budget}]"
+    ),
     _REDUCTION(
         "--deadline",
         type=POSITIVE,
         metavar="S",
-        help="Time limit of a reduction, in seconds.  [1800 for a graph, 300 for a script; for a hang 150 and 600]",
+        help="Time limit of a reduction, in seconds.  [default: 1800 for a graph, 300 for a script; hangs: 150, 600]",
     ),
     _REDUCTION(
         "--border",
         type=click.Choice(["dynamo", "aot", "auto"]),
-        help="Graph to reduce: torch operators (dynamo), aten operators (aot), or the smaller (auto).  [dynamo]",
+        help="Graph to reduce: of torch operators (dynamo), of aten ones (aot), the smaller (auto).  [default: dynamo]",
     ),
     _REDUCTION("--events", metavar="FILE", help="Append the events of a reduction to this file, as JSON lines."),
 )
 
 matrix_options = _decorate(
-    _ABLATION("--preset", type=click.Choice(PRESETS), help=f"How many cells to run.  [{_DEFAULT.ablate.preset}]"),
+    _ABLATION(
+        "--preset",
+        type=click.Choice(PRESETS),
+        help=f"How many ways to compile to try.  [default: {_DEFAULT.ablate.preset}]",
+    ),
     _ABLATION("--backend", "backends", multiple=True, metavar="NAME", help="Also try this backend (may be repeated)."),
     _ABLATION(
         "--axis",
@@ -152,15 +170,18 @@ matrix_options = _decorate(
     _ABLATION(
         "--on",
         type=click.Choice(["auto", "program", "script", "both"]),
-        help="Run the cells on the graph, the script, or both.  [auto: the reduced script, or the graph]",
+        help="Try them on the graph, the script, or both.  [default: auto, the reduced script or the graph]",
     ),
     _ABLATION(
-        "--repeat", type=COUNT, metavar="N", help="How often to run a cell that does not fail.  [by the failure rate]"
+        "--repeat",
+        type=COUNT,
+        metavar="N",
+        help="How often a way to compile must pass.  [default: by the failure rate]",
     ),
     _ABLATION(
         "--workarounds/--no-workarounds",
         default=None,
-        help="Try workarounds on the script, and measure what they cost.  [yes]",
+        help="Try workarounds on the script, and measure what they cost.  [default: yes]",
     ),
     _ABLATION("--stop-early", is_flag=True, default=None, help="Stop once the layer is known."),
 )
@@ -197,9 +218,9 @@ build_options = _decorate(
     _BUILDS("--releases", metavar="RANGE", help="All releases of a range: 2.10: or 2.10:2.13."),
     _BUILDS("--index-url", metavar="URL", help="Builds of this index.  [default: releases on PyPI]"),
     _BUILDS("--wheels", type=click.Path(path_type=Path), metavar="DIR", help="Wheels in this directory."),
-    _BUILDS("--package", default="torch", metavar="NAME", help="Package whose builds are run.  [torch]"),
+    _BUILDS("--package", default="torch", metavar="NAME", help="Package whose builds are run.  [default: torch]"),
     _BUILDS("--cache", type=click.Path(path_type=Path), metavar="DIR", help="Directory for downloaded wheels."),
-    _BUILDS("--cache-size", type=POSITIVE, default=20.0, metavar="GIB", help="Size limit of the cache.  [20]"),
+    _BUILDS("--cache-size", type=POSITIVE, default=20.0, metavar="GIB", help="Size limit of the cache.  [default: 20]"),
 )
 
 
@@ -273,7 +294,7 @@ def make_ui(values: dict[str, Any]) -> Ui:
     """The `Ui` for `--json`, `-q`, `-v` and `--yes`."""
     from repro_kit.ui import Ui
 
-    return Ui(json=values["json"], quiet=values["quiet"], verbose=values["verbose"], yes=values["yes"])
+    return Ui(json=values["json"], quiet=values["quiet"], verbose=values["verbose"], yes=values.get("yes", False))
 
 
 def _check_axes(axes: tuple[str, ...]) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from repro_kit.pipeline.run import StageEnding
     from repro_kit.ui import Ui
 
-#: What stands before the words of a subject on the command line.
-_FORMS = {"script": (), "module": ("-m",), "command": ("--",)}
+
+_MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,7 @@ def existing_case(ctx: click.Context, path: Path) -> Job:
 
     values = merged(ctx)
     if ctx.params.get("fresh"):
-        subject = Case.open(path).file.subject
-        words = shlex.join([*_FORMS[subject.form], *subject.argv])
+        words = shlex.join(Case.open(path).file.subject.words)
         raise UsageError(f"--fresh takes the original command, not the case {path}: repro-kit collect --fresh {words}")
     Case.open(path)  # a path that is not a case gets no lock
     ctx.with_resource(alone(path))
@@ -263,6 +262,7 @@ def work(
     from repro_kit.pipeline.summary import case_summary
 
     case, ui = job.case, job.ui
+    ui.most = 0 if report is not None else _MOST_NOTES
     if job.resumed and not again:
         ui.note(f"Resuming {case.path}: only missing results are computed (--fresh starts again).")
     started = time.monotonic()
@@ -274,8 +274,8 @@ def work(
         ending = StageEnding(Exit.INTERRUPTED, f"Interrupted. {case.path} is kept. To resume: {_again()}")
         error = "interrupted"
     except ReproKitError as problem:
-        ending = StageEnding(problem.exit_code, str(problem))
-    if ending.exit_code in (Exit.FAILED, Exit.USAGE):
+        ending, error = StageEnding(problem.exit_code, str(problem)), str(problem)
+    if error is None and ending.exit_code in (Exit.FAILED, Exit.USAGE):
         error = ending.sentence or _failed(case, names)
     result = case_summary(
         case, ending.exit_code, seconds=time.monotonic() - started, error=error, notes=[*ui.notes, ending.sentence]

@@ -44,9 +44,12 @@ class AblationReport:
         """Print the ablation. The command fails if an expectation is not met."""
         from repro_kit.case.handles import ABLATION
 
-        if ending.exit_code is not Exit.OK or not job.case.holds(ABLATION):
+        ablation = job.case.current(ABLATION)
+        if ablation is None:
             return ending
-        ablation = job.case.load(ABLATION)
+        _show(ablation, job)
+        if ending.exit_code is not Exit.OK:
+            return ending
         if self.against is not None:
             _compare(self.against, ablation, job)
         if self.markdown and not job.ui.json:
@@ -55,6 +58,19 @@ class AblationReport:
             job.ui.print(markdown(ablation))
         unmet = [why for expectation in self.expectations if (why := expectation.unmet(ablation))]
         return type(ending)(Exit.FAILED, " ".join(unmet)) if unmet else ending
+
+
+def _show(ablation: Ablation, job: Job) -> None:
+    """Print the ways to compile that were tried, the chain of evidence, and the workarounds."""
+    from repro_kit.stages.ablate.narrow import chain
+    from repro_kit.stages.ablate.table import show, show_workarounds
+
+    if ablation.cells:
+        show(ablation, job.ui)
+    if ablation.chain is not None:
+        chain.show(ablation.chain, job.ui)
+    if ablation.workarounds:
+        show_workarounds(ablation.workarounds, job.ui)
 
 
 def show_plan(job: Job) -> None:

@@ -137,13 +137,13 @@ def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
     directory = case.path / _RUN
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "trace").mkdir(parents=True)
-    ui.progress("running " + " ".join(command(case.file.subject)))
+    ui.progress(f"running {case.file.subject}")
     run = SubjectRun(
         directory,
         why="explain: a trace of it as it is",
         timeout=options.timeout,
         env={"TORCH_TRACE": str((directory / "trace").absolute())},
-        on_tick=lambda seconds: ui.progress(f"running, {seconds:.0f} s"),
+        ui=ui,
     )
     ran = run_subject(case, run)
     lack = None if ran.ok else printed_lack(directory / "stderr.txt")

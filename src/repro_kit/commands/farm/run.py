@@ -62,7 +62,8 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
         try:
             changes = farm_run.run(lines)
         except KeyboardInterrupt:
-            ui.warn(f"Interrupted; {farm_run.runner.units} results are kept, and the same command goes on.")
+            kept = farm_run.runner.units
+            ui.warn(f"Interrupted; the {kept} results that were complete are kept, and the same command goes on.")
             raise
     return _show(changes, before, farm_run.runner.units, ui)
 

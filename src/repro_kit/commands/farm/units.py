@@ -111,7 +111,8 @@ class UnitRunner:
                     continue
                 results.append(result)
                 self._ui.detail(f"{names[result.case]} on {build.shown}: {result.outcome} {result.note}")
-            self._ui.progress(f"{line.name} {build.shown}: {len(results)} of {len(due)} cases")
+            now = ", ".join(names[each.order.case] for _, each in running)
+            self._ui.progress(f"{line.name} {build.shown}: {len(results)} of {len(due)} cases done, running {now}")
             if not ended:
                 time.sleep(_POLL)
         return results

@@ -191,5 +191,8 @@ def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
         names = " and ".join(map(repr, unjudged))
         return None, f"It fails with {words}, and {names} without that told nothing: the layer at fault is not known."
     if own is not None and own.outcome is RunOutcome.PASSES:
-        return None, "The failure is flaky: the subject's own settings pass too. --repeat runs each cell more often."
-    return None, "No cell of the matrix fails like the subject: the layer at fault is not known."
+        return (
+            None,
+            "The failure is flaky: the script's own settings pass too. --repeat tries each way to compile more often.",
+        )
+    return None, "No way to compile fails in this way: the layer at fault is not known."

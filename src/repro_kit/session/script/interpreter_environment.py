@@ -14,7 +14,7 @@ from repro_kit.errors import StageError, UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData
 from repro_kit.runner import supervised
-from repro_kit.runner.launch import with_probe
+from repro_kit.runner.launch import PROBE, with_probe
 
 _SECONDS = 300  # as long as importing torch may take on a busy machine
 
@@ -58,7 +58,10 @@ def begin_environment(python: str, cwd: Path) -> Future[Environment]:
 def _ask(python: str) -> EnvironmentData:
     try:
         done = supervised.run(
-            [python, "-m", "repro_probe.common.torch_environment"], env=with_probe(os.environ), timeout=_SECONDS
+            [python, "-m", "repro_probe.common.torch_environment"],
+            cwd=PROBE,  # where no file of the user's hides a module of the standard library
+            env=with_probe(os.environ),
+            timeout=_SECONDS,
         )
     except OSError as error:
         raise UsageError(f"Cannot run {python}: {error.strerror}; name another interpreter with --python.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,13 @@ from repro_kit.runner.compiler import take_probes
 from repro_kit.runner.launch import Run, launch
 from repro_kit.runner.subject_start import command, private_caches, probe_environment
 from repro_kit.trace import TraceSummary
+from repro_kit.ui import Ui
+
+_END = 4096  # bytes of output, in which the last line is
+#: ANSI sequences, with those of a window's title; a character that a backspace takes away; other control characters.
+_CONTROLS = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b.|.?\x08|[^\t\r\n -\x7e\xa0-\U0010ffff]"
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class SubjectRun:
 
     `directory`: for the output. `probe`: options for the probe's `mode`. `findings`: the directory that the probe
     writes to, `directory`/probe by default. `without`: variables of the user's to remove. `copy_of`: a compiler cache
-    to start with a copy of. `argv`: what runs in the subject's place.
+    to start with a copy of. `argv`: what runs in the subject's place. `ui`: shows what it prints while it runs.
 
     The case records the start with `why`. An empty `why` is for what is not the user's command.
     """
@@ -41,6 +49,14 @@ class SubjectRun:
     on_tick: Callable[[float], None] | None = None
     on_interrupt: Callable[[float], None] | None = None
     argv: Sequence[str] | None = None
+    ui: Ui | None = None
+
+    def tick(self, seconds: float) -> None:
+        """Look at the run, `seconds` after it began."""
+        if self.on_tick is not None:
+            self.on_tick(seconds)
+        if self.ui is not None:
+            self.ui.printed(last_line(self.directory))
 
 
 def run_subject(case: Case, run: SubjectRun) -> Run:
@@ -57,7 +73,7 @@ def run_subject(case: Case, run: SubjectRun) -> Run:
             timeout=run.timeout,
             stdout=run.directory / "stdout.txt",
             stderr=run.directory / "stderr.txt",
-            on_tick=run.on_tick,
+            on_tick=run.tick,
             on_interrupt=run.on_interrupt,
         )
         if ended.exit_status is not None and run.copy_of is None and case.file.subject.form != "command":
@@ -71,6 +87,18 @@ def run_overridden(case: Case, run: SubjectRun, override: Override) -> Run:
     trace.mkdir(parents=True, exist_ok=True)
     traced = {"TORCH_TRACE": str(trace), **run.env}
     return run_subject(case, replace(run, mode="override", probe=override, env=traced))
+
+
+def last_line(directory: Path) -> str:
+    """The last line that the run in `directory` has printed, without what controls a terminal."""
+    files = [path for name in ("stdout.txt", "stderr.txt") if (path := directory / name).is_file()]
+    newest = max((path for path in files if path.stat().st_size), key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
+        return ""
+    with newest.open("rb") as file:
+        file.seek(max(0, newest.stat().st_size - _END))
+        text = _CONTROLS.sub("", file.read().decode("utf-8", errors="ignore"))
+    return next((line.strip() for line in reversed(re.split(r"[\r\n]", text)) if line.strip()), "")
 
 
 def write_artifacts(case: Case, summary: TraceSummary) -> tuple[Artifact, ...]:

@@ -44,9 +44,9 @@ _GRAPH = re.compile(r"of graph (\S+?)(?=[,\s]|$)")
 class CompileWatch:
     """Watches one run whose trace, logs and findings go below `directory`."""
 
-    def __init__(self, directory: Path, ui: Ui, *, decides: bool) -> None:
-        """`decides`: end the run by the rule above; else only say what is seen."""
-        self._directory, self._ui, self._decides = directory, ui, decides
+    def __init__(self, directory: Path, ui: Ui, doing: str, *, decides: bool) -> None:
+        """`doing`: what runs, in words. `decides`: end the run by the rule above; else only say what is seen."""
+        self._directory, self._ui, self._doing, self._decides = directory, ui, doing, decides
         self._looked = 0.0
         self._began = time.time()
         self._sign: float | None = None  # time of the last change of a file
@@ -62,9 +62,9 @@ class CompileWatch:
             self._look()
         silent = self.silent
         if self._step and silent >= _SPOKEN:
-            self._ui.progress(f"running, {seconds:.0f} s; {self._step}: no sign for {silent:.0f} s")
+            self._ui.progress(f"{self._step}: no sign for {silent:.0f} s")
         else:
-            self._ui.progress(f"running, {seconds:.0f} s")
+            self._ui.progress(self._doing)
         if self._decides and self._step and self._is_stuck(silent):
             self.end(seconds)
 

@@ -25,15 +25,22 @@ _OLDEST_TORCH = Version("2.0")
 _OLDEST_PYTHON = (3, 9)
 _CHECK_SECONDS = 60.0
 
-#: Runs in the user's interpreter. The argument is JSON {"script": path | null, "module": name | null}.
-#: The last line of output is JSON too.
+#: Runs in the user's interpreter, which may be any Python, beside files that may be called like modules of its library.
+#: The argument is JSON {"script": path | null, "module": name | null}. The last line of output is JSON too.
 _CHECK = r"""
-import importlib.machinery, importlib.util, json, sys, tokenize, traceback
+import sys
+here = [path for path in sys.path[:1] if not path]
+del sys.path[:len(here)]
+import json
+if sys.version_info < (3, 9):
+    print("\n" + json.dumps({"python": sys.version_info[:2]}))
+    sys.exit()
+import importlib.machinery, importlib.metadata, importlib.util, tokenize, traceback
+sys.path[:0] = here
 request = json.loads(sys.argv[1])
 report = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
 if importlib.util.find_spec("torch"):
     try:
-        import importlib.metadata
         report["torch"] = importlib.metadata.version("torch")
     except Exception:
         report["torch"] = ""
@@ -146,12 +153,13 @@ def check_interpreter(
     Raises ReproKitError when torch is missing or too old, or when the interpreter cannot run `script` or `module`.
     """
     report = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
-    if report["torch"] is None:
-        raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
     if tuple(report["python"]) < _OLDEST_PYTHON:
         raise UsageError(
-            f"{python} is Python {report['python'][0]}.{report['python'][1]}; Python 3.9 is the oldest supported."
+            f"{python} is Python {report['python'][0]}.{report['python'][1]}, and 3.9 is the oldest that can be used; "
+            "give a newer one with --python PATH."
         )
+    if report["torch"] is None:
+        raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
     if _too_old(report["torch"]):
         raise UsageError(
             f"{python} has torch {report['torch']}, which has no torch.compile; 2.0 is the oldest supported."
@@ -159,7 +167,7 @@ def check_interpreter(
     if not report["module"]:
         raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
     if report["syntax"]:
-        raise UsageError(f"{script} cannot be compiled by {python}:\n{report['syntax'].rstrip()}")
+        raise UsageError(f"{script} has a syntax error, says {python}:\n{report['syntax'].rstrip()}")
     return str(report["torch"])
 
 
@@ -173,8 +181,9 @@ def _ask(python: str, cwd: Path, env: Mapping[str, str], request: dict[str, str 
     try:
         report: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
     except (IndexError, ValueError):
-        last = (answer.stderr.strip() or answer.stdout.strip() or "no output").rsplit("\n", 1)[-1]
-        raise UsageError(f"{python} does not work as a Python interpreter ({last}); give --python PATH.") from None
+        lines = (answer.stderr.strip() or answer.stdout.strip() or "no output").splitlines()
+        said = lines[-1] if any(line.startswith("Traceback ") for line in lines) else lines[0]  # pyenv, conda: first
+        raise UsageError(f"{python} does not work as a Python interpreter ({said}); give --python PATH.") from None
     return report
 
 

@@ -122,7 +122,7 @@ def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
 
 def _eager(runs: Reruns) -> EagerRun:
     runs.ui.progress("running the program without torch.compile")
-    return run_eager(runs.case, runs.case.path / "observe" / "eager", runs.limit)
+    return run_eager(runs.case, runs.case.path / "observe" / "eager", runs.limit, runs.ui)
 
 
 def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
@@ -217,7 +217,9 @@ def _fails_without_graphs(runs: Reruns, chosen: ObservedFailure) -> bool:
     why = "does its check pass with all graphs in eager?"
     runs.ui.progress(f"running the script: {why}")
     directory = runs.case.path / "observe" / "no-graphs"
-    return _fails_alike(runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout), {"eager_graphs": ">=0"})
+    return _fails_alike(
+        runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout, ui=runs.ui), {"eager_graphs": ">=0"}
+    )
 
 
 def _fails_alike(runs: Reruns, chosen: ObservedFailure, run: SubjectRun, changes: Override) -> bool:
@@ -236,7 +238,7 @@ def _compared(runs: Reruns, measure: Literal["accuracy", "state"] = "accuracy") 
     shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
     override: Override = {"measure": [measure], "compared_calls": _COMPARED_CALLS}
     why = f"whose failure is it? The compiled calls are compared {words}"
-    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
     run_overridden(runs.case, run, override)
     return read_findings(directory / "probe").compiled
 
@@ -249,12 +251,12 @@ def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
         directory = runs.case.path / "observe" / f"again-{number}"
         shutil.rmtree(directory, ignore_errors=True)
         if not compiled:
-            eager = run_eager(runs.case, directory, runs.limit)
+            eager = run_eager(runs.case, directory, runs.limit, runs.ui)
             if not eager.passes:
                 return eager.doubt or "the script does not pass every time without torch.compile"
             continue
         why = "the script's own exception: does it come again?"
-        run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+        run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
         if not _fails_alike(runs, chosen, run, {}):
             return "the script does not fail in this way every time with torch.compile"
     return ""

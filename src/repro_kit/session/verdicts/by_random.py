@@ -46,7 +46,7 @@ def _passes(runs: Reruns) -> bool:
     shutil.rmtree(directory, ignore_errors=True)
     same: Override = {"config": {_SETTING: True}}
     why = "does its check pass with eager's random numbers?"
-    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of)
+    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
     ended = run_overridden(runs.case, run, same)
     found = observed_failures.found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
     return ended.exit_status == 0 and not found

@@ -168,7 +168,7 @@ def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | Non
         shutil.rmtree(directory, ignore_errors=True)
         nudged: Override = {**eager_run.PROBE, "nudge": direction}
         why = "does its check fail in eager too when rounding is disturbed?"
-        run = SubjectRun(directory, why=why, timeout=_SLOWER * runs.limit, env=eager_run.VARIABLES)
+        run = SubjectRun(directory, why=why, timeout=_SLOWER * runs.limit, env=eager_run.VARIABLES, ui=runs.ui)
         ended = run_overridden(runs.case, run, nudged)
         findings = read_findings(directory / "probe")
         if findings.graphs_made or findings.loaded or findings.problems:

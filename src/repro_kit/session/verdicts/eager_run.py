@@ -16,6 +16,7 @@ from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.observed_failures import found_in
 from repro_kit.trace import TraceSummary
+from repro_kit.ui import Ui
 
 #: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when no frame is left
 #: to compile. The program may drop the variable; the probe does not rely on it.
@@ -39,7 +40,7 @@ class EagerRun:
         return self.run.ok and not self.failures and not self.doubt
 
 
-def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
+def run_eager(case: Case, directory: Path, timeout: float, ui: Ui | None = None) -> EagerRun:
     """Run the subject without torch.compile; its files go to `directory`."""
     shutil.rmtree(directory / "probe", ignore_errors=True)
     unseen, deadlock = ProcessesWithoutProbe(), DeadlockWatch(directory / "probe")
@@ -56,6 +57,7 @@ def run_eager(case: Case, directory: Path, timeout: float) -> EagerRun:
         probe=PROBE,
         env=VARIABLES,
         on_tick=tick,
+        ui=ui,
     )
     ended = run_subject(case, run)
     failures = found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())

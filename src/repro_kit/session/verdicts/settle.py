@@ -67,7 +67,7 @@ def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
     """Keep the end of Dynamo's verbose log, since there is no graph to look at."""
     ui.progress("running again with Dynamo's verbose log")
     directory = case.path / "observe" / "dynamo"
-    run = SubjectRun(directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE})
+    run = SubjectRun(directory, why="Dynamo's verbose log", timeout=timeout, env={"TORCH_LOGS": _VERBOSE}, ui=ui)
     run_subject(case, run)
     log = directory / "stderr.txt"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_KEPT:]

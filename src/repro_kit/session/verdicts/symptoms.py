@@ -79,7 +79,7 @@ def look_for(
         ui.progress("measuring the compiled calls")
         why = f"{symptom.kind} is measured on its compiled calls"
         ended = run_overridden(
-            case, SubjectRun(directory, why=why, timeout=options.timeout), {"measure": probes(symptom)}
+            case, SubjectRun(directory, why=why, timeout=options.timeout, ui=ui), {"measure": probes(symptom)}
         )
         findings = read_findings(directory / "probe")
     verdict = of_run(symptom, ended, findings, summary)
@@ -109,7 +109,9 @@ def _of_state(case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom) -> 
     ui.progress("comparing the Python state that the compiled calls leave")
     directory, symptom = case.path / "observe" / "state", replace(symptom, of_state=True)
     why = "the results agree with eager: does the Python state that the calls leave?"
-    ended = run_overridden(case, SubjectRun(directory, why=why, timeout=options.timeout), {"measure": probes(symptom)})
+    ended = run_overridden(
+        case, SubjectRun(directory, why=why, timeout=options.timeout, ui=ui), {"measure": probes(symptom)}
+    )
     verdict = of_run(symptom, ended, read_findings(directory / "probe"), TraceSummary())
     if verdict.failure is None:
         if verdict.status is Status.CANNOT_TELL:

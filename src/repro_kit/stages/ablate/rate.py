@@ -44,7 +44,7 @@ def rate_sentence(tally: Tally) -> str:
     if not tally.flaky:
         return ""
     return (
-        f"The failure is flaky ({tally.failed} of {tally.runs} runs): a cell counts as passing after "
+        f"The failure is flaky ({tally.failed} of {tally.runs} runs): a way to compile counts as passing after "
         f"{repeats(tally)} passing runs."
     )
 

@@ -38,7 +38,7 @@ from repro_kit.stages.ablate.contrasts import contrasts
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
 from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
-from repro_kit.stages.ablate.table import plan_rows, plan_sentence, show, show_workarounds
+from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 from repro_kit.stages.ablate.workarounds import workaround_search
 from repro_kit.ui import Ui
 
@@ -84,24 +84,20 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     judged = judge(case, options, ui)
     confirmation = Confirmation()
     if isinstance(judged.work.cells, OnProgram) and judged.work.cells.which == "reduced":
-        ui.progress("confirming the deciding cells on the captured program")
+        ui.progress("trying the same on the graph as it was captured")
         target = judged.work.cells.target
         captured = OnProgram(case, options, ui, target, captured=True)
         confirmation = on_captured(captured, judged.cells, judged.work.recipe)
         if confirmation.disagrees:
-            ui.warn(
-                "The captured program does not behave like the reduced one, so the ablation runs on the captured one."
-            )
+            ui.warn("The captured graph does not behave like the smaller one, so it is tried in its place.")
             judged = judge(case, options, ui, captured=True)
     confirmations = [confirmation, *_on_script(case, options, ui, judged)]
     ablation = _ablation(case, judged, confirmations)
     case.store(ABLATION, ablation)
-    show(ablation, ui)
     ablation = _narrowed(case, options, ui, ablation, judged)
     if options.workarounds and ablation.layer is not Layer.USER:
         ablation = replace(ablation, workarounds=workaround_search.find(case, options, ui, ablation))
         case.store(ABLATION, ablation)
-        show_workarounds(ablation.workarounds, ui)
     for confirmation in confirmations:
         for note in confirmation.notes:
             ui.warn(note)
@@ -111,14 +107,15 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
 def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False) -> Judged:
     """Run the cells of the matrix, and the cells that depend on their results."""
     work = planned(case, options, ui, captured=captured)
-    ui.note(plan_sentence(work.plans, work.cells))
+    ui.progress(plan_sentence(work.plans, work.cells))
+    ui.detail(plan_sentence(work.plans, work.cells))
     ui.detail("\n  ".join(plan_rows(work.plans, work.cells)))
     tally = rate(work.cells, work.plans, work.recipe) if options.repeat == 1 else Tally()
     if tally.flaky:
         ui.warn(rate_sentence(tally))
         options = replace(options, repeat=repeats(tally))
         work = planned(case, options, ui, captured=captured)
-        ui.note(f"{plan_sentence(work.plans, work.cells)} --repeat N runs them N times, --stop-early leaves some out.")
+        ui.note(f"{plan_sentence(work.plans, work.cells)} --repeat N runs each N times, --stop-early leaves some out.")
     until = (lambda cells: is_decided(cells, work.recipe)) if options.stop_early else None
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
@@ -145,7 +142,7 @@ def _on_script(case: Case, options: AblateOptions, ui: Ui, judged: Judged) -> li
     is_wanted = options.on == "both" and not is_program_alone(case)
     if not is_wanted or judged.work.cells.subject != "program" or case.file.signature is None:
         return []
-    ui.progress("confirming the deciding cells on the script")
+    ui.progress("trying the same on the script")
     return [on_script(OnScript(case, options, ui), judged.cells, judged.work.recipe)]
 
 
@@ -187,7 +184,6 @@ def _narrowed(case: Case, options: AblateOptions, ui: Ui, ablation: Ablation, ju
     if users is not None:
         ablation = replace(ablation, layer=users.layer, cause=users.cause, sentence=users.sentence)
     case.store(ABLATION, ablation)
-    narrow.show(chain, ui)
     return ablation
 
 

@@ -27,7 +27,7 @@ def plan_sentence(plans: Sequence[CellPlan], cells: Cells) -> str:
     seconds = repeat * cells.usual() * ceil((len(plans) - len(settled)) / max(1, cells.options.jobs))
     about = f", about {_time(seconds)}" if seconds >= 1 else ""
     about = about if repeat == 1 else f", up to {repeat} times each{about} where none fails"
-    return f"{len(plans)} cells on the {subject_words(cells)}: {', '.join(parts)}{about}."
+    return f"{len(plans)} ways to compile the {subject_words(cells)}: {', '.join(parts)}{about}."
 
 
 def subject_words(cells: Cells) -> str:

@@ -74,7 +74,7 @@ def check_claims(
     reason, lacking = against or next(_against(form, results, check, ablation), ""), 0
     if not reason and _ran_too_seldom(check, ablation):
         lacking = check.repeats
-        reason = f"the failure is flaky, and cells that passed ran less than {lacking} times (use --repeat {lacking})"
+        reason = f"the failure is flaky, and what passes ran less than {lacking} times (use --repeat {lacking})"
     if not reason and check.verified:
         reason = _contradicted(form, ablation, fails_with)
     if not reason:

@@ -393,7 +393,7 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     elif files:
         ui.note(f"Your source files are not in it: {files}.")
     for sentence in chosen.left_out:
-        ui.note(sentence)
+        ui.detail(sentence)
     for sentence in chosen.dropped:
         ui.warn(f"Left out: {sentence}.")
     kept_values = chosen.contents.kept_values()
@@ -415,4 +415,5 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
 
 
 def _standing(chosen: _Attempt) -> str:
-    return f"{'verified' if chosen.check.verified else 'NOT VERIFIED'}, {chosen.candidate.level}-level"
+    script = "" if chosen.candidate.program else ", runs the script"
+    return f"{'verified' if chosen.check.verified else 'NOT VERIFIED'}{script}"

@@ -87,13 +87,14 @@ def of_another_run(case: Case, timeout: float, ui: Ui, why: str) -> RecordedGrap
     """Run the subject once more and record its graphs, with all values within the probe's larger limit."""
     directory = case.path / "capture" / "record"
     shutil.rmtree(directory, ignore_errors=True)
+    ui.progress("running the script again, to record its graphs")
     run = SubjectRun(
         directory,
         why=f"capture: {why}",
         timeout=timeout,
         mode="capture",
         findings=directory,
-        on_tick=lambda seconds: ui.progress(f"recording the graphs, {seconds:.0f} s"),
+        ui=ui,
     )
     run_subject(case, run)
     findings = read_findings(directory)

@@ -323,7 +323,7 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
     note = searched.hopeless or note
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
-        ui.note(reason)
+        ui.detail(reason)
     if watched_recording.is_watched(case.path):
         raise watched_recording.nothing_alone(case, note.capitalize())
     rounding.explain(case, ui, searched.search)
@@ -373,9 +373,9 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     if case.file.signature is None:
         case.update(signature=search.signature)
     words = [attempt.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
+    size_in_words = f"{statements} operator{'s' * (statements != 1)}"
     how = f" ({', '.join(filter(None, words))})" if any(words) else ""
     of_rank = f", of rank {attempt.graph.rank}," if attempt.graph.rank is not None else ""
     of_all = f" of {graphs}" if graphs > 1 else ""
-    count = "1 statement" if statements == 1 else f"{statements} statements"
-    ui.done(f"graph {attempt.graph.compile_id}{of_all}{of_rank} fails alone{how}: {count}")
+    ui.done(f"graph {attempt.graph.compile_id}{of_all}{of_rank} fails alone{how}: {size_in_words}")
     first_wrong.show(ui, wrong)

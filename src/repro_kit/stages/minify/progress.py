@@ -1,45 +1,34 @@
-"""The progress of a reduction in one line."""
+"""A reduction in one line: while it runs, and when it has ended."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable
+from typing import Any
 
-from repro_kit.reduce import Event
+from repro_kit.model.failure.failure import Failure
+from repro_kit.reduce import Event, Result
 from repro_kit.ui import Ui
 
-_WINDOW = 30.0  # seconds over which the rate is measured
-_SHORTEST = 1.0  # seconds before a rate is shown
 
-
-def shown(ui: Ui, deadline: float, clock: Callable[[], float] = time.monotonic) -> Callable[[Event], None]:
-    """A listener that shows the progress of a reduction that may take `deadline` seconds."""
-    started = clock()
-    answered: deque[float] = deque()
-    accepted = 0
+def shown(ui: Ui, noun: str) -> Callable[[Event], None]:
+    """A listener that shows the size at first and now. `noun`: what is counted (operator, statement)."""
+    first: int | None = None
 
     def show(event: Event) -> None:
-        nonlocal accepted
-        now = clock()
-        accepted += event.kind == "accepted"
-        if event.kind == "query":
-            answered.append(now)
-        while answered and answered[0] < now - _WINDOW:
-            answered.popleft()
-        since = min(now - started, _WINDOW)
-        rate = f" ({len(answered) / since:.1f}/s)" if since >= _SHORTEST else ""
-        left = event.statements
-        ui.progress(
-            f"{left} statement{'s' * (left != 1)} left, {event.queries} queries{rate}, {accepted} accepted, "
-            f"{event.name.replace('_', ' ')}, {_time(deadline - (now - started))}"
-        )
+        nonlocal first
+        first = event.statements if first is None else first
+        ui.progress(f"making it smaller: {_work(first, event.statements, noun, event.queries)}")
 
     return show
 
 
-def _time(seconds: float) -> str:
-    """The time until the deadline; most reductions end before."""
-    if seconds < 1:
-        return "no time left"
-    return f"≤ {seconds / 60:.0f} min left" if seconds >= 90 else f"≤ {seconds:.0f} s left"
+def ended(result: Result[Any], failure: Failure | None, noun: str) -> str:
+    """How a reduction ended. `failure`: that of its result in a fresh interpreter."""
+    words = _work(result.statements_before, result.statements_after, noun, result.queries)
+    words += "; nothing more can be removed" if result.neighbours.minimal else ""
+    words += "" if result.stopped == "fixpoint" else f"; stopped by its {result.stopped} (--{result.stopped})"
+    return words + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter")
+
+
+def _work(before: int, after: int, noun: str, tries: int) -> str:
+    return f"{before} → {after} {noun}{'s' * (after != 1)}, {tries} {'try' if tries == 1 else 'tries'}"

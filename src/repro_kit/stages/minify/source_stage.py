@@ -31,7 +31,7 @@ from repro_kit.source.loader_workers import without_workers
 from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
 from repro_kit.stages.minify.deadlines import deadline_of_script
 from repro_kit.stages.minify.event_log import events_to
-from repro_kit.stages.minify.progress import shown
+from repro_kit.stages.minify.progress import ended, shown
 from repro_kit.stages.minify.rank_views import RankView, rank_views
 from repro_kit.stages.minify.results import write_source
 from repro_kit.stages.minify.source_files import folded, main_file, test_of, third_party
@@ -101,10 +101,7 @@ def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
         ui.note(f"{reduced.larger[:1].upper()}{reduced.larger[1:]}.")
     if needs:
         ui.note(f"The reduced script needs {', '.join(needs)} besides torch.")
-    words = f"{result.statements_before} → {result.statements_after} statements of the script, "
-    words += f"{result.queries} queries" + (", 1-minimal" if result.neighbours.minimal else "")
-    stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    return words + stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter")
+    return ended(result, failure, "statement")
 
 
 @dataclass(frozen=True)
@@ -137,14 +134,14 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
     program = without_workers(whole_script)
     test = test_of(case)
     if test is not None:
-        ui.note(f"The script runs the test {test.node}.")
+        ui.detail(f"The script runs the test {test.node}.")
     together, in_eager = signature.message == DEADLOCK, fails_in_eager(case)
     hangs = signature.kind is Kind.TIMEOUT
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
         deadline = options.deadline or deadline_of_script(signature.kind)
         options = replace(options, deadline=deadline)
-        on_event = stack.enter_context(events_to(options.events, shown(ui, deadline)))
+        on_event = stack.enter_context(events_to(options.events, shown(ui, "statement")))
         if in_eager:
             ui.note("The script is reduced without torch.compile, to show what makes the ranks wait.")
         ui.progress("running the script as one file")
@@ -169,7 +166,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
             ui.note(f"{view.note[:1].upper()}{view.note[1:]}.")
         start_program, start, backend = _with_less(attempt, start_program, start)
         if backend:
-            ui.note(f"The script fails alike with backend={backend!r}, so the reduced script compiles with that.")
+            ui.detail(f"The script fails alike with backend={backend!r}, so the smaller script compiles with that.")
         result = attempt.search(start_program, start, recorded.by_text(view.program), case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)

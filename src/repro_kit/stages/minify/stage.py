@@ -15,7 +15,7 @@ from repro_kit.files import link_or_copy, read_text
 from repro_kit.model.failure.failure import Failure, Kind, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
+from repro_kit.probe.repro_probe.protocol.entries import CALLS, ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
 from repro_kit.program.collectives import swapped
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
@@ -32,7 +32,7 @@ from repro_kit.stages.minify import source_stage
 from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.deadlines import deadline_of_program
 from repro_kit.stages.minify.event_log import events_to
-from repro_kit.stages.minify.progress import shown
+from repro_kit.stages.minify.progress import ended, shown
 from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
@@ -62,7 +62,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
     with ExitStack() as stack:
         deadline = options.deadline or deadline_of_program(capture.signature, capture.verdict.seconds)
-        on_event = stack.enter_context(events_to(options.events, shown(ui, deadline)))
+        on_event = stack.enter_context(events_to(options.events, shown(ui, "operator")))
         afresh = stack.enter_context(fresh_oracle(case))
         oracle = stack.enter_context(open_oracle(case, options.jobs))
         afresh.prepare(program.recipe)
@@ -78,13 +78,10 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
             result, failure = work.at_aten(case, result, failure, capture.signature)
     write_reduction(case, result, failure)
     for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
-        ui.note(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
-    words = f"{result.statements_before} → {result.statements_after} statements, {result.queries} queries"
-    words += ", 1-minimal" if result.neighbours.minimal else ""
-    stopped = "" if result.stopped == "fixpoint" else f", stopped by its {result.stopped}"
-    words += stopped + ("" if failure else "; the result was NOT seen to fail in a fresh interpreter")
+        ui.detail(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
+    words = ended(result, failure, "operator")
     if result.program.stored and not is_program_alone(case):
-        ui.note(f"{words}, which needs stored values. The script makes its values itself, so it is reduced, too.")
+        ui.note(f"{words}. That needs stored values; the script makes its values itself, so it is made smaller, too.")
         words = source_stage.beside(case, options, ui)
     ui.done(words)
 
@@ -163,7 +160,7 @@ class _Work:
             try:
                 second, second_failure = self.reduced(turned, signature, verdict, f"journal-peer-{turn}.jsonl")
             except CannotReduce as error:
-                self.ui.note(f"The code of the other ranks stays as it is. {error}")
+                self.ui.detail(f"The code of the other ranks stays as it is. {error}")
                 break
             if second_failure is None:
                 break
@@ -206,7 +203,7 @@ class _Work:
         """A variant that passes under torch.compile, compiled by `entry`; None where that does not pass."""
         if twin is None:
             return None
-        self.ui.progress(f"trying the nearest variant that passes by {entry}")
+        self.ui.progress(f"trying the nearest variant that passes with {CALLS[entry]}")
         program = _by(entry, twin.program)
         (verdict,) = self.afresh.check([render(program)], self.directory / "inputs", timeout=self.timeout_afresh)
         passes = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.PASSES
@@ -235,7 +232,7 @@ class _Work:
             smaller = _measured(lower.program) < _measured(result.program)
             if lower_failure and (smaller or self.options.border == "aot"):
                 self.ui.note(
-                    f"Going on with the aten graph, reduced from {size(aten)} to {size(lower.program)} statements."
+                    f"Going on with the aten graph, reduced from {size(aten)} to {size(lower.program)} operators."
                 )
                 return _joined(result, lower, aten, "aten_border"), lower_failure
         self.ui.note(

@@ -14,7 +14,7 @@ from repro_kit.case.stage_results import Environment, Observation, ObservedFailu
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
 from repro_kit.model.failure.signature import in_words
-from repro_kit.model.measure.symptom import FORMS, Symptom
+from repro_kit.model.measure.symptom import Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
 from repro_kit.runner.compiler import users_cache
 from repro_kit.runner.launch import Run, exit_name
@@ -27,18 +27,19 @@ from repro_kit.session.script.interpreter_environment import begin_environment, 
 from repro_kit.session.script.script_run import SubjectRun, run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, by_rounding, observed_failures, symptoms, users_own
+from repro_kit.session.verdicts import blame, by_rounding, not_begun, observed_failures, symptoms, users_own
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
 from repro_kit.session.verdicts.lacking_device import lacks_device
 from repro_kit.session.verdicts.lacking_resource import lacks_resource
 from repro_kit.session.verdicts.rank_report import RankReport, rank_report
-from repro_kit.stages.observe import extra_runs
+from repro_kit.stages.observe import extra_runs, nothing_failed
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 _LOGS = "graph_breaks,recompiles"
 _RECORDED = 512 << 20  # bytes of tensor values that one process records
+_NAMED = 3  # other failures
 _LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied for a second run
 
 
@@ -50,7 +51,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     for sentence in notes:
         ui.warn(sentence)
     symptom = symptoms.requested(options)
-    ui.progress("running " + " ".join(command(case.file.subject)))
+    ui.progress(f"running {case.file.subject}")
     described = _described_beside(case, symptom)
     seen = _observe_once(case, options, ui, symptom)
     observed, findings, summary = seen.run, seen.findings, seen.summary
@@ -68,6 +69,8 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     blamed = Blame(None, tuple(failures))
     index = observed_failures.index_of(options.failure, failures) if failures else 0
     lacking = lacks_resource(failures[index].failure) if failures else None
+    if failures and lacking is None and not summary.compile_ids:
+        not_begun.refuse(failures[index].failure, case.file.subject)
     if failures and lacking is None:
         waits = seen.deadlock and failures[index].failure.deadlock
         of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
@@ -90,7 +93,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     extra_runs.runs(case, options, ui)
     if blamed.rounding is not None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
-    _conclude(case, options, ui, observed, blamed, measured.words, symptom)
+    _conclude(case, options, ui, seen, blamed, measured.words, symptom)
 
 
 def _described_beside(case: Case, symptom: Symptom | None) -> Callable[[], Environment]:
@@ -124,7 +127,7 @@ def _observe_once(
         shutil.rmtree(directory / name, ignore_errors=True)
     for name in ("trace", "logs"):
         (directory / name).mkdir(parents=True)
-    watch = CompileWatch(directory, ui, decides=not options.patient)
+    watch = CompileWatch(directory, ui, f"running {case.file.subject}", decides=not options.patient)
     deadlock = DeadlockWatch(directory / "probe")
 
     def tick(seconds: float) -> None:
@@ -140,6 +143,7 @@ def _observe_once(
         copy_of=copy_of,
         on_tick=tick,
         on_interrupt=watch.interrupted,
+        ui=ui,
     )
     observed = run_subject(case, _probed(run, symptom))
     reason = watch.reason or deadlock.reason
@@ -258,30 +262,36 @@ def _entries(case: Case) -> Iterator[str]:
             yield settings["backend"]
 
 
-def _nothing_failed(options: ObserveOptions, ui: Ui, observed: Run, measured: str, symptom: Symptom | None) -> None:
+def _nothing_failed(
+    case: Case, options: ObserveOptions, ui: Ui, seen: _ObservedRun, measured: str, symptom: Symptom | None
+) -> None:
     """Say that nothing failed. Raises Stop, unless a graph may still show what the user asked for."""
     if symptom is not None and symptom.kind in OF_GRAPHS:
         if measured:
             ui.note(measured)
-        ui.done(f"nothing raised in {observed.seconds:.0f} s; looking for {options.check}")
+        ui.done(f"nothing raised; looking for {options.check} in each graph")
         return
-    ended = f"Nothing failed: {exit_name(observed)} after {observed.seconds:.0f} s"
-    words = measured or f"To look for a problem that raises no exception, use --check with {FORMS}"
-    raise Stop(Exit.NOTHING_FAILED, f"{ended}. {words}.")
+    recorded = read_recorded(case.path / "observe" / "probe")
+    graphs = max(len(seen.summary.compile_ids), sum(len(process.graphs) for process in recorded))
+    why = nothing_failed.why_nothing(os.environ, saw_torch=bool(seen.findings.processes))
+    ended = f"{exit_name(seen.run)} after {seen.run.seconds:.0f} s"
+    subject = case.file.subject
+    words = subject.argv[1:] if case.file.exported else subject.words  # the script for an exported program is ours
+    raise Stop(Exit.NOTHING_FAILED, nothing_failed.sentences(ended, graphs, measured, words, why))
 
 
 def _conclude(
     case: Case,
     options: ObserveOptions,
     ui: Ui,
-    observed: Run,
+    seen: _ObservedRun,
     blamed: Blame,
     measured: str,
     symptom: Symptom | None,
 ) -> None:
     """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
     if not blamed.failures:
-        _nothing_failed(options, ui, observed, measured, symptom)
+        _nothing_failed(case, options, ui, seen, measured, symptom)
         return
     if measured:
         ui.note(measured)
@@ -305,9 +315,14 @@ def _conclude(
     ui.done(words)
     for entry in _entries(case):
         ui.note(f"The model is compiled by {CALLS[entry]}.")
-    for number, failure in enumerate(failures):
-        if number != index:
-            ui.note(f"Also failed: {in_words(failure.signature, failure.failure)} (choose it with --failure {number})")
+    others = [
+        f"--failure {number}: {in_words(failure.signature, failure.failure)}"
+        for number, failure in enumerate(failures)
+        if number != index
+    ]
+    if others:
+        more = f"; and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        ui.note(f"Also failed, to be chosen with {'; '.join(others[:_NAMED])}{more}.")
     if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
     if chosen.failure.kind is Kind.TIMEOUT and chosen.source == "exception":

@@ -112,7 +112,7 @@ class Cells(ABC):
                 cells[number] = cell
                 if not cell.inferred:
                     self.keep(plans[number], cell)
-                self.ui.progress(f"{count} of {len(rest)} cells on the {self.subject}: {cell.name}")
+                self.ui.progress(f"compiling it in other ways: {count} of {len(rest)} tried")
                 if until is not None and until(list(cells.values())):
                     break
         finally:

@@ -51,7 +51,7 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[
         return Variation(eager=f">={frames[at] + 1}" if at >= 0 else ">=0")
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
-        ui.progress(f"narrowing: which of {len(frames)} graphs")
+        ui.progress(f"looking for the part at fault: which of {len(frames)} graphs")
         return [experiment.outcome for experiment in experiments.ask([compiled(at) for at in points])]
 
     none, every = ask([-1, last])

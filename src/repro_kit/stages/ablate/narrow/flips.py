@@ -38,7 +38,7 @@ def flips(
         return Variation(config={tried[at].name: tried[at].value for at in numbers})
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
-        ui.progress(f"narrowing: flipping {sum(map(len, sets))} of {len(tried)} settings, in {len(sets)} runs")
+        ui.progress(f"looking for settings with which it passes: {sum(map(len, sets))} of {len(tried)}")
         return [experiment.outcome for experiment in experiments.ask([change(set_) for set_ in sets])]
 
     numbers, whole = curing(groups(tried, _GROUP), ask, _BUDGET)
@@ -75,7 +75,7 @@ def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...]
     own_settings = _own(experiments)
     if not own_settings:
         return [], (), []
-    ui.progress(f"narrowing: which of your {len(own_settings)} settings the failure needs")
+    ui.progress(f"looking which of your {len(own_settings)} settings the failure needs")
     before = experiments.spent()
     names = list(own_settings)
 

@@ -29,7 +29,7 @@ def subsystem_and_op(
     of_backend = subsystems.get(backend)
     if not of_backend:
         return [], [Untried("subsystem", f"backend {backend!r} has no subsystems that can be switched off")]
-    ui.progress("narrowing: one more run, to list what each subsystem does")
+    ui.progress("looking for the part at fault: what each part of the compiler does")
     (base,) = experiments.ask([Variation(switch={})])
     if not base.fails:
         return [], [Untried("subsystem", f"with empty caches the subject {base.words}")]
@@ -42,7 +42,9 @@ def subsystem_and_op(
     answers: list[tuple[str, Experiment]] = []
     for rank in sorted(set(map(_rank, ordered))):
         tried = [subsystem for subsystem in ordered if _rank(subsystem) == rank]
-        ui.progress(f"narrowing: {backend} without {', '.join(subsystem['name'] for subsystem in tried)}")
+        ui.progress(
+            f"looking for the part at fault: {backend} without {', '.join(subsystem['name'] for subsystem in tried)}"
+        )
         before = experiments.spent()
         answers_off = experiments.ask([_off(backend, subsystem) for subsystem in tried])
         answers += [(subsystem["name"], experiment) for subsystem, experiment in zip(tried, answers_off, strict=True)]
@@ -131,7 +133,7 @@ def _op(
     before = experiments.spent()
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
-        ui.progress(f"narrowing: which of {len(applied)} {subsystem} ({', '.join(map(str, points))})")
+        ui.progress(f"looking for the part at fault: which of {len(applied)} {subsystem}")
         return [experiment.outcome for experiment in experiments.ask([_until(backend, subsystem, at) for at in points])]
 
     border = first_failing(_OFF, len(applied) - 1, ask, experiments.jobs)
