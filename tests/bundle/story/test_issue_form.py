@@ -12,7 +12,9 @@ from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Excerpt
+from repro_kit.bundle.story.title_facts import title_of
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -62,8 +64,8 @@ def test_a_failure_in_code_of_the_script_is_for_its_maintainer_first():
     text = markdown.issue(story)
     assert "> **Code of the script was running.** A custom operator of the script (peek) was running." in text
     assert issue_form.FORM in text and "not a PyTorch bug" not in text
-    assert issue_form.title_of(story).startswith("[code of the script] ")
-    labels = issue_form.labels_of(story)
+    assert title_of(story).startswith("[code of the script] ")
+    labels = labels_of(story)
     assert labels[0] == "oncall: pt2" and not any("inductor" in label for label in labels)
 
 
@@ -93,7 +95,7 @@ def test_all_texts_name_the_same_addressee(layer, cause, to, advice, write):
         assert to.finding in text and advice in text
     assert all(other.advice not in text for other in Addressee if other.advice not in ("", advice))
     assert (issue_form.FORM in text) == to.takes_pytorch
-    assert (issue_form.labels_of(story)[0] in text) == to.takes_pytorch
+    assert (labels_of(story)[0] in text) == to.takes_pytorch
 
 
 @pytest.mark.parametrize("write", [markdown.readme, page_of])
@@ -191,28 +193,18 @@ def test_kinds_of_reproducers(kind, number):
     assert kind.number == number
 
 
-def test_title_and_labels():
-    story = story_of("accuracy", layer=Layer.INDUCTOR, ops=("relu",))
-    assert issue_form.title_of(story) == "[inductor] wrong result: values differ from eager's (relu)"
-    assert issue_form.labels_of(story)[0] == "oncall: pt2"
-    assert "module: correctness (silent)" in issue_form.labels_of(story)
-    long = story_of("accuracy", ops=tuple(f"torch.op{number}" for number in range(60)))
-    assert len(issue_form.title_of(long)) <= 120
-
-
 @pytest.mark.parametrize(
-    ("kind", "label", "expected"),
+    ("kind", "expected"),
     [
-        (Kind.MEMORY, "module: memory usage", "The measured value stays below that limit."),
-        (Kind.OOM, "module: memory usage", "The memory is sufficient"),
-        (Kind.CRASH, "module: crash", "The process does not crash"),
-        (Kind.TIMEOUT, "oncall: pt2", "The run ends"),
-        (Kind.RUNTIME_ERROR, "oncall: pt2", "The graph compiles and runs"),
+        (Kind.MEMORY, "The measured value stays below that limit."),
+        (Kind.OOM, "The memory is sufficient"),
+        (Kind.CRASH, "The process does not crash"),
+        (Kind.TIMEOUT, "The run ends"),
+        (Kind.RUNTIME_ERROR, "The graph compiles and runs"),
     ],
 )
-def test_what_should_happen_instead(kind, label, expected):
+def test_what_should_happen_instead(kind, expected):
     story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
-    assert label in issue_form.labels_of(story) and len(issue_form.labels_of(story)) == 1 + (label != "oncall: pt2")
     assert f"**Expected:** {expected}" in markdown.issue(story)
 
 
@@ -235,7 +227,7 @@ def test_a_link_that_opens_the_issue_is_short_enough(lines):
     link = issue_form.new_issue_link(story, body)
     assert len(link) <= 8000
     found = query(link)
-    assert found["title"] == [issue_form.title_of(story)] and found["labels"][0].startswith("oncall: pt2")
+    assert found["title"] == [title_of(story)] and found["labels"][0].startswith("oncall: pt2")
     shown = found["body"][0]
     assert (shown == body) == (lines == 1)
     assert shown.count("```") == 2 and ("rest is in issue.md" in shown) == (lines > 1)

@@ -13,13 +13,14 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.story import issue_form
+from repro_kit.bundle.story.issue_form import FORM, searches
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.errors import ReproKitError
+from repro_kit.bundle.story.title_facts import readable, title_of
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.grid import layout
 from repro_kit.model.ablation.words import remark, symbol, word
-from repro_kit.program import Program, parse, size
+from repro_kit.program import Program, size
 from repro_kit.program.render import render_function
 
 _STATES = {"✗": "fails", "✓": "passes"}  # by the first symbol of a verdict
@@ -55,10 +56,10 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         "report.html.j2",
         story=story,
         files=[(name, mark) for mark, (name, _) in zip(code, markdown.code_of(story), strict=True)],
-        title=issue_form.title_of(story),
-        labels=issue_form.labels_of(story),
-        form=issue_form.FORM,
-        searches=issue_form.searches(story),
+        title=title_of(story),
+        labels=labels_of(story),
+        form=FORM,
+        searches=searches(story),
         grid=layout(story.ablation) if story.ablation else None,
         states=_STATES,
         rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
@@ -78,14 +79,6 @@ def _row(cell: Cell) -> CellRow:
     return CellRow(
         cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat
     )
-
-
-def readable(text: str) -> Program | None:
-    """The parsed program; None if there is none, redaction broke it, or it is damaged."""
-    try:
-        return parse(text) if text else None
-    except (ReproKitError, RecursionError, MemoryError):
-        return None
 
 
 def _picture(program: Program | None, name: str, kept: Program | None) -> Picture | None:

@@ -9,8 +9,10 @@ from functools import partial
 
 from repro_kit.bundle.pages.ablation_markdown import tables
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, labels_of, searches, title_of
+from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, searches
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Aspect, Story
+from repro_kit.bundle.story.title_facts import title_of
 from repro_kit.model.ablation.evidence import chain_markdown
 from repro_kit.model.ablation.workaround import markdown as workarounds
 from repro_kit.model.failure.brief import shortened

@@ -170,6 +170,12 @@ class Story:
         return self.addressee.caution(self.evidence)
 
     @property
+    def is_regression(self) -> bool:
+        """Whether an older build passes and a newer one fails."""
+        outcomes = [build.outcome for build in self.answers.builds]
+        return "passes" in outcomes and "fails" in outcomes[outcomes.index("passes") :]
+
+    @property
     def unready(self) -> str:
         """Why nothing is to be reported yet, in one sentence; "" if the bundle is verified."""
         return "" if self.verified else "The bundle is not verified: mend that before you report it."

@@ -54,7 +54,9 @@ class Filing:
 
 
 def _create(job: Job, story: Story, body: str) -> None:
-    from repro_kit.bundle.story.issue_form import REPOSITORY, UNANSWERED, labels_of, title_of
+    from repro_kit.bundle.story.issue_form import REPOSITORY, UNANSWERED
+    from repro_kit.bundle.story.labels import labels_of
+    from repro_kit.bundle.story.title_facts import title_of
     from repro_kit.session.github import send
 
     ui, title = job.ui, title_of(story)

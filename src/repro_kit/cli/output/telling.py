@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.bundle.pages.html import functions_of, readable
+from repro_kit.bundle.pages.html import functions_of
 from repro_kit.bundle.pages.markdown import aspect_words
 from repro_kit.bundle.story.compare import Comparison
-from repro_kit.bundle.story.issue_form import labels_of, title_of
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
+from repro_kit.bundle.story.title_facts import readable, title_of
 from repro_kit.model.ablation.grid import layout
 from repro_kit.ui import Ui
 

@@ -15,10 +15,9 @@ from repro_kit.bundle.story.issue_form import (
     UNANSWERED,
     body_of,
     refusal,
-    title_from,
-    title_of,
 )
 from repro_kit.bundle.story.story import Story
+from repro_kit.bundle.story.title_facts import title_from, title_of
 from repro_kit.commands.farm.judging import repeat_command, standing_of_case
 from repro_kit.commands.farm.place import FarmPlace, named_case
 from repro_kit.commands.show import story_at
@@ -143,7 +142,7 @@ def _new_issue(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable
     at_pytorch = repository.lower() == REPOSITORY
     if at_pytorch and not to.takes_pytorch:
         raise UsageError(f"{refusal(evidence, entry / 'issue.md')} `--repo OWNER/NAME` files it elsewhere.")
-    title = title_of(story) if story else title_from(facts.layer, to, facts.summary, facts.operators)
+    title = title_of(story) if story else title_from(facts.signature, facts.layer, to, facts.operators)
     caution = to.caution(evidence) if at_pytorch else ""
     return Draft(title, _report(entry, case, tables), repository, caution=caution)
 
