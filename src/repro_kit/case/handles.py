@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from repro_kit.case.case import ResultFile
-from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure, Reduction
+from repro_kit.case.stage_results import (
+    BuildsTried,
+    BundleResult,
+    Capture,
+    Environment,
+    Observation,
+    ObservedFailure,
+    Reduction,
+)
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.measure.symptom import Symptom
@@ -20,3 +28,4 @@ SOURCE_REDUCTION = ResultFile("minify", "minify/source/minify.json", Reduction)
 REDUCED_FAILURE = ResultFile("minify", "minify/failure.json", ObservedFailure)  # of the reduced program
 SOURCE_FAILURE = ResultFile("minify", "minify/source/failure.json", ObservedFailure)  # of the reduced script
 BUNDLE = ResultFile("bundle", "bundle.json", BundleResult)
+RELEASES = ResultFile("bundle", "releases.json", BuildsTried)  # of `verify --on`

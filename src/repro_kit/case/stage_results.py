@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from repro_kit.model.answers import Answers
+from repro_kit.model.answers import Answers, TriedVariant
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
@@ -217,3 +217,11 @@ class BundleResult:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
     lacking: int = 0  # runs that a cell of the ablation must pass, where it was left out since cells ran less often
     answers: Answers = field(default_factory=Answers)  # as `story.json` has them
+
+
+@dataclass(frozen=True)
+class BuildsTried:
+    """`releases.json`: the builds of the last `verify --on` or `--releases` of the case, oldest first."""
+
+    signature: Signature
+    builds: tuple[TriedVariant, ...]

@@ -9,15 +9,20 @@ from pathlib import Path
 from repro_kit.bisect import Build
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of, version_of
+from repro_kit.case.case import Case
+from repro_kit.case.handles import RELEASES
+from repro_kit.case.stage_results import BuildsTried
 from repro_kit.commands.verify import ANSWERS
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.plan import RATE_RUNS
 from repro_kit.farm.standing import passes_needed
 from repro_kit.farm.table import ReleaseTable, release_table
 from repro_kit.farm.unit import BuildVerdict, UnitOrder, verdict_of
+from repro_kit.model.answers import TriedVariant
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.runner.scratch import scratch
+from repro_kit.session.case_paths import is_case
 from repro_kit.session.strangers.build_unit import run_unit
 from repro_kit.session.strangers.repro_run import START_MARGIN
 from repro_kit.session.strangers.untrusted import Claim, UntrustedBundle, ask, claim_of, opened
@@ -62,11 +67,20 @@ def verify_on_builds(targets: Sequence[Path], request: TableRequest, ui: Ui) -> 
         else:
             ui.table(f"{target.name}: {line.name}", table.columns, table.rows)
             ui.print(table.sentence)
+    _keep(target, claim, [table for _, table in tables])
     newest = max(tables, key=lambda each: version_of(each[0].chosen[-1]))[1].verdicts[-1].outcome
     ends = ANSWERS[newest][1]
     shown = [{"line": line.name, **table.as_json()} for line, table in tables]
     ui.result({"target": str(target), "answer": ANSWERS[newest][0], "lines": shown, "exit": int(ends)})
     return ends
+
+
+def _keep(target: Path, claim: Claim, tables: Sequence[ReleaseTable]) -> None:
+    """Keep the verdicts in the user's own case, so that a bundle made of it later names them."""
+    case = Case.open(target) if is_case(target) else None
+    if case is not None and case.is_own and claim.signature is not None:
+        rows = [(name, verdict.partition(" ")[2]) for table in tables for name, verdict, *_ in table.rows]
+        case.store(RELEASES, BuildsTried(claim.signature, tuple(TriedVariant(*row) for row in rows)))
 
 
 def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: TableRequest, ui: Ui) -> ReleaseTable:

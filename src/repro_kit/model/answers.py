@@ -106,7 +106,7 @@ class Answers:
     places: tuple[TorchSource, ...] = ()  # where to look, likeliest first
     kernel: GeneratedKernel | None = None
     runs: str = ""  # "3 of 3 runs fail, exit status 1"
-    eager_seconds: float | None = None  # that the program takes in eager
+    eager_seconds: float | None = None  # of a hang: in eager the program, or the whole script, takes less than this
     devices: tuple[TriedVariant, ...] = ()
     builds: tuple[TriedVariant, ...] = ()
     variants: tuple[TriedVariant, ...] = ()  # sizes, dtypes and settings next to the reduced program's own

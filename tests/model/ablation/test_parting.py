@@ -18,8 +18,8 @@ def changed(at: int, value: object) -> list[object]:
         (CALL, None),
         (changed(2, 6.000001), None),
         (changed(2, 7.0), Parting("result", 2, "f")),
-        (changed(3, {"seen": [0], "n": 2}), Parting("state", 2, "f", "seen")),
-        (changed(3, {"seen": [1, 1.0], "n": 3}), Parting("state", 2, "f", "n")),
+        (changed(3, {"seen": [0], "n": 2}), Parting("state", 2, "f", "seen", "1 item", "0 items")),
+        (changed(3, {"seen": [1, 1.0], "n": 3}), Parting("state", 2, "f", "n", "2", "3")),
         (changed(3, {"seen": [1, 1.0]}), None),  # one run may know less
         (changed(0, "g"), None),
         (changed(1, [["tensor", "torch.float32", [3], 9.0, 4.5]]), None),
@@ -36,4 +36,6 @@ def test_nan_is_like_nan() -> None:
 
 def test_the_way_to_a_nested_variable_is_told() -> None:
     one, other = ({"helper": {"a": 1, "touch": {"state": [n]}}} for n in (1, 0))
-    assert parting([["f", [], 0, one]], [["f", [], 0, other]]) == Parting("state", 1, "f", "helper.touch.state")
+    assert parting([["f", [], 0, one]], [["f", [], 0, other]]) == Parting(
+        "state", 1, "f", "helper.touch.state", "1 item", "0 items"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -20,7 +20,7 @@ from repro_kit.model.answers import (
     TorchSource,
     UnknownFact,
 )
-from repro_kit.model.failure.failure import MEASURED, STATE, Difference, Failure, Kind, Layer
+from repro_kit.model.failure.failure import STATE, Difference, Failure, Kind, Layer
 from repro_kit.model.failure.signature import focused
 from repro_kit.model.serialize import from_data
 from repro_kit.probe.repro_probe.protocol.report_data import KernelData, ReportAsked, ReportData
@@ -30,16 +30,30 @@ from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.stages.bundle.place_questions import asked_places, of_error, of_source, operator_of
-from repro_kit.stages.bundle.tried_elsewhere import builds, devices, subsystems, variants, workaround
+from repro_kit.stages.bundle.tried_elsewhere import (
+    builds,
+    devices,
+    replayed_variables,
+    subsystems,
+    variants,
+    workaround,
+)
 from repro_kit.ui import Ui
 
 _KERNEL_LINES = 60
-#: Of these a compiled run tells nothing more, ends the process, or takes too long.
-_ONLY_EAGER = (Kind.TIMEOUT, Kind.CRASH, Kind.OOM, Kind.COMPILE_GROWTH, *MEASURED)
+_BOUNDS = (1.0, 10.0, 60.0, 600.0, 3600.0)  # seconds; a measured time would differ each time the bundle is made
+#: How much of the program a question runs; of other kinds a run tells nothing more, or ends the process.
+_RUNS: dict[Kind, Literal["eager", "compiled"]] = {
+    Kind.ACCURACY: "compiled",
+    Kind.COMPILE_ERROR: "compiled",
+    Kind.RUNTIME_ERROR: "compiled",
+    Kind.TIMEOUT: "eager",
+}
 #: The error of these is raised in torch, or in what it calls.
-_RAISED = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
+_RAISED = (Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR)
+_WITH_FRAMES = (*_RAISED, Kind.DYNAMO_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 _OF_VALUES = ("value", "nan")  # kinds of difference
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:e[-+]?\d+)?(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])")  # with a point: others are sizes and indices
 
 
 @dataclass(frozen=True)
@@ -48,38 +62,42 @@ class Told:
 
     data: ReportData = field(default_factory=ReportData)
     why: str = ""
+    replays: bool = True  # False: `repro.py` did not fail with the variables of the ablation's last step
 
 
 def question(form: ReproForm) -> tuple[ReportAsked, str]:
     """What to ask about `form`; and why the program is not run, where it is not."""
-    run: Literal["nothing", "eager", "compiled"] = "compiled"
-    why = ""
+    facts, run, why = form.facts, _RUNS.get(form.facts.signature.kind), ""
     if form.program is None:
-        run, why = "nothing", "there is no graph, only a script"
+        run, why = None, "there is no graph, only a script"
     elif form.recipe.group is not None:
-        run, why = "nothing", "the program runs on several ranks"
-    elif form.facts.in_eager or form.recipe.validation:
-        run, why = "nothing", "the program fails in eager"
-    elif form.facts.signature.kind in _ONLY_EAGER:
-        run, why = "eager", f"the failure is a {form.facts.signature.kind}"
-    return {"run": run, "places": asked_places(form)}, why
+        run, why = None, "the program runs on several ranks"
+    elif facts.in_eager or form.recipe.validation:
+        run, why = None, "the program fails in eager"
+    elif facts.signature.kind in _RAISED and not (facts.layer is Layer.INDUCTOR and form.reduced):
+        run = None  # of an error only the kernels of a reduced program tell more
+    return {"run": run or "nothing", "places": asked_places(form)}, why
 
 
-def ask(case: Case, form: ReproForm, ui: Ui) -> Told:
-    """Ask the interpreter of the case, once; no process is started where there is nothing to ask."""
+def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> Told:
+    """Ask the interpreter of the case, once; no process is started where there is nothing to ask.
+
+    `fails`: whether `repro.py` fails as expected with these variables; None: it is not verified.
+    """
     asked, why = question(form)
+    variables = replayed_variables(form.facts.ablation) if form.program is not None and fails is not None else {}
+    replays = fails is None or not variables or fails(variables)
     if asked["run"] == "nothing" and not asked["places"]:
-        return Told(why=why)
+        return Told(why=why, replays=replays)
     ui.progress("asking torch for values, kernels and places in its source")
     text = render(form.program) if form.program is not None else ""
     inputs = form.path.parent / "inputs" if form.path is not None else None
     with shared_or_fresh(case) as oracle:
-        timeout = fresh_timeout(case, QueryOptions())
-        reply = oracle.report(text, inputs, asked, timeout=timeout)
+        reply = oracle.report(text, inputs, asked, timeout=fresh_timeout(case, QueryOptions()))
     if "told" in reply:
-        return Told(reply["told"], why)
+        return Told(reply["told"], why, replays)
     ended = "took too long" if reply.get("timed_out") else f"ended with {reply.get('signal') or reply.get('status')}"
-    return Told(why=f"a further run of the program {ended}")
+    return Told(why=f"a further run of the program {ended}", replays=replays)
 
 
 def answers_of(
@@ -98,7 +116,7 @@ def answers_of(
         runs=_runs(check),
         eager_seconds=_eager_seconds(form, check, told),
         devices=tuple(devices(form)),
-        builds=tuple(builds(case, form)),
+        builds=tuple(builds(case)),
         variants=tuple(variants(form)),
         workaround=workaround(form.facts.ablation),
         subsystems=subsystems(form.facts.ablation),
@@ -184,7 +202,7 @@ def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
         return ()
     commit, failure = form.facts.environment.torch_git, form.facts.failure
     found = [of_source(place, commit) for place in told.data.get("places", [])]
-    if failure is not None and form.facts.signature.kind in _RAISED:
+    if failure is not None and form.facts.signature.kind in _WITH_FRAMES:
         found = [*of_error(failure, commit), *found]
     return tuple({(place.file, place.line): place for place in found}.values())
 
@@ -228,21 +246,29 @@ def _shown_kernel(kernel: KernelData, first: FirstWrong | None) -> GeneratedKern
 
 
 def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:
-    """The only line that has the number by which the compiled value differs from eager's; 0 where that is not one."""
+    """The only line with the number by which the compiled value differs from eager's; 0 where that is not one line."""
+    ratio = _ratio(first) if first is not None else None
+    if ratio is None:
+        return 0, ""
+    having = [
+        (at, number)
+        for at, line in enumerate(lines, 1)
+        for number in dict.fromkeys(_NUMBER.findall(line))
+        if any(math.isclose(float(number), abs(wanted), rel_tol=1e-6) for wanted in (ratio, 1 / ratio))
+    ]
+    if len(having) != 1:
+        return 0, ""
+    ((at, number),) = having
+    return at, f"the compiled value is {ratio:g} times eager's, and no other line has the number {number}"
+
+
+def _ratio(first: FirstWrong) -> float | None:
+    """How many times eager's value the compiled one is; None where that is no telling number."""
     try:
-        eager, compiled = float(first.eager), float(first.compiled)  # type: ignore[union-attr]
-        ratio = compiled / eager
-    except (AttributeError, ValueError, ZeroDivisionError):
-        return 0, ""
-    if not math.isfinite(ratio) or ratio in (0.0, 1.0, -1.0):
-        return 0, ""
-    having = [at for at, line in enumerate(lines, 1) if any(_is(number, ratio) for number in _NUMBER.findall(line))]
-    return (having[0], f"the compiled value is {ratio:g} times eager's") if len(having) == 1 else (0, "")
-
-
-def _is(number: str, ratio: float) -> bool:
-    value = float(number)
-    return "." in number and any(math.isclose(value, abs(wanted), rel_tol=1e-6) for wanted in (ratio, 1 / ratio))
+        ratio = float(first.compiled) / float(first.eager)
+    except (ValueError, ZeroDivisionError):
+        return None
+    return ratio if math.isfinite(ratio) and ratio not in (0.0, 1.0, -1.0) else None
 
 
 def _runs(check: Check | None) -> str:
@@ -255,8 +281,10 @@ def _runs(check: Check | None) -> str:
 
 
 def _eager_seconds(form: ReproForm, check: Check | None, told: Told) -> float | None:
-    """The seconds of the program in eager; of a script that hangs, those of a whole run of it without torch.compile."""
+    """The bound below which a program that hangs ends in eager; of a script, the whole of it without torch.compile."""
+    if form.facts.signature.kind is not Kind.TIMEOUT:
+        return None
     seconds = told.data.get("eager_seconds")
-    if seconds is None and form.program is None and form.facts.signature.kind is Kind.TIMEOUT:
-        seconds = check.eager.verdict.seconds if check and check.passes_in_eager else None
-    return None if seconds is None else round(seconds, 3)
+    if seconds is None and form.program is None and check is not None and check.passes_in_eager:
+        seconds = check.eager.verdict.seconds
+    return None if seconds is None else next((bound for bound in _BOUNDS if seconds < bound), None)

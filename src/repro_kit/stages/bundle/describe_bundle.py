@@ -116,7 +116,7 @@ def describe(
         contents.learn(ablation)
         contents.add_made("ablation.json", "ablation", lambda: dumps(contents.redact(ablation)).decode())
         story = replace(story, ablation=ablation, files=_listed(contents))
-    story = replace(story, answers=with_replay(story.answers, story.ablation))
+    story = replace(story, answers=with_replay(story.answers, story.ablation, replays=told.replays))
     contents.learn(replace(story, repro="", sources=()))
     makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
     for name, (role, make) in {**makers, "README.md": ("readme", markdown.readme)}.items():

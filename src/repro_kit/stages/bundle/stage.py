@@ -29,7 +29,7 @@ from repro_kit.session.case_paths import CHECKED
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.stop import Stop
 from repro_kit.session.strangers.repro_run import START_MARGIN, Check, check_repro, run_repro
-from repro_kit.stages.bundle.answers import ask
+from repro_kit.stages.bundle.answers import Told, ask
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.consent import gate, may_share_source
@@ -89,7 +89,8 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     passed.teach(redactor)
     may_share = cache(partial(may_share_source, options=options, ui=ui))  # asks once
     for _ in range(_ROUNDS):
-        chosen, reason = _choose(_Checking(case, results, redactor, options, ui), may_share)
+        work = _Checking(case, results, redactor, options, ui)
+        chosen, reason = _choose(work, may_share)
         chosen.left_out.extend(filter(None, [passed.left_out]))
         passed.add_to(chosen.contents)
         if passed.code:
@@ -102,7 +103,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             chosen.check,
             chosen.contents,
             BundleRemarks(tuple(chosen.left_out), reason, chosen.dropped),
-            ask(case, chosen.candidate, ui),
+            work.told(chosen),
             code=passed.code,
         )
         if not chosen.contents.settle():
@@ -291,6 +292,13 @@ class _Checking:
             dropped=checked_claims.dropped,
             lacking=checked_claims.lacking,
         )
+
+    def told(self, attempt: _Attempt) -> Told:
+        """What torch tells of the program of `attempt`, for those who maintain it."""
+        with self._written(attempt.contents) as directory:
+            fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
+            replays = partial(fails, beside=None) if attempt.check.verified else None
+            return ask(self.case, attempt.candidate, replays, self.ui)
 
     def without_source(self, attempt: _Attempt) -> _Attempt:
         """`attempt` without the user's source files. It is not verified by files that it lacks."""

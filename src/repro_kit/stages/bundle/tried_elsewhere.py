@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from repro_kit.bisect import Mark
 from repro_kit.bisect.store import DIRECTORY, read_state
 from repro_kit.case.case import Case
+from repro_kit.case.handles import RELEASES
 from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.evidence import Link
+from repro_kit.model.ablation.evidence import Link, Step
 from repro_kit.model.answers import Answers, TriedVariant, TriedWorkaround, UnknownFact
 from repro_kit.model.failure.failure import Layer
-from repro_kit.model.failure.signature import Strength
+from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
@@ -20,12 +22,16 @@ from repro_kit.program.devices import devices_in
 from repro_kit.stages.bundle.forms import ReproForm
 
 _MOST_VARIANTS = 3
+_VARIABLE = re.compile(r"(TORCH_BISECT_\w+)=(\S+)")
 _MARKS = {Mark.GOOD: "passes", Mark.BAD: "fails", Mark.SKIP: "cannot tell"}
 
 
-def with_replay(answers: Answers, ablation: Ablation | None) -> Answers:
-    """`answers` with the command of the `ablation` of the bundle that replays the failing step."""
-    replay = _replay(ablation)
+def with_replay(answers: Answers, ablation: Ablation | None, *, replays: bool = True) -> Answers:
+    """`answers` with the command of the `ablation` of the bundle that replays the failing step.
+
+    `replays`: whether `repro.py` failed with the variables of the last step.
+    """
+    replay = _replay(ablation, ("op", "backend") if replays else ("backend",))
     if replay:
         return replace(answers, replay=replay)
     why = "no step of the ablation is a matter of torch's own variables alone" if ablation else "there is no ablation"
@@ -48,19 +54,33 @@ def devices(form: ReproForm) -> Iterator[TriedVariant]:
         yield TriedVariant((accelerator or "cuda").upper(), there)
 
 
-def builds(case: Case, form: ReproForm) -> Iterator[TriedVariant]:
-    """The builds that a bisection of this failure has judged, in their order."""
+def builds(case: Case) -> Iterator[TriedVariant]:
+    """The builds on which this failure was looked for: by `verify --on`, then by a bisection, each once."""
+    seen: dict[str, TriedVariant] = {}
+    for tried in (*_of_releases(case), *_of_bisection(case)):
+        seen.setdefault(tried.what, tried)
+    yield from seen.values()
+
+
+def _of_releases(case: Case) -> Iterator[TriedVariant]:
+    if case.holds(RELEASES) and _is_of(case, case.load(RELEASES).signature):
+        yield from case.load(RELEASES).builds
+
+
+def _of_bisection(case: Case) -> Iterator[TriedVariant]:
     state = read_state(case.path / DIRECTORY)
-    expected = case.file.signature
-    if state is None or state.signature is None or expected is None:
-        return
-    if not expected.matches(state.signature, Strength.CROSS_VERSION):
+    if state is None or not _is_of(case, state.signature):
         return
     for build in state.builds:
         judgement = state.current.get(build.name)
         if judgement is not None:
             version = judgement.version or build.version or ("" if build.python else build.shown)
             yield TriedVariant(f"{state.package} {version}".strip(), _MARKS[judgement.mark])
+
+
+def _is_of(case: Case, signature: Signature | None) -> bool:
+    expected = case.file.signature
+    return bool(expected and signature and expected.matches(signature, Strength.CROSS_VERSION))
 
 
 def variants(form: ReproForm) -> Iterator[TriedVariant]:
@@ -108,10 +128,15 @@ def subsystems(ablation: Ablation | None) -> tuple[TriedVariant, ...]:
     return tuple(TriedVariant(side.what, side.outcome) for side in tried)
 
 
-def _replay(ablation: Ablation | None) -> str:
+def replayed_variables(ablation: Ablation | None) -> dict[str, str]:
+    """The variables of the last step of the chain that torch's own variables make; empty without one."""
+    return dict(_VARIABLE.findall(_replay(ablation, ("op",))))
+
+
+def _replay(ablation: Ablation | None, steps: Sequence[Step]) -> str:
     """The run of `repro.py` that fails last in the chain of evidence, by torch's own variables."""
     links = [link for link in ablation.chain.links if not link.beside] if ablation and ablation.chain else []
-    for step in ("op", "backend"):
+    for step in steps:
         command = next(filter(None, (_command(link) for link in reversed(links) if link.step == step)), "")
         if command:
             return command
@@ -121,8 +146,8 @@ def _replay(ablation: Ablation | None) -> str:
 def _command(link: Link) -> str:
     """The command of the failing side, if variables alone make it."""
     command = link.bad.repeat if link.bad else ""
-    if " -c " in command or "#" in command or not command.endswith("python repro.py"):
+    if " -c " in command or "#" in command or not command.endswith(".py"):
         return ""
-    if link.step == "backend" and command == "python repro.py" and link.culprit in LADDER:
+    if link.step == "backend" and "TORCH_BISECT_" not in command and link.culprit in LADDER:
         return f"TORCH_BISECT_BACKEND={link.culprit} {command}"
     return command if "TORCH_BISECT_" in command else ""
