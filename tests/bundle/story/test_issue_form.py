@@ -11,10 +11,21 @@ from report_pages import page_of
 from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.answer_lines import nightly
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Excerpt
 from repro_kit.bundle.story.title_facts import title_of
+from repro_kit.model.answers import (
+    Answers,
+    DoubleErrors,
+    FirstWrong,
+    GeneratedKernel,
+    TorchSource,
+    TriedVariant,
+    TriedWorkaround,
+    UnknownFact,
+)
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -32,15 +43,94 @@ def named(name):
 def test_the_boxes_are_those_of_the_form_in_their_order():
     text = markdown.issue(story_of("accuracy"))
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
-    assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
-    assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
-    assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
-    assert "**Expected:** The compiled graph gives the same results as eager" in text
-    assert (
-        "Nightly: not tried" in text
-        and "Kind 1 of [PyTorch's four kinds of reproducers](" in text
-        and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+    order = ["**Expected:** The compiled graph gives the same results", REPRO, "- **Runs:**", "**Where: inductor**"]
+    places = [text.index(part) for part in (*order, "| what ran | result |", "### Error logs", "### Versions")]
+    assert places == sorted(places)
+    folded = text.partition("### Versions")[2]
+    assert "- `inductor.simdlen=1` (slower)" in folded and "@torch.compiler.disable" in folded
+    assert "| inductor | ✗ fails | ✗ fails | ✗ fails |" in folded and "nightly: not tried" in text
+    assert text.count("<details>") == text.count("</details>") == folded.count("<details>")
+
+
+TOLD = Answers(
+    first_wrong=FirstWrong("value", "grad of x", "1.0", "0.25", "[0, 3]", "1.0"),
+    double=(DoubleErrors("grad of x", "float32", 0.0, 0.75),),
+    with_casts="fails",
+    places=(
+        TorchSource("lowering of aten.relu.default", "torch/_inductor/lowering.py", 7, link="https://github.com/x#L7"),
+        TorchSource("relu", "torch/_refs/nn.py", 9),
+    ),
+    kernel=GeneratedKernel(
+        "cpp_relu_0", "cpp", "void kernel()\n{\n    auto tmp0 = 0.25;\n}", marked=3, why="a quarter"
+    ),
+    runs="5 of 5 runs fail, exit status 1",
+    devices=(TriedVariant("CPU", "fails"), TriedVariant("CUDA", "not tried: this machine has no accelerator")),
+    builds=(TriedVariant("torch 2.12.0", "passes"), TriedVariant("torch 2.13.0", "fails")),
+    variants=(TriedVariant("size 2 for 1", "passes"), TriedVariant("float64", "fails")),
+    workaround=TriedWorkaround("dynamic=False", "script", ("torch.compile(f, dynamic=False)",)),
+    replay="TORCH_BISECT_BACKEND=inductor TORCH_BISECT_SUBSYSTEM=lowerings TORCH_BISECT_MAX=1 python repro.py",
+    subsystems=(TriedVariant("lowerings", "passes"), TriedVariant("joint_graph_passes", "fails as observed")),
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Eager **`1.0`**, compiled **`0.25`**, float64 **`1.0`**: `grad of x` at `[0, 3]`.",
+        "- **Runs:** 5 of 5 runs fail, exit status 1, and `repro.py` passed without torch.compile.",
+        "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
+        "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
+        "- **Devices:** CPU: fails · CUDA: not tried: this machine has no accelerator",
+        "- **Builds:** torch 2.13.0: fails · last good build: torch 2.12.0 · nightly: not tried",
+        "| torch 2.12.0 | passes |",
+        "- **Sizes and dtypes:** `x` float32 [4, 4]; size 2 for 1: passes; float64: fails",
+        "- **Workaround:** `dynamic=False` makes the script pass",
+        "Replay: `TORCH_BISECT_BACKEND=inductor TORCH_BISECT_SUBSYSTEM=lowerings TORCH_BISECT_MAX=1 python repro.py`",
+        "| without lowerings | passes |",
+        "| without joint_graph_passes | fails as observed |",
+        "| backend eager | passes |",
+        "lowering of aten.relu.default: [`torch/_inductor/lowering.py:7`](https://github.com/x#L7); relu: `torch/_refs",
+        "    auto tmp0 = 0.25;  // <-- a quarter",
+    ],
+)
+def test_what_maintainers_ask_stands_before_the_log(answer):
+    assert answer in markdown.issue(story_of("accuracy", answers=TOLD)).partition("### Error logs")[0]
+
+
+def test_of_a_fact_that_could_not_be_had_the_issue_says_why():
+    facts = ("first_wrong", "double", "with_casts", "eager_seconds")
+    unknown = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in facts))
+    text = markdown.issue(story_of("accuracy", answers=unknown))
+    assert all(f"no {fact}" in text for fact in facts[:3]) and "no eager_seconds" not in text
+    hang = Signature(Kind.TIMEOUT, message="compiling in Inductor")
+    assert "- **Eager:** time not known: no eager_seconds" in markdown.issue(
+        story_of("accuracy", signature=hang, answers=unknown)
     )
+    told = Answers(eager_seconds=0.02)
+    assert "- **Eager:** takes about 0.02 s" in markdown.issue(story_of("accuracy", signature=hang, answers=told))
+
+
+def test_nothing_is_to_be_attached():
+    traced = (("trace/", "torch's structured trace"),)
+    for write in (shown_issue, markdown.readme, page_of):
+        text = write(story_of("accuracy", answers=TOLD, files=traced))
+        assert "Attach" not in text and "attached" not in text.replace("Nothing needs to be attached", "")
+
+
+@pytest.mark.parametrize("lines", [1, 25, 60, 400])
+@pytest.mark.parametrize("answers", [Answers(), TOLD])
+def test_a_maintainer_reads_80_lines(lines, answers):
+    kernel = replace(TOLD.kernel, code="    auto tmp = 1;\n" * 60, left_out=40) if answers is TOLD else None
+    story = story_of(
+        "accuracy", repro="x = 1\n" * lines, log="Traceback\n" * 500 + "ValueError: no\n",
+        answers=replace(answers, kernel=kernel), ranks=("rank 0 waits",) * 4, others=("TypeError: no",) * 3,
+    )  # fmt: skip
+    text = shown_issue(story)
+    read = issue_form.body_of(text).partition("### Versions")[0]
+    assert len(read.splitlines()) <= 80
+    assert "x = 1" in text and ("x = 1" in read) == (lines <= 25)
+    assert ("below, after the versions" in read) != ("x = 1" in read)
+    assert "ValueError: no" in read
 
 
 @pytest.mark.parametrize(
@@ -54,7 +144,7 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
 )
 def test_the_issue_begins_with_the_call_that_fails(recipe, level, layer, call) -> None:
     story = story_of("accuracy", recipe=recipe, level=level, layer=layer, ops=("relu",))
-    assert f"\n`{call}` of the " in markdown.issue(story)
+    assert f"under `{call}`. **Expected:**" in markdown.issue(story)
     assert f"{call} failure" in html.report(story)[0]
 
 
@@ -104,17 +194,20 @@ def test_a_bundle_that_is_not_verified_is_mended_before_it_is_reported(write):
     assert words in write(story_of("accuracy", verified=False)) and words not in write(story_of("accuracy"))
 
 
-def test_of_the_users_own_files_the_issue_has_the_lines_around_the_failure_alone():
+def test_of_the_users_own_files_the_issue_has_what_may_go_out():
     files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
     excerpt = Excerpt("files/model.py", 7, "SIZE = '```'")
     story = story_of("accuracy", level="script", sources=files, reason="no graph was compiled", excerpt=excerpt)
     text = shown_issue(story)
-    assert "at line 7 of `files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
-    assert "import model" not in text and "runs the user's own files (`python train.py`)" in text
-    assert "import model" in page_of(story)
+    assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text and "import model" in text
+    assert "`repro.py` runs the user's own files (`python train.py`)" in text and "import model" in page_of(story)
+    long = replace(story, sources=(("files/train.py", "import model\n" * 90), files[1]))
+    read, _, folded = shown_issue(long).partition("### Versions")
+    assert "at line 7 of `files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in read
+    assert "import model" not in read and "import model" in folded
     alone = replace(story, sources=(), excerpt=None, lacks_source=True, verified=False)
     for write in (shown_issue, page_of, markdown.readme):
-        assert " not in " in write(alone) and "SIZE" not in write(alone)
+        assert " not " in write(alone) and "SIZE" not in write(alone)
 
 
 @pytest.mark.parametrize(
@@ -122,27 +215,26 @@ def test_of_the_users_own_files_the_issue_has_the_lines_around_the_failure_alone
     [
         (
             "2.13.0",
-            "not tried. To try it: `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`",
+            "nightly: not tried (`pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`)",
         ),
         ("2.13.0+cu130", "whl/nightly/cu130`"),
-        ("2.14.0.dev20300102+cpu", "seen on the nightly of 20300102"),
+        ("2.14.0.dev20300102+cpu", "this is the nightly of 20300102"),
     ],
 )
 def test_whether_a_nightly_was_tried(torch, words):
     story = story_of("accuracy")
-    assert words in markdown.nightly(replace(story, environment=replace(story.environment, torch=torch)))
+    assert words in nightly(replace(story, environment=replace(story.environment, torch=torch)))
 
 
 def test_what_an_error_says_is_not_taken_for_markdown():
-    text = markdown.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
-    assert "**Actual:** `` TypeError: <lambda>() of `x` @user #12 ``\n" in text
-    assert "fails: `wrong result: values differ from eager's`." in text
+    text = markdown.issue(story_of("accuracy", reduction=None, error="TypeError: <lambda>() of `x` @user\n#12"))
+    assert "\n`` TypeError: <lambda>() of `x` @user #12 ``\n" in text
 
 
 def test_a_bisection_stands_in_the_issue():
     text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
-    assert "#### First bad build\n\ntorch 2.12 is the first" in text
-    assert "Nightly: the build was found by bisection" in text
+    assert "- **Builds:** torch 2.12 is the first build that fails.\n" in text
+    assert "| a | b |" in text.partition("### Versions")[2]
 
 
 @pytest.mark.parametrize("characters", [10, 40_000, 70_000, 400_000])
@@ -151,7 +243,7 @@ def test_an_issue_fits_githubs_limit(characters):
     text = markdown.issue(story)
     shown = shown_issue(story)
     assert len(shown) <= issue_form.LONGEST_BODY
-    assert (REPRO in text) or "too long for this issue" in text
+    assert REPRO in text or characters > 10_000
 
 
 def test_what_the_captured_graph_had_and_the_repro_needs():

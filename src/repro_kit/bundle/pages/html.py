@@ -13,10 +13,11 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
 from repro_kit.bundle.pages.templates import render
+from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
 from repro_kit.bundle.story.issue_form import FORM, searches
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import readable, title_of
+from repro_kit.bundle.story.title_facts import headline_of, readable, title_of
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.grid import layout
 from repro_kit.model.ablation.words import remark, symbol, word
@@ -25,6 +26,7 @@ from repro_kit.program.render import render_function
 
 _STATES = {"✗": "fails", "✓": "passes"}  # by the first symbol of a verdict
 LONGEST_LOG = 60_000
+_LONGEST_KERNEL = 200  # lines
 _MARK = 200  # characters of the line that says what was cut
 
 
@@ -57,6 +59,11 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         story=story,
         files=[(name, mark) for mark, (name, _) in zip(code, markdown.code_of(story), strict=True)],
         title=title_of(story),
+        headline=headline_of(story),
+        contrast=contrast_line(story),
+        answers=[*answers(story)],
+        located=located(story),
+        kernel=markdown.shown_kernel(story.answers.kernel, _LONGEST_KERNEL),
         labels=labels_of(story),
         form=FORM,
         searches=searches(story),
@@ -70,7 +77,6 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         curve=Markup(curve(story.reduction)) if story.reduction and story.reduction.steps else "",
         twin=list(_diff_lines(story.twin.diff)) if story.twin else [],
         log=markdown.middle_cut(markdown.without_warnings(markdown.steady(story.log)), LONGEST_LOG + _MARK),
-        nightly=markdown.nightly(story),
     )
     return page, {mark: escape(text) for mark, text in code.items()}
 

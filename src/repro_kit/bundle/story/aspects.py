@@ -18,7 +18,12 @@ _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass
 
 
 def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
-    """The aspects of the captured program, and which of them the reproducer still has."""
+    """The aspects of the captured program, and which of them the reproducer still has.
+
+    Whether a graph is compiled whole, and by how many threads, is the capture's choice and not the user's.
+    """
+    ours = {"fullgraph": kept.recipe.fullgraph, "threads": kept.recipe.threads}
+    captured = captured.with_(recipe=captured.recipe.with_(**ours))
     before, after = dict(_aspects(captured)), dict(_aspects(kept))
     return tuple(Aspect(name, before[name], after[name]) for name in before)
 

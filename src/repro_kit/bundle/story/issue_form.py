@@ -74,6 +74,9 @@ def new_issue_link(story: Story, body: str) -> str:
 
     if len(link(body)) <= _LONGEST_LINK:
         return link(body)
+    body = body.partition("\n<details>")[0]  # what is folded up goes first
+    if len(link(body + _CUT)) <= _LONGEST_LINK:
+        return link(body + _CUT)
     low, high = 0, len(body)
     while low < high:
         middle = (low + high + 1) // 2

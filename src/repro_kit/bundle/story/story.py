@@ -279,12 +279,12 @@ class Story:
 
     @property
     def for_git(self) -> str:
-        """How to use `git bisect run` with repro.py, as a Markdown sentence."""
+        """How to use `git bisect run` with this failure, as a Markdown sentence."""
         if self.repeats == 1:
-            return "`git bisect run python repro.py` works as it is."
+            return "`git bisect run python check.py` finds the commit."
         return (
             f"The failure is flaky, so {self.repeats} runs must all pass before it counts as fixed: "
-            f"`git bisect run sh -c 'for run in $(seq {self.repeats}); do python repro.py || exit; done'`."
+            f"`git bisect run sh -c 'for run in $(seq {self.repeats}); do python check.py || exit; done'`."
         )
 
 

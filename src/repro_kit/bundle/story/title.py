@@ -59,7 +59,13 @@ class TitleFacts:
 
 
 def title(facts: TitleFacts) -> str:
-    """The title, of at most `LONGEST` characters, never cut inside a word."""
+    """The title, of at most `LONGEST` characters, never cut inside a word; with the layer, if there is room."""
+    text, layer = headline(facts), _layer(facts)
+    return f"{layer}{text}" if len(layer) + len(text) <= LONGEST else text
+
+
+def headline(facts: TitleFacts) -> str:
+    """The title without the layer."""
     text = _head(facts, _subject(facts, full=True))
     if len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
@@ -67,8 +73,7 @@ def title(facts: TitleFacts) -> str:
         if len(text) + len(condition) < LONGEST:
             text += f" {condition}"
     text += _fitting(_details(facts), LONGEST - len(text))
-    layer = _layer(facts)
-    return f"{layer}{text}" if len(layer) + len(text) <= LONGEST else cut(text, LONGEST)
+    return cut(text, LONGEST)
 
 
 def cut(text: str, longest: int) -> str:

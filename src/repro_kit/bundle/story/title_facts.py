@@ -9,7 +9,7 @@ from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.constructs import Construct, construct_of
 from repro_kit.bundle.story.operators import Operator, operators, transforms
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title import TitleFacts, title
+from repro_kit.bundle.story.title import TitleFacts, headline, title
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Layer
 from repro_kit.model.failure.signature import Signature
@@ -24,6 +24,11 @@ _NARROW = ("torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex3
 def title_of(story: Story) -> str:
     """The title of an issue about `story`."""
     return title(facts_of(story))
+
+
+def headline_of(story: Story) -> str:
+    """The failure in one line: its title without the layer."""
+    return headline(facts_of(story))
 
 
 def title_from(signature: Signature | None, layer: str | None, to: Addressee, ops: Sequence[str]) -> str:

@@ -141,7 +141,7 @@ def _redacted_text(make: Callable[[Story], str], story: Story, contents: Content
 
 
 def _issue(story: Story) -> str:
-    return _filled(markdown.issue(story), markdown.marks(story))
+    return markdown.with_code(markdown.issue(story), story)
 
 
 def _page(story: Story) -> str:
@@ -186,7 +186,7 @@ def story_of(
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     own_files = sources_of(case, form).files if form.is_users_script else {}
     has_source = bool(own_files and sources)
-    return Story(
+    story = Story(
         signature=facts.signature,
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
@@ -197,12 +197,7 @@ def story_of(
         named=tuple(name for name, _ in sources if name in named),
         excerpt=excerpt_of(form.facts.failure, own_files, contents) if has_source else None,
         lacks_source=bool(own_files) and not has_source,
-        verified=bool(check and check.verified),
         reason=remarks.reason,
-        flaky=check.rate if check else "",
-        runs=(check.same, len(check.runs)) if check else (0, 0),
-        repeats=check.repeats if check and check.flaky else 1,
-        needs=check.needs if check else (),
         dropped=remarks.dropped,
         layer=Layer.USER if facts.in_eager else facts.layer,
         in_eager=facts.in_eager,
@@ -230,6 +225,19 @@ def story_of(
         files=_listed(contents),
         left_out=remarks.left_out,
         answers=answers_of(case, results, form, check, told, values=contents.every_word, code=code or has_source),
+    )
+    return story if check is None else _checked(story, check)
+
+
+def _checked(story: Story, check: Check) -> Story:
+    """`story` with what the runs of `repro.py` showed."""
+    return replace(
+        story,
+        verified=check.verified,
+        flaky=check.rate,
+        runs=(check.same, len(check.runs)),
+        repeats=check.repeats if check.flaky else 1,
+        needs=check.needs,
     )
 
 
