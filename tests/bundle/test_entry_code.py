@@ -3,15 +3,16 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature
-from repro_kit.program import parse
+from repro_kit.program import Program, parse
 
 FACTS = Facts(Signature(Kind.DYNAMO_ERROR), None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
 
@@ -39,13 +40,21 @@ def calls():
 
 
 def written(backend: str, rows: int) -> str:
-    program = parse(PROGRAM.replace("BACKEND", backend).replace("ROWS", str(rows)))
-    return render_program(source_of(program), FACTS)
+    return render_program(of(backend, rows), FACTS)["repro.py"]
+
+
+def of(backend: str, rows: int) -> Program:
+    return parse(PROGRAM.replace("BACKEND", backend).replace("ROWS", str(rows)))
+
+
+def write(program: Program, place: Path, *, whole: bool = True) -> None:
+    for name, text in render_program(program, FACTS, whole=whole).items():
+        (place / name).write_text(text)
 
 
 def test_parameters_belong_to_the_module_and_marks_become_dynamic_shapes() -> None:
     text = written("export-strict", 1)
-    assert "def forward(self, x, other):\n        return graph(x, self.weight, other)" in text
+    assert "def forward(self, x, other):\n        return f(x, self.weight, other)" in text
     assert "dynamic_shapes=({0: torch.export.Dim.DYNAMIC}, None), strict=True)" in text
     assert "mark_dynamic" not in text
 
@@ -81,8 +90,8 @@ def calls():
 
 
 def test_a_module_keeps_its_buffers_and_only_what_it_returns_is_compared() -> None:
-    text = render_program(source_of(parse(COUNTER)), FACTS)
-    assert "def forward(self, x):\n        return graph(x, self.seen)" in text
+    text = render_program(parse(COUNTER), FACTS)["repro.py"]
+    assert "def forward(self, x):\n        return f(x, self.seen)" in text
     assert '"inputs": [arg for arg in args if not isinstance(arg, torch.nn.Buffer)]' in text
     assert '"outputs": [out.clone()' in text
 
@@ -91,8 +100,8 @@ def test_a_module_keeps_its_buffers_and_only_what_it_returns_is_compared() -> No
 @pytest.mark.torch
 def test_an_exported_counter_counts_as_in_eager(oracle, tmp_path) -> None:
     """torch.export is right here: neither repro.py nor a query may take the module's own copy for a difference."""
-    (tmp_path / "repro.py").write_text(render_program(source_of(parse(COUNTER)), FACTS))
-    ended = subprocess.run([sys.executable, "repro.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    write(parse(COUNTER), tmp_path)
+    ended = subprocess.run([sys.executable, "check.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "PASS\n"), ended.stderr
     (verdict,) = oracle.check([COUNTER], None)
     assert verdict.status is Status.PASS
@@ -102,9 +111,9 @@ def test_an_exported_counter_counts_as_in_eager(oracle, tmp_path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(("rows", "disabled", "status"), [(3, "0", 1), (3, "1", 0)])
 def test_it_fails_where_the_dynamic_size_becomes_a_constant(tmp_path, rows, disabled, status) -> None:
-    (tmp_path / "repro.py").write_text(written("export", rows))
+    write(of("export", rows), tmp_path)
     env = {**os.environ, "TORCH_COMPILE_DISABLE": disabled}
-    command = [sys.executable, "repro.py"]
+    command = [sys.executable, "check.py"]
     ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert ("Constraints violated" in ended.stderr) == bool(status)
@@ -113,8 +122,9 @@ def test_it_fails_where_the_dynamic_size_becomes_a_constant(tmp_path, rows, disa
 @pytest.mark.slow
 def test_growth_under_fullgraph_passes_without_torch_compile(tmp_path) -> None:
     text = PROGRAM.replace("'backend': 'BACKEND'", "'fullgraph': True, 'check': False, 'growth': 2.0")
-    repro = tmp_path / "repro.py"
-    repro.write_text(render_program(source_of(parse(text.replace("ROWS", "3"))), FACTS))
+    write(parse(text.replace("ROWS", "3")), tmp_path)
     environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1"}
-    ran = subprocess.run([sys.executable, str(repro)], capture_output=True, text=True, env=environment, check=False)
+    ran = subprocess.run(
+        [sys.executable, str(tmp_path / "check.py")], capture_output=True, text=True, env=environment, check=False
+    )
     assert (ran.returncode, ran.stdout) == (0, "PASS\n"), ran.stderr

@@ -5,7 +5,7 @@ from dataclasses import replace
 from programs import FAILING
 from repro_kit.bundle.facts import Facts, failure_line
 from repro_kit.bundle.pages import markdown
-from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, ops_of
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
@@ -66,7 +66,7 @@ def cells(signature):
 def story_of(name, **changes):
     failing = next(it for it in FAILING if it.name == name)
     program = parse(failing.text)
-    repro = render_program(source_of(program), Facts(failing.signature, None, ENV))
+    repro = render_program(program, Facts(failing.signature, None, ENV))["repro.py"]
     story = Story(
         signature=failing.signature,
         error=failure_line(failing.signature, None),

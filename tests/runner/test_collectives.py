@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
@@ -111,12 +111,10 @@ def run_repro(
     directory: Path, signature: Signature, preamble: str, group: dict[str, object] = GLOO
 ) -> subprocess.CompletedProcess[str]:
     facts = Facts(signature, None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
-    text = render_program(
-        source_of(parse(program(body=BODY, preamble=preamble, group=group, check=signature.kind is Kind.ACCURACY))),
-        facts,
-    )
-    (directory / "repro.py").write_text(text)
-    return subprocess.run([sys.executable, directory / "repro.py"], capture_output=True, text=True, timeout=300)
+    text = program(body=BODY, preamble=preamble, group=group, check=signature.kind is Kind.ACCURACY)
+    for name, written in render_program(parse(text), facts).items():
+        (directory / name).write_text(written)
+    return subprocess.run([sys.executable, directory / "check.py"], capture_output=True, text=True, timeout=300)
 
 
 def test_the_repro_starts_its_ranks_itself(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from repro_kit.bundle.repro.program_repro import HANG
+from repro_kit.bundle.repro.program_check import HANG
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.model.failure.failure import Kind

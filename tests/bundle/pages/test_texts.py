@@ -7,81 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from programs import FAILING
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.privacy.redact import Redactor
-from repro_kit.bundle.repro import recipe_code
-from repro_kit.bundle.repro.program_repro import render_program, source_of
 from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.bundle.repro.script_repro import pattern, render_script
 from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Status
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.signature import DEADLOCK, Signature
 from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.program import parse
+from repro_kit.program import recipe_code
 
 ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
 
 
 def facts(signature, failure=None):
     return Facts(signature, failure, ENV)
-
-
-@pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
-def test_a_rendered_program_is_short_python_with_the_programs_own_code(failing):
-    program = parse(failing.text)
-    text = render_program(source_of(program), facts(failing.signature))
-    tree = ast.parse(text)
-    assert len(text.splitlines()) < 100
-    graph = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph")
-    assert len(graph.body) == len(program.graph.statements) + 1
-
-
-def test_a_long_script_says_so():
-    text = FAILING[0].text.replace(
-        "    relu = ", "".join(f"    v{at} = x + {at}\n" for at in range(60)) + "    relu = "
-    )
-    known = facts(FAILING[0].signature)
-    assert "has 100 lines or more" in " ".join(render_program(source_of(parse(text)), known).split())
-    assert "has 100 lines or more" not in render_program(source_of(parse(FAILING[0].text)), known)
-
-
-def test_a_preamble_of_strings_that_span_lines_is_not_indented():
-    text = next(it.text for it in FAILING if it.name == "user_backend")
-    assert '    """One of\nmy own."""' in render_program(source_of(parse(text)), facts(Signature(Kind.COMPILE_ERROR)))
-
-
-def test_names_of_the_program_are_not_taken():
-    preamble = "def run():\n    return main\n\n\n"
-    text = FAILING[0].text.replace("def graph(x)", f"{preamble}def graph(x)").replace("relu(x)", "relu(x + run())")
-    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
-    assert "def repro_run(" in rendered and "def repro_main(" in rendered and "    repro_main()" in rendered
-
-
-def test_a_name_within_a_function_is_not_in_the_way():
-    text = FAILING[0].text.replace("graph(x)", "graph(run)").replace("relu(x)", "relu(run)")
-    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
-    assert "def run(function)" in rendered and "graph(run):\n    relu = torch.relu(run)" in rendered
-
-
-def test_numbers_of_several_calls_stand_in_them():
-    text = next(it.text for it in FAILING if it.name == "several_calls")
-    rendered = render_program(source_of(parse(text)), facts(FAILING[0].signature))
-    assert "    return [(x, 1), (y, 1), (z, 1)]\n" in rendered and "n = 1" not in rendered
-
-
-def test_inputs_are_compared_where_they_are_written_to():
-    inputs = '"inputs": args'
-    signature, told = FAILING[1].signature, Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
-    source = source_of(parse(FAILING[1].text))
-    assert inputs not in render_program(source, facts(signature))
-    assert inputs in render_program(source, facts(signature, told))
-    for statement in ("x += 1", "x.add_(1)", "x[0] = 1"):
-        source = source_of(parse(FAILING[1].text.replace("    return (relu", f"    {statement}\n    return (relu")))
-        assert inputs in render_program(source, facts(signature)), statement
 
 
 def test_a_name_of_the_script_is_its_backend_unless_torch_has_one_of_that_name():
@@ -108,22 +51,6 @@ def test_everything_of_a_recipe_is_written():
     assert "torch._inductor.config.fallback_random = True" in recipe_code.config_lines(recipe)
     assert "torch._functorch.config.enable_autograd_cache = False" in recipe_code.config_lines(recipe)
     assert recipe_code.tolerances(recipe).startswith("rtol=0.5, atol=0.0")
-
-
-def test_what_surrounds_a_call_is_written():
-    program = parse(FAILING[0].text)
-    recipe = Recipe(contexts=("Mode(2)", "other()"), grad_mode="no_grad", backward="sum")
-    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
-    call = (
-        "    with Mode(2), other():\n        with torch.no_grad():\n            outputs = function(*args)\n        sum("
-    )
-    assert call in text
-    recipe = Recipe(backend="aot_eager", fullgraph=True, compiled_autograd=True, warm_caches=True, check=False)
-    text = render_program(source_of(program.with_(recipe=recipe)), facts(FAILING[0].signature))
-    assert "    import torch._dynamo.compiled_autograd\n" in text
-    enable = 'torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="aot_eager"))'
-    twice = "        run(compiled)  # fills the caches\n        torch._dynamo.reset()\n        run(compiled)\n"
-    assert f"    with {enable}:\n{twice}    print" in text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
@@ -40,7 +40,7 @@ def written(kind: Kind, device: str = "cuda:0", calls: int = 1, **recipe: object
     if calls == 1:
         text = text.replace("    x_1 = torch.ones(4, dtype=torch.int64, device='cuda:0')\n", "")
     facts = Facts(Signature(kind), None, Environment("3.12", sys.executable, "Linux", "2.13.0"))
-    source = render_program(source_of(parse(text)), facts)
+    source = render_program(parse(text), facts)["repro.py"]
     ast.parse(source)
     return source
 
@@ -49,7 +49,7 @@ def written(kind: Kind, device: str = "cuda:0", calls: int = 1, **recipe: object
 def test_the_error_of_a_kernel_is_waited_for_after_each_call(calls: int) -> None:
     lines = written(Kind.RUNTIME_ERROR, calls=calls).splitlines()
     (at,) = [number for number, line in enumerate(lines) if "torch.cuda.synchronize()" in line]
-    assert lines[at - 1].strip() == "outputs = function(*args)"
+    assert lines[at - 1].strip().startswith("outputs = function(")
     assert lines[at].startswith(" " * (4 * calls) + "torch.")
 
 

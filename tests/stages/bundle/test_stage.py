@@ -9,8 +9,8 @@ import pytest
 
 from programs import FAILING
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro import program_repro
-from repro_kit.bundle.repro.program_repro import render_program, source_of
+from repro_kit.bundle.repro import program_check
+from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.commands.verify import How, verify
@@ -60,12 +60,13 @@ def texts(archive: Path) -> dict[str, str]:
         return {name: opened.read(name).decode() for name in opened.namelist()}
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["short", "whole"])
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
-def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, tmp_path, few_runs, monkeypatch):
-    monkeypatch.setattr(program_repro, "HANG", 60)  # a busy machine takes longer than usual to get as far as the hang
+def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, whole, tmp_path, few_runs, monkeypatch):
+    monkeypatch.setattr(program_check, "HANG", 60)  # a busy machine takes longer than usual to get as far as the hang
     env = Environment("3.11", sys.executable, "Linux", "2.13.0")
-    text = render_program(source_of(parse(failing.text)), Facts(failing.signature, None, env))
-    (tmp_path / "repro.py").write_text(text)
+    for name, text in render_program(parse(failing.text), Facts(failing.signature, None, env), whole=whole).items():
+        (tmp_path / name).write_text(text)
     check = check_repro(sys.executable, tmp_path, failing.signature, timeout=600)
     assert check.verified, (check.reasons, check.runs[-1].output)
 

@@ -34,7 +34,7 @@ from repro_kit.model.serialize import dumps, from_data, to_data
 
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>|&lt;[a-z]+(?:-\d+)?&gt;")
 T = TypeVar("T")
-_RUN = ("repro", "source", "values")  # roles of the files that a check of the bundle executes or loads
+_RUN = ("repro", "check", "source", "values")  # roles of the files that a check of the bundle executes or loads
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import symtable
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,26 +16,23 @@ from typing import Any
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.repro import recipe_code
-from repro_kit.bundle.repro.entry_code import Arguments, arguments_of, entry_code, is_entry
-from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.bundle.repro.program_check import HANG, LIMIT, WAITING, program_check
+from repro_kit.model.failure.failure import Difference, Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT
-from repro_kit.program import Peer, Program, ScalarInput
+from repro_kit.program import Peer, Program, ScalarInput, recipe_code
+from repro_kit.program.entry_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.program.inputs import DynamicMark, names_of
+from repro_kit.program.plain import can_be_plain, global_names, plain_script
+from repro_kit.program.plain_run import Wanted
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 
 SMALL = 100  # lines; PyTorch asks for shorter reproducers
-#: Seconds after which a hanging child counts as hanging; a small program compiles in a few seconds.
-HANG = 20
-WAITING = 60  # the same for ranks that wait for each other: each of them starts torch
-LIMIT = 300  # the same for a child that should crash: a busy machine is slow
-
+REPRO, CHECK = "repro.py", "check.py"
 _EXIT_STATUS = "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here."
-_LONG = f"This script has {SMALL} lines or more."
 _ENDINGS = {
     Kind.CRASH: "As long as the bug exists, this test crashes its process.",
     Kind.TIMEOUT: "As long as the bug exists, this test does not end.",
@@ -110,8 +106,48 @@ def _numbers(program: Program) -> dict[str, str]:
     return {scalar.name: scalar.line.partition(" = ")[2] for scalar in scalars}
 
 
-def render_program(source: ProgramSource, facts: Facts) -> str:
-    """The text of `repro.py` for `source`; docs/explanation/program-format.md says how it runs."""
+def render_program(program: Program, facts: Facts, *, whole: bool = True, regions: bool = True) -> dict[str, str]:
+    """The texts of `repro.py` and `check.py` for `program`.
+
+    `whole`: as `Wanted.whole`; the shorter form may not show every failure. `regions`: as `source_of`.
+    """
+    if not can_be_plain(program.recipe):
+        return {REPRO: _of_processes(source_of(program, regions=regions), facts), CHECK: render("check_status.py.j2")}
+    kind = facts.signature.kind
+    script = plain_script(
+        program,
+        Wanted(
+            kind,
+            _difference(facts),
+            raises=facts.signature.exceptions[-1] if facts.signature.exceptions else "",
+            comment=_comment(facts),
+            whole=whole,
+            regions=regions,
+        ),
+    )
+    return {REPRO: script.text, CHECK: program_check(script, program.recipe, facts)}
+
+
+def _comment(facts: Facts) -> str:
+    """How the last line fails, in a few words."""
+    match facts.signature.kind:
+        case Kind.ACCURACY | Kind.VALIDATION:
+            return ""
+        case Kind.TIMEOUT:
+            return "does not end"
+        case Kind.CRASH:
+            return f"dies of {(facts.failure and facts.failure.signal) or facts.signature.signal}"
+    return facts.failure_line
+
+
+def _difference(facts: Facts) -> Difference | None:
+    """The difference that was seen in the run of the program, else in its reduction."""
+    seen = facts.failure.difference if facts.failure else None
+    return seen or (facts.reduction.difference if facts.reduction else None)
+
+
+def _of_processes(source: ProgramSource, facts: Facts) -> str:
+    """The text for a failure of several ranks, or of compile time that grows: it checks itself."""
     recipe = source.recipe
     ranks = recipe.group is not None and not recipe.group.is_fake
     waits = ranks and facts.signature.message == DEADLOCK
@@ -129,10 +165,7 @@ def render_program(source: ProgramSource, facts: Facts) -> str:
         fullgraph=recipe.fullgraph,
         limit=_limit(facts.signature.kind, waits=waits) if child else None,
     )
-    text = render("repro.py.j2", **values, header=header(facts, recipe))
-    if len(text.splitlines()) < SMALL:
-        return text
-    return render("repro.py.j2", **values, header=header(facts, recipe, f"{_EXIT_STATUS} {_LONG}"))
+    return render("repro.py.j2", **values, header=header(facts, recipe))
 
 
 def _limit(kind: Kind, *, waits: bool) -> int:
@@ -318,32 +351,19 @@ def _works_in_place(function: str) -> bool:
 
 def _differs_in_inputs(facts: Facts) -> bool:
     """Whether an input was seen to differ after the call."""
-    seen = (facts.failure and facts.failure.difference, facts.reduction and facts.reduction.difference)
-    return any(difference.place == ARGUMENT for difference in seen if difference)
+    difference = _difference(facts)
+    return difference is not None and difference.place == ARGUMENT
 
 
 def _free_names(source: ProgramSource) -> dict[str, str]:
     """Names for the script's own functions that clash with no other name at its top level."""
-    taken = _globals(source)
+    taken = global_names(source.preamble, source.functions, [*source.inputs, *source.calls, *source.recipe.contexts])
     wanted = {
         "inputs": "inputs" if len(source.calls) == 1 else "calls",
         **{name: name for name in _OWN},
         "module": "Module",
     }
     return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
-
-
-def _globals(source: ProgramSource) -> set[str]:
-    """Names that the program binds at top level, or reads from there inside a function."""
-    inputs = textwrap.indent("\n".join([*source.inputs, f"return [{', '.join(source.calls)}]"]), "    ")
-    text = "\n".join([source.preamble, *source.functions, f"def __inputs():\n{inputs}", *source.recipe.contexts])
-    names, tables = set(), [symtable.symtable(text, "program", "exec")]
-    while tables:
-        table = tables.pop()
-        top = table.get_type() == "module"
-        names |= {symbol.get_name() for symbol in table.get_symbols() if top or symbol.is_global()}
-        tables += table.get_children()
-    return names
 
 
 def _identifiers(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Read the output of a `repro.py`: its verdict line, and the failure above it."""
+"""Read the output of a `check.py`, or of an older `repro.py`: its verdict line, and the failure above it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _MEASURED = re.compile(
 )
 _EXPECTED = re.compile(r"^FAIL: ", re.MULTILINE)  # of a script, which may end with a status and no traceback
 _LOG = re.compile(r"^(?:\[rank\d+\]:)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ", re.M)  # written by torch, also at the end
+_OTHERWISE = re.compile(r"^FAILS OTHERWISE: ", re.MULTILINE)
 _CANNOT = re.compile(r"^CANNOT RUN: (?P<reason>.+)$", re.MULTILINE)
 
 CANNOT_RUN = 125  # exit status
@@ -42,14 +43,21 @@ def read_run(exit_status: int | None, output: str, how: str, seconds: float = 0.
         case 0:
             return Verdict(Status.PASS, seconds=seconds)
         case 1:
-            failure = failure_in(output)
-            if failure is not None and (lacking := missing_resource(failure)):
-                return Verdict(Status.CANNOT_TELL, failure, seconds, f"this machine lacks {lacking}")
-            return Verdict(Status.FAIL, failure, seconds, "" if failure else "it fails without giving a reason")
+            return _failing(output, seconds)
+        case 125 if _OTHERWISE.search(output):
+            return _failing(output, seconds)
         case 125:
             cannot_run = _CANNOT.search(output)
             how = cannot_run["reason"] if cannot_run else "it gives no reason"
     return Verdict(Status.CANNOT_TELL, failure_from_text(output), seconds, how)
+
+
+def _failing(output: str, seconds: float) -> Verdict:
+    """The verdict on a run that failed, as expected or otherwise: signatures tell, not the words of `check.py`."""
+    failure = failure_in(output)
+    if failure is not None and (lacking := missing_resource(failure)):
+        return Verdict(Status.CANNOT_TELL, failure, seconds, f"this machine lacks {lacking}")
+    return Verdict(Status.FAIL, failure, seconds, "" if failure else "it fails without giving a reason")
 
 
 def failure_in(output: str) -> Failure | None:

@@ -1,4 +1,7 @@
-"""Write `repro.py` of a script-level bundle: it runs the user's command, and checks for the same failure."""
+"""Write what runs a script of a bundle, and checks for the same failure.
+
+For the user's own files this is `repro.py`. A reduced script is `repro.py` itself, and this is its `check.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from repro_kit.bundle.facts import Facts, telling_line
+from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.repro.recipe_code import literal
+from repro_kit.bundle.repro.expected_output import pattern, raw, silent
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
 from repro_kit.case.case import Subject
 from repro_kit.model.failure.failure import COMPARED, STATE, Kind
 from repro_kit.model.failure.native import OTHER_STATE
 from repro_kit.model.failure.signature import DEADLOCK
+from repro_kit.program.recipe_code import literal
 
 #: Seconds after which a reduced script hangs, with the start of the interpreter.
 HANG = 40
@@ -35,16 +39,7 @@ _OPERATORS = re.compile(
 )
 _DIFFERS = 3  # exit status of a run in which a compiled call differs from eager
 _WIDTH = 98
-_LONGEST = 160  # characters of the message to search for
-#: A token of the redactor, with the rest of its path.
-_TOKEN = r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>(?:/[\w.@+~-]+)*"
-_PYTHON_FILE = r"[\w.@+~/-]*[\w-]\.py\b"  # messages name a script as the command does, without its directory
-_VARIABLE = re.compile(
-    rf"{_TOKEN}|{_PYTHON_FILE}|0x[0-9a-fA-F]+|(?:/[\w.@+~-]+){{2,}}|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\bnan\b|\binf\b"
-)
-#: What a script says that ends by ``SystemExit``, or by ``os._exit``: whatever it is, no traceback.
-_NO_TRACEBACK = r"\A(?![\s\S]*Traceback \(most recent call last\))"
-_FATAL = r"Fatal Python error|malloc\(\)|free\(\)|corrupted|terminate called|died with <Signals|Signal \d+"
+_EXIT_STATUS = "Exit status: 1 if it fails as expected, 0 if it passes, 125 if it cannot run here or fails otherwise."
 
 
 def render_script(
@@ -59,7 +54,7 @@ def render_script(
     reduced: str = "",
     ranks: int = 0,
 ) -> str:
-    """The text of `repro.py`.
+    """The text of `repro.py`, or with `reduced` of `check.py`.
 
     `ranks`: the processes that it starts for the command, as torchrun does; 0 for a command that torchrun does not run.
 
@@ -91,7 +86,7 @@ def render_script(
         ranks=ranks,
         waits=ranks > 1 and facts.signature.message == DEADLOCK and subject.form == "script",
         in_eager=facts.in_eager,
-        silent=_silent(facts),
+        silent=silent(facts),
         run_script=_RUN_SCRIPT,
         compared=_compared(subject, sources, facts),
         validation=facts.signature.kind is Kind.VALIDATION,
@@ -148,62 +143,18 @@ def _mention(sources: SourceFiles, words: re.Pattern[bytes]) -> bool:
     return any(words.search(path.read_bytes()) for path in sources.files.values())
 
 
-def pattern(facts: Facts) -> str:
-    """A regular expression for the failure in the run's output: exception type and message, with any numbers."""
-    failure, signature = facts.failure, facts.signature
-    if signature.kind is Kind.CRASH:
-        return _FATAL
-    if _silent(facts):
-        return _NO_TRACEBACK
-    if failure is None or not failure.exceptions:
-        return re.escape(signature.exceptions[-1]) if signature.exceptions else r"Traceback"
-    root = failure.exceptions[-1]
-    name = re.escape(root.type.rsplit(".", 1)[-1])
-    line = telling_line(root.message)[:_LONGEST]
-    if line.startswith("error: "):
-        return _open(line)  # a native compiler's error, far below the exception's name
-    return rf"{name}\b.{{0,3}}{_open(line)}" if line else rf"\b{name}\b"
-
-
-def _silent(facts: Facts) -> int:
-    """The exit status of a failure that is nothing but a status; 0 for any other. A killed run has another status."""
-    failure = facts.failure
-    if failure is None or failure.exceptions or facts.signature.exceptions or facts.signature.kind is Kind.CRASH:
-        return 0
-    return failure.exit_status or 0
-
-
-def _open(text: str) -> str:
-    """`text` as a regular expression that allows other addresses, paths and numbers."""
-    pieces, at = [], 0
-    for variable in _VARIABLE.finditer(text):
-        pieces += [re.escape(text[at : variable.start()]), _opened(variable[0])]
-        at = variable.end()
-    return "".join([*pieces, re.escape(text[at:])]).replace(r"\ ", " ")
-
-
-def _opened(text: str) -> str:
-    if text.startswith("REDACTED_"):
-        return r".+?"  # a secret may have spaces
-    return r"\S+?" if text.startswith(("/", "<")) or text.endswith(".py") else r"\S+"
-
-
-def raw(text: str) -> str:
-    """A raw string literal if possible, else an ordinary one."""
-    return f'r"{text}"' if '"' not in text and "\n" not in text and not text.endswith("\\") else repr(text)
-
-
 def _header(facts: Facts, why: str, reduced: str) -> str:
+    if reduced:
+        runs = "Runs repro.py, and answers for `git bisect run python check.py` and for CI."
+        return f"{runs}\n\n{_EXIT_STATUS}"
     paragraphs = [
-        facts.signature_line if reduced else f"NOT MINIMIZED: {facts.signature_line}",
-        f"This script runs the reduced script in {PLACE}/. {reduced} {why}"
-        if reduced
-        else f"This script runs the user's own files in {PLACE}/. {why}",
+        f"NOT MINIMIZED: {facts.signature_line}",
+        f"This script runs the user's own files in {PLACE}/. {why}",
         f"Fails with: {facts.failure_line}" if facts.failure_line != facts.signature_line else "",
         facts.moved,
         facts.evidence,
         f"Seen with {facts.seen_with}.",
-        "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here or fails differently.",
+        _EXIT_STATUS,
     ]
     return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
 

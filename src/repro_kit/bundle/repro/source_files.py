@@ -13,7 +13,8 @@ from pathlib import Path
 from repro_kit.case.case import Subject
 
 PLACE = "files"  # directory of the bundle that stands for the user's working directory
-REDUCED = "reduced.py"  # below `PLACE`: the user's script, reduced
+REDUCED = "repro.py"  # the user's script, reduced
+_REDUCED_BEFORE = f"{PLACE}/reduced.py"  # the same in bundles of format 1
 _ELSEWHERE = "lib"  # below `PLACE`: modules from outside of the working directory
 _LARGEST = 1 << 20  # bytes; no source file is larger
 _ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")
@@ -21,7 +22,12 @@ _ENCODING = re.compile(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+")
 
 def is_users(name: str) -> bool:
     """Whether the file `name` of a bundle is a source file of the user's, as it is."""
-    return name.startswith(f"{PLACE}/") and name != f"{PLACE}/{REDUCED}"
+    return name.startswith(f"{PLACE}/") and name != _REDUCED_BEFORE
+
+
+def is_reduced(named: Sequence[str]) -> bool:
+    """Whether the files that a bundle's command has `named` are the user's script, reduced."""
+    return tuple(named) in ((REDUCED,), (_REDUCED_BEFORE,))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from cattrs.errors import BaseValidationError
 
-from repro_kit.bundle.repro.source_files import PLACE, REDUCED
+from repro_kit.bundle.repro.source_files import PLACE, is_reduced
 from repro_kit.bundle.story.addressee import Addressee, addressee_of
 from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.errors import UsageError
@@ -131,7 +131,7 @@ class Story:
     @property
     def runs_users_files(self) -> bool:
         """Whether `repro.py` runs the user's own files, unchanged."""
-        return self.level == "script" and self.named != (f"{PLACE}/{REDUCED}",)
+        return self.level == "script" and not is_reduced(self.named)
 
     @property
     def unreduced(self) -> str:

@@ -21,7 +21,7 @@ from repro_kit.reduce.flaky import MEASURE, NO_RUNS, RUNS_BEFORE_DETERMINISTIC, 
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import EndedEarly, exit_name, launch
 from repro_kit.runner.scratch import Scratch
-from repro_kit.session.strangers.runnable import REPRO, copy_runnable
+from repro_kit.session.strangers.runnable import CHECK, REPRO, copy_runnable
 from repro_kit.session.strangers.untrusted import environment_for
 
 START_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
@@ -245,7 +245,9 @@ def run_repro(
     beside: Path | None = None,
     on_tick: Callable[[float], None] | None = None,
 ) -> RunOfRepro:
-    """Run a copy of `directory`/repro.py once, with an empty home and the variables that a stranger would have.
+    """Run a copy of `directory`/check.py once, with an empty home and the variables that a stranger would have.
+
+    It runs `repro.py`, and says how that ended. A bundle of an earlier version has none; its `repro.py` does both.
 
     `compiled`: if False, run under ``TORCH_COMPILE_DISABLE=1``. `variables`: more variables to set; `without`: names of
     variables to leave out. `limits`: for untrusted code. `beside`: a directory whose files appear in the working
@@ -258,10 +260,12 @@ def run_repro(
         if beside is not None:
             _link(beside, work_directory / "cwd")
             _link(beside, work_directory / "bundle" / PLACE)
+        check = work_directory / "bundle" / CHECK
+        script = check if check.is_file() else check.with_name(REPRO)
         out, err = work_directory / "stdout.txt", work_directory / "stderr.txt"
         given = _environment(work_directory) | settled
         run = launch(
-            [python, "-c", _AS_SCRIPT, str(work_directory / "bundle" / REPRO)],
+            [python, "-c", _AS_SCRIPT, str(script)],
             cwd=work_directory / "cwd",
             env={name: value for name, value in given.items() if name not in without},
             timeout=timeout,

@@ -1,4 +1,4 @@
-"""The files of a bundle that run (`repro.py`, the user's sources, the values), copied to a directory of their own."""
+"""The files of a bundle that run (`repro.py`, `check.py`, sources, values), copied to a directory of their own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from repro_kit.errors import UsageError
 from repro_kit.plain_file import no_file, open_plain, read_plain
 
 REPRO = "repro.py"
+CHECK = "check.py"  # runs `repro.py`, and judges its end; bundles of earlier versions have none
 VALUES = "inputs"
 
 _LARGEST_TEXT = 4 << 20  # bytes; the sources in a bundle are smaller
@@ -59,11 +60,11 @@ def copy_runnable(directory: Path, target: Path) -> RunnableFiles:
         if not fault:
             (values if is_values else texts).append(name)
             _copy(path, target / name)
-        elif name == REPRO:
+        elif name in (REPRO, CHECK):
             raise UsageError(f"{path} {fault}, so repro-kit does not run it.")
         elif not _READ.fullmatch(name):
             left_out.append(f"{name} {fault}")
-    texts.sort(key=lambda name: (name != REPRO, name))
+    texts.sort(key=lambda name: (name != REPRO, name != CHECK, name))
     return RunnableFiles(tuple(texts), tuple(values), tuple(left_out))
 
 
@@ -87,7 +88,7 @@ def _fault(path: Path, name: str, *, is_values: bool) -> str:
         return f"is {no_file(path)}"
     if is_values:
         return ""
-    if name != REPRO and not name.startswith(f"{PLACE}/"):
+    if name not in (REPRO, CHECK) and not name.startswith(f"{PLACE}/"):
         return "is not a file of a bundle"
     return _unlike_its_text(path)
 

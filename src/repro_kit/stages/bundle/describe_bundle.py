@@ -18,7 +18,7 @@ from repro_kit.bundle.archive.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.html import LONGEST_LOG, report
-from repro_kit.bundle.repro.program_repro import render_program, render_test, source_of
+from repro_kit.bundle.repro.program_repro import REPRO, render_program, render_test
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, source_text
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order, write_story
@@ -47,7 +47,8 @@ _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here 
 _ERROR_LINES = 4  # of the message of torch.testing: the kind, the count, the greatest differences
 _NAMING_OPS, _LONGEST_NAME = 3, 70
 _FILES = {
-    "repro.py": "run this",
+    "repro.py": "shows the failure",
+    "check.py": "runs repro.py: exit status 1 if it fails as expected, 0 if it passes, 125 if it cannot tell",
     "test_repro.py": "the same as a test for PyTorch's own test suite (needs expecttest and numpy)",
     "issue.md": "the text of the report, for whoever maintains the code at fault",
     "report.html": "the whole story as a page: open it in a browser",
@@ -182,7 +183,7 @@ def story_of(
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
     captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
-    named = tuple(f"{PLACE}/{word}" for word in sources_of(case, form).argv) if program is None else ()
+    named = () if program is not None else (REDUCED,) if not form.is_users_script else _named(case, form)
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     own_files = sources_of(case, form).files if form.is_users_script else {}
     has_source = bool(own_files and sources)
@@ -194,7 +195,7 @@ def story_of(
         signature_line=facts.signature_line,
         repro=contents.entries["repro.py"].data.decode(),
         sources=tuple(sources),
-        named=tuple(name for name, _ in sources if name in named),
+        named=named if named == (REDUCED,) else tuple(name for name, _ in sources if name in named),
         excerpt=excerpt_of(form.facts.failure, own_files, contents) if has_source else None,
         lacks_source=bool(own_files) and not has_source,
         reason=remarks.reason,
@@ -273,6 +274,11 @@ def _insights(case: Case) -> tuple[str, ...]:
     return tuple(sentence.text for sentence in explained.sentences) if explained else ()
 
 
+def _named(case: Case, form: ReproForm) -> tuple[str, ...]:
+    """The user's files that the command names, as the bundle has them."""
+    return tuple(f"{PLACE}/{word}" for word in sources_of(case, form).argv)
+
+
 def _rounding(case: Case, facts: Facts, *, code: bool) -> Rounding | None:
     """The rounding verdict that counts as a failure; `code`: it may quote the user's graph."""
     if not facts.signature.rounding or not case.holds(ROUNDING):
@@ -288,8 +294,10 @@ def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     if twin is None or form.program is None or not path.is_file():
         return twin
     passing = bare(parse(read_text(path)))
-    sources = (form.source, source_of(passing, regions=form.regions))
-    fails, passes = (render_program(source, facts) for source in sources)
+    fails, passes = (
+        render_program(program, facts, whole=form.whole, regions=form.regions)[REPRO]
+        for program in (form.program, passing)
+    )
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
@@ -331,7 +339,9 @@ def _reproducer_kind(case: Case, form: ReproForm, contents: Contents) -> Reprodu
     files = [PurePosixPath(name) for name in sources.files]
     own_names = {part for path in files for part in (*path.parts[:-1], path.stem)}
     texts = [source_text(path) for path in sources.files.values()]
-    complete = not sources.left_out and any(name.startswith(f"{PLACE}/") for name in names)
+    complete = not form.is_users_script or (
+        not sources.left_out and any(name.startswith(f"{PLACE}/") for name in names)
+    )
     return kind_of_script(texts, own_names, complete=complete)
 
 
@@ -354,6 +364,4 @@ def _listed(contents: Contents) -> tuple[tuple[str, str], ...]:
     present = {name.partition("/")[0] for name in contents.entries}
     present |= {"issue.md", "report.html", STORY, REDACTIONS, MANIFEST, CHECKSUMS}
     files = [(name, purpose) for name, purpose in _FILES.items() if name in present]
-    reduced = {PLACE: "the user's script, reduced"} if f"{PLACE}/{REDUCED}" in contents.entries else {}
-    directories = _DIRECTORIES | reduced
-    return (*files, *((f"{name}/", purpose) for name, purpose in directories.items() if name in present))
+    return (*files, *((f"{name}/", purpose) for name, purpose in _DIRECTORIES.items() if name in present))

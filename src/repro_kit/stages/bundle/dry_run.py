@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from repro_kit.bundle.archive.archive import CHECKSUMS
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.bundle.repro.source_files import PLACE, REDUCED
 from repro_kit.ui import Ui
 
 _WHY = {
-    "repro": "what is run",
+    "repro": "shows the failure",
+    "check": "runs repro.py, and says by its exit status whether it fails as expected",
     "source": "your own file, which repro.py runs: --include-source",
     "values": "tensor values that repro.py loads: --include-values",
     "trace": "torch's structured trace: --trace",
@@ -36,7 +36,7 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
     rows = []
     for name, data in sorted(files.items()):
         entry = contents.entries.get(name)
-        why = _why(name, entry.role) if entry else _SEALS.get(name, _WHY["redactions"])
+        why = _WHY.get(entry.role, entry.role) if entry else _SEALS.get(name, _WHY["redactions"])
         cut = f", {entry.truncated} bytes cut out" if entry and entry.truncated else ""
         rows.append([name, f"{len(data):,}", str(entry.redactions) if entry else "0", why + cut])
     ui.table("", ["file", "bytes", "replaced", "why it goes in"], rows)
@@ -52,10 +52,6 @@ def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
     ]
     if kept_rows:
         ui.table("", ["kept as it is", "what it is", "where from", "why it goes in"], kept_rows)
-
-
-def _why(name: str, role: str) -> str:
-    return "your script, reduced" if name == f"{PLACE}/{REDUCED}" else _WHY.get(role, role)
 
 
 _SEALS = {MANIFEST: "lists the files, and describes the failure", CHECKSUMS: "for sha256sum -c"}

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
+from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.privacy.shareable import shareable
-from repro_kit.bundle.repro.program_repro import LIMIT, ProgramSource, render_program, source_of
+from repro_kit.bundle.repro.program_check import LIMIT
+from repro_kit.bundle.repro.program_repro import CHECK, REPRO, ProgramSource, render_program, source_of
 from repro_kit.bundle.repro.script_repro import HANG, render_script
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
@@ -32,6 +34,7 @@ from repro_kit.model.failure.signature import DEADLOCK, signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
+from repro_kit.program.recipe_code import literal
 from repro_kit.program.regions import has_regions
 from repro_kit.program.remarks import without_remarks
 from repro_kit.runner.read_findings import read_findings
@@ -68,6 +71,7 @@ class ReproForm:
     program: Program | None = None
     reduced: bool = False  # whether the reduction accepted the program
     regions: bool = True  # whether autocast and no-grad regions are written as `with` blocks
+    whole: bool = True  # whether results of every kind are compared; else a shorter text is tried
     env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
 
     @property
@@ -182,9 +186,17 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
         if text not in seen_texts and not (path.parent.name == "history" and program.stored):
             seen_texts.add(text)
             own = _with_own_failure(case, facts) if path == case.path / _SMALLEST else facts
+            if _is_shorter(program, own):
+                yield ReproForm(own, LIMIT, note, path, program, reduced, whole=False)
             yield ReproForm(own, LIMIT, note, path, program, reduced)
             if any(map(has_regions, program.functions())):
                 yield ReproForm(own, LIMIT, note, path, program, reduced, regions=False)
+
+
+def _is_shorter(program: Program, facts: Facts) -> bool:
+    """Whether the program has a shorter text that may show the failure, too."""
+    short, whole = (render_program(program, facts, whole=whole)[REPRO] for whole in (False, True))
+    return len(short.splitlines()) < len(whole.splitlines())
 
 
 def bare(program: Program) -> Program:
@@ -288,7 +300,9 @@ def fill(
             f"Stored tensor values that repro.py loads ({', '.join(form.program.stored)}) are left out, "
             "so repro.py is not self-contained; --include-values includes them."
         )
-    contents.add_text("repro.py", render_program(form.source, without_private(form.facts, contents.redactor)), "repro")
+    facts = without_private(form.facts, contents.redactor)
+    for name, text in render_program(form.program, facts, whole=form.whole, regions=form.regions).items():
+        contents.add_text(name, text, "repro" if name == REPRO else "check")
     return left_out
 
 
@@ -296,15 +310,16 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     """`is_whole`: the files that `repro.py` runs go in, too."""
     sources = sources_of(case, form)
     launch = launch_in(case.file.subject)
-    for name in sources.files:
+    own = sources.files if form.is_users_script else {}
+    for name in own:
         contents.redactor.learn_file(name)
-    for name, path in sorted(sources.files.items()) if is_whole else ():
+    for name, path in sorted(own.items()) if is_whole else ():
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
     traced = results.observed is not None and results.observed.source in ("trace", "log")
-    own = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
+    subject = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
     text = render_script(
-        replace(own, argv=sources.argv) if own.form != "command" else own,
+        replace(subject, argv=sources.argv) if subject.form != "command" else subject,
         replace(sources, argv=(sources.argv[0], *words)),
         without_private(form.facts, contents.redactor),
         why=_sentence(form.note) if is_whole else f"The files are not in this bundle. {_sentence(form.note)}",
@@ -314,9 +329,14 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         reduced=form.minimized,
         ranks=_ranks(form, launch, len(results.observation.ranks)),
     )
-    contents.add_text("repro.py", text, "repro")
-    if not form.is_users_script:
+    if form.path is not None:
+        settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
+        script = f"import os\n\n{settings}\n" * bool(settings) + source_text(form.path)
+        contents.add_text(REPRO, script, "repro")
+        contents.add_text(CHECK, text, "check")
         return []
+    contents.add_text(REPRO, text, "repro")
+    contents.add_text(CHECK, render("check_status.py.j2"), "check")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     if not is_whole:
         add = f"`repro-kit bundle --include-source {shlex.quote(str(case.path))}` puts them in"

@@ -78,7 +78,8 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
         command = command.replace(f" {typed}", f" {shown}") if typed else command
         for old, new in moved_words:
             command = command.replace(old, new)
-        inside = f"cd {PLACE} && " if form.program is None and command else ""
+        of_users = form.program is None and form.is_users_script
+        inside = f"cd {PLACE} && " if of_users and command else ""
         return inside + python.sub("python", command)
 
     return turned

@@ -168,11 +168,13 @@ def _best(work: _Checking) -> tuple[_Attempt, list[str]]:
     unverified: list[_Attempt] = []
     reasons: list[str] = []
     for candidate in candidates(work.case, work.results):
-        needs_known = any(attempt.check.needs for attempt in unverified)
+        needs_known = any(attempt.check.needs for attempt in unverified) or not candidate.whole
         attempt = work.with_any_compiler(work.attempt(candidate) if needs_known else work.with_needs(candidate))
         attempt = work.with_narrow_casts(attempt)
         if attempt.check.verified:
             return work.with_proven_claims(attempt), [*filter(None, [candidate.note]), *reasons]
+        if not candidate.whole:
+            continue  # the longer text of the same program comes next
         reasons += attempt.check.reasons
         unverified.append(attempt)
     # A candidate that fails with what it needs, else the smallest; the user's script is always a candidate.

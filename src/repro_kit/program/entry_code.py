@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bundle.repro import recipe_code
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import (
     AOT_INDUCTOR,
@@ -20,7 +19,7 @@ from repro_kit.probe.repro_probe.protocol.entries import (
     EXPORT_STRICT,
     PRECOMPILE,
 )
-from repro_kit.program import Program, TensorInput
+from repro_kit.program import Program, TensorInput, recipe_code
 from repro_kit.program.inputs import DynamicMark
 
 _MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((\w+), (\d+)\)")
@@ -64,8 +63,11 @@ def arguments_of(program: Program) -> Arguments:
     )
 
 
-def entry_code(recipe: Recipe, arguments: Arguments, names: Mapping[str, str], calls: int) -> str:
-    """The class of the module, and the function that compiles and runs it. `names`: free names for both."""
+def entry_code(recipe: Recipe, arguments: Arguments, names: Mapping[str, str], calls: int, graph: str = "graph") -> str:
+    """The class of the module, and the function that compiles and runs it. `names`: free names for both.
+
+    `graph`: the name of the function that the module calls.
+    """
     inputs = ", ".join(arguments.inputs)
     passed = [f"self.{name}" if name in arguments.parameters else name for name in arguments.names]
     init = ""
@@ -74,9 +76,9 @@ def entry_code(recipe: Recipe, arguments: Arguments, names: Mapping[str, str], c
         init = f"    def __init__(self, {', '.join(arguments.parameters)}):\n        super().__init__()\n{stores}\n\n"
     module = (
         f"class {names['module']}(torch.nn.Module):\n{init}    def forward({', '.join(['self', *arguments.inputs])}):\n"
-        f"        return graph({', '.join(passed)})"
+        f"        return {graph}({', '.join(passed)})"
     )
-    lines, result = _compile(recipe, arguments, f"{names['module']}({', '.join(arguments.parameters)})")
+    lines, result = compile_lines(recipe, arguments, f"{names['module']}({', '.join(arguments.parameters)})")
     if calls > 1:  # compiled at the first call
         lines = ["if not made:", *(f"    {line}" for line in lines), f"    made.append({result})"]
         result = "made[0]"
@@ -85,7 +87,7 @@ def entry_code(recipe: Recipe, arguments: Arguments, names: Mapping[str, str], c
     return f"{module}\n\n\ndef {names['compile_and_run']}({signature}):\n{body}"
 
 
-def _compile(recipe: Recipe, arguments: Arguments, module: str) -> tuple[list[str], str]:
+def compile_lines(recipe: Recipe, arguments: Arguments, module: str) -> tuple[list[str], str]:
     """The lines that compile `module`, and the expression of what they make."""
     if recipe.backend == PRECOMPILE:
         return _precompile(arguments, module)

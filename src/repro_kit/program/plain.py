@@ -1,0 +1,218 @@
+"""Write a program as a person would for a report: the function, its inputs, and one comparison with eager.
+
+The script ends with status 0 when compiled code does what eager does, and not with 0 otherwise. It knows nothing of
+who runs it: limits, signatures and exit status 125 are the business of `check.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repro_kit.model.recipe import Recipe
+from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
+from repro_kit.program import plain_run, recipe_code
+from repro_kit.program.entry_code import arguments_of, entry_code, is_entry
+from repro_kit.program.inputs import DynamicMark, ScalarInput, TensorInput, names_of
+from repro_kit.program.plain_run import Parts, Wanted, indented
+from repro_kit.program.program import Function, Program
+from repro_kit.program.public_names import public
+from repro_kit.program.regions import with_regions
+from repro_kit.program.render import render_function
+
+_LOADS = re.compile(r"(?<![\w.])load\(")
+_FUNCTIONAL = re.compile(r"(?<![\w.])F\.")
+_PROVIDED = ("device", "inf", "nan")
+_SOURCE = r"torch\.(?:ones|zeros|rand|randn|full|tensor|empty)\([^()]*(?:\([^()]*\)[^()]*)*"
+_REQUIRES = re.compile(rf"(\w+ = {_SOURCE})\)\.requires_grad_\(\)")
+_WIDTH = 98  # columns
+
+
+@dataclass(frozen=True)
+class PlainScript:
+    """A script, and the numbers of its first lines that run in eager, and that compile."""
+
+    text: str
+    eager_line: int
+    compiled_line: int
+
+
+def can_be_plain(recipe: Recipe) -> bool:
+    """Whether a few lines can show the failure: not one of several processes, nor one that only a clock shows."""
+    return recipe.growth is None and (recipe.group is None or recipe.group.is_fake)
+
+
+def plain_script(program: Program, wanted: Wanted) -> PlainScript:
+    """The text of `repro.py` for `program`."""
+    parts = _parts(program, wanted)
+    run = plain_run.run_of(parts, wanted)
+    blocks = [
+        *_head(program, parts, run.modules),
+        *_definitions(program, parts, as_class=run.as_class),
+        *run.before,
+    ]
+    before = "\n\n".join("\n".join(block) for block in blocks if block)
+    first = len(before.splitlines()) + 2
+    text = "\n".join([before, "", *run.lines, ""])
+    return PlainScript(text, first + run.eager_at, first + run.compiled_at)
+
+
+def _parts(program: Program, wanted: Wanted) -> Parts:
+    """The texts of the program, with public and short names."""
+    text_of = with_regions if wanted.regions else render_function
+    bodies = tuple(public(text_of(body)).strip("\n") for body in program.bodies)
+    graph, single = _simplified(public(text_of(program.graph)).strip("\n"), program.graph)
+    entry = arguments_of(program) if is_entry(program.recipe) else None
+    numbers = _numbers(program)
+    made = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
+    if entry is not None:  # the call of torch.export says what is dynamic
+        made = [input_ for input_ in made if not isinstance(input_, DynamicMark)]
+    inputs = tuple(line for input_ in made for line in _plainer(public(input_.line)).splitlines())
+    code = "\n".join([program.preamble, *bodies, graph, *inputs, *program.recipe.contexts])
+    tensors = {input_.name: input_ for input_ in program.inputs if isinstance(input_, TensorInput)}
+    named = dict.fromkeys(name for call in program.calls for name in call)
+    function = next(name for name in ("f", "graph") if name == "graph" or name not in _identifiers(code))
+    return Parts(
+        recipe=program.recipe,
+        graph=graph.replace("def graph(", f"def {function}(", 1),
+        function=function,
+        bodies=bodies,
+        inputs=inputs,
+        calls=tuple(tuple(numbers.get(name, name) for name in call) for call in program.calls),
+        tensors=tuple(name for name in named if name in tensors),
+        leaves=tuple(name for name in named if name in tensors and tensors[name].requires_grad),
+        single=single,
+        code=code,
+        entry=entry,
+        defined=frozenset(_defined(program.preamble)),
+        taken=frozenset(global_names(program.preamble, [*bodies, graph], [*inputs, *program.recipe.contexts])),
+    )
+
+
+def _simplified(text: str, graph: Function) -> tuple[str, bool]:
+    """`text` of the graph with its only result in place of a tuple of one, and whether it has only one."""
+    if len(graph.outputs) != 1 or graph.returns.text != f"({graph.outputs[0]},)":
+        return text, False
+    name, lines = graph.outputs[0], text.splitlines()
+    lines[-1] = f"    return {name}"
+    bound = re.fullmatch(rf"    {re.escape(name)} = (.+)", lines[-2])
+    once = len(re.findall(rf"(?<![\w.]){re.escape(name)}\b", text)) == 2
+    if bound and once and len(bound[1]) + len("    return ") <= _WIDTH:
+        lines[-2:] = [f"    return {bound[1]}"]
+    return "\n".join(lines), True
+
+
+def _numbers(program: Program) -> dict[str, str]:
+    """Numbers that occur only as arguments, and so need no name."""
+    read = {name for input_ in program.inputs for name in input_.reads}
+    scalars = [input_ for input_ in program.inputs if isinstance(input_, ScalarInput) and input_.name not in read]
+    return {scalar.name: scalar.line.partition(" = ")[2] for scalar in scalars}
+
+
+def _plainer(line: str) -> str:
+    """``x = torch.ones(3, requires_grad=True)`` for ``x = torch.ones(3).requires_grad_()``."""
+    simple = _REQUIRES.fullmatch(line)
+    return f"{simple[1]}, requires_grad=True)" if simple else line
+
+
+def _head(program: Program, parts: Parts, modules: Sequence[str]) -> Iterator[list[str]]:
+    """The imports, then the settings."""
+    recipe, used = program.recipe, _identifiers(parts.code)
+    variables = [
+        f"os.environ[{recipe_code.literal(name)}] = {recipe_code.literal(value)}"
+        for name, value in sorted(recipe.env.items())
+    ]
+    needed = {*modules, *(["os"] if variables else []), *(["resource"] if recipe.memory else [])}
+    needed |= {"pathlib"} if _LOADS.search(parts.code) else set()
+    needed |= {"functools", "tempfile"} if recipe.backend == PRECOMPILE else set()
+    of_library, others, _ = _imports_of(program.preamble)
+    provided = [name for name in _PROVIDED if name in used]
+    functional = _FUNCTIONAL.search(parts.code) and "F" not in parts.defined
+    imports = [
+        "import torch",
+        *(f"import {module}" for module in recipe_code.config_imports(recipe)),
+        *(["import torch.nn.functional as F"] if functional else []),
+        *([f"from torch import {', '.join(provided)}"] if provided else []),
+        *recipe_code.group_imports(recipe),
+        *program.imports,
+        *others,
+    ]
+    first = sorted({*(f"import {module}" for module in needed), *of_library})
+    if variables:
+        yield first
+        yield variables
+        yield imports
+    else:
+        yield [*first, *imports]
+    yield [
+        *recipe_code.config_lines(recipe),
+        *recipe_code.process_lines(recipe),
+        *recipe_code.group_lines(recipe),
+    ]
+
+
+def _definitions(program: Program, parts: Parts, *, as_class: bool) -> Iterator[list[str]]:
+    """What the user's code and the graph define; `as_class`: as the module that torch.export gets."""
+    if _LOADS.search(parts.code):
+        place = 'pathlib.Path(__file__).with_name("inputs") / name'
+        yield ["def load(name):", f"    return torch.load({place}, weights_only=True)"]
+    yield re.sub(r"\n{3,}", "\n\n", _imports_of(program.preamble)[2]).splitlines()
+    yield from (body.splitlines() for body in parts.bodies)
+    if not as_class:
+        yield parts.graph.splitlines()
+        if parts.entry is not None:
+            names = {"module": parts.free("Model"), "compile_and_run": parts.free("compiled")}
+            graph_name = parts.function
+            code = entry_code(program.recipe, parts.entry, names, len(program.calls), graph=graph_name)
+            yield code.replace("\n\n\n", "\n\n").splitlines()
+        return
+    method = parts.graph.replace(f"def {parts.function}(", "def forward(self, ", 1).replace("(self, )", "(self)", 1)
+    yield [f"class {parts.free('Model')}(torch.nn.Module):", *indented(method.splitlines())]
+
+
+def global_names(preamble: str, functions: Sequence[str], lines: Sequence[str]) -> set[str]:
+    """Names that a script binds at top level, or reads from there inside a function."""
+    body = textwrap.indent("\n".join([*lines, "pass"]), "    ")
+    names: set[str] = set()
+    tables = [symtable.symtable("\n".join([preamble, *functions, f"def __inputs():\n{body}"]), "program", "exec")]
+    while tables:
+        table = tables.pop()
+        top = table.get_type() == "module" or table.get_name() == "__inputs"
+        names |= {symbol.get_name() for symbol in table.get_symbols() if top or symbol.is_global()}
+        tables += table.get_children()
+    return names
+
+
+def _imports_of(preamble: str) -> tuple[list[str], list[str], str]:
+    """The imports with which the preamble begins, those of the standard library first, and what follows them."""
+    lines, at = preamble.splitlines(), 0
+    found: tuple[list[str], list[str]] = ([], [])
+    for node in ast.parse(preamble).body:
+        if not isinstance(node, ast.Import | ast.ImportFrom) or node.lineno <= at:
+            break
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        of_library = all(name.partition(".")[0] in sys.stdlib_module_names for name in names)
+        assert node.end_lineno is not None
+        found[not of_library].append(ast.unparse(node))
+        at = node.end_lineno
+    return *found, "\n".join(lines[at:]).strip("\n")
+
+
+def _identifiers(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
+
+
+def _defined(preamble: str) -> Iterator[str]:
+    """Names that the preamble binds at top level."""
+    for node in ast.parse(preamble).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        else:
+            yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))

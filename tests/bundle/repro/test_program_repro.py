@@ -1,0 +1,126 @@
+"""The text of `repro.py` for a program: as a person would write it for a report."""
+
+import ast
+import sys
+
+import pytest
+
+from programs import FAILING, HEAD, RELU
+from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro.program_repro import render_program
+from repro_kit.case.stage_results import Environment
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.signature import Signature
+from repro_kit.model.recipe import Recipe
+from repro_kit.program import parse
+
+ENV = Environment("3.11", sys.executable, "Linux", "2.13.0")
+ACCURACY = Signature(Kind.ACCURACY, difference="value")
+
+
+def written(text: str, signature: Signature = ACCURACY, failure: Failure | None = None, *, whole: bool = False) -> str:
+    repro = render_program(parse(text), Facts(signature, failure, ENV), whole=whole)["repro.py"]
+    ast.parse(repro)
+    return repro
+
+
+def relu(recipe: str = "{}", body: str = RELU) -> str:
+    return f"{HEAD}RECIPE = {recipe}\n\n{body}"
+
+
+def test_a_wrong_gradient_is_ten_lines_of_public_names() -> None:
+    body = """
+def graph(add):
+    avg_pool2d = torch._C._nn.avg_pool2d(add, 2, 2, 0, True)
+    return (avg_pool2d,)
+
+
+def calls():
+    add = torch.ones(1, 1, 1, 1).requires_grad_()
+    return [(add,)]
+"""
+    assert (
+        written(relu("{'backward': 'sum'}", body))
+        == """\
+import torch
+import torch.nn.functional as F
+
+def f(add):
+    return F.avg_pool2d(add, 2, 2, 0, True)
+
+add = torch.ones(1, 1, 1, 1, requires_grad=True)
+expected = torch.autograd.grad(f(add).sum(), add)
+torch.testing.assert_close(torch.autograd.grad(torch.compile(f)(add).sum(), add), expected)
+"""
+    )
+
+
+def test_an_error_is_two_calls_and_says_which_error() -> None:
+    failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("torch._inductor.exc.InductorError", "no loop"),))
+    text = written(relu("{'check': False}"), Signature(Kind.COMPILE_ERROR), failure)
+    assert text.endswith("f(x)\ntorch.compile(f)(x)  # InductorError: no loop\n")
+
+
+def test_a_lost_exception_is_expected_twice() -> None:
+    text = written(relu("{'validation': True}"), Signature(Kind.VALIDATION, ("RuntimeError",)))
+    assert text.startswith("import unittest\nimport torch\n")
+    assert text.endswith("with raises(RuntimeError):\n    run(torch.compile(f))\n")
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_graph_keeps_its_operators_and_nothing_private_is_added(failing, whole) -> None:
+    program = parse(failing.text)
+    text = written(failing.text, failing.signature, whole=whole)
+    graph = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "f")
+    assert len(graph.body) in (len(program.graph.statements), len(program.graph.statements) + 1)
+    assert "sys.exit" not in text and "torch._C" not in text
+
+
+def test_what_else_differs_is_compared_in_a_function() -> None:
+    written_to = Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
+    assert "def run(" not in written(relu())
+    assert '"inputs": (x,)' in written(relu(), failure=written_to)
+    for statement in ("x += 1", "x.add_(1)", "x[0] = 1"):
+        changed = relu(body=RELU.replace("    return (relu", f"    {statement}\n    return (relu"))
+        assert '"inputs": (x,)' in written(changed), statement
+    alias = Failure(Kind.ACCURACY, difference=Difference("alias", "output 0"))
+    assert '"aliases": aliases(*(x,), *[outputs])' in written(relu(), failure=alias)
+    assert "check_stride=True" in written(relu(), failure=Failure(Kind.ACCURACY, difference=Difference("stride", "")))
+
+
+def test_numbers_of_several_calls_stand_in_them() -> None:
+    text = written(next(it.text for it in FAILING if it.name == "several_calls"))
+    assert "    for args in [(x, 1), (y, 1), (z, 1)]:\n" in text and "n = 1" not in text
+
+
+def test_names_of_the_program_are_not_taken() -> None:
+    preamble = "def run():\n    return f\n\n\n"
+    text = relu(body=RELU.replace("def graph(x)", f"{preamble}def graph(x)").replace("relu(x)", "relu(x + run())"))
+    assert "def repro_run(function):" in written(text, whole=True) and "def graph(x):" in written(text)
+    within = relu(body=RELU.replace("graph(x)", "graph(run)").replace("relu(x)", "relu(run)"))
+    assert "def run(function):" in written(within, whole=True)
+
+
+def test_strings_that_span_lines_keep_their_form() -> None:
+    text = next(it.text for it in FAILING if it.name == "user_backend")
+    assert '    """One of\nmy own."""' in written(text, Signature(Kind.COMPILE_ERROR))
+
+
+def test_what_surrounds_a_call_is_written() -> None:
+    program = parse(relu())
+    recipe = Recipe(contexts=("Mode(2)", "other()"), grad_mode="no_grad", backward="sum")
+    text = render_program(program.with_(recipe=recipe), Facts(ACCURACY, None, ENV))["repro.py"]
+    assert "    with Mode(2), other():\n        with torch.no_grad():\n            outputs = function(x)\n" in text
+    assert "\n        outputs.sum().backward()\n" in text
+    recipe = Recipe(backend="aot_eager", fullgraph=True, compiled_autograd=True, warm_caches=True, check=False)
+    text = render_program(program.with_(recipe=recipe), Facts(Signature(Kind.CRASH), None, ENV))["repro.py"]
+    assert "import torch._dynamo.compiled_autograd\n" in text
+    enable = 'torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="aot_eager"))'
+    compiled = 'run(torch.compile(f, backend="aot_eager", fullgraph=True))'
+    warm = f"with {enable}:\n    {compiled}  # fills the caches\ntorch._dynamo.reset()\n"
+    assert text.endswith(f"{warm}with {enable}:\n    {compiled}\n")
+    recipe = Recipe(env={"TORCH_X": "1"}, config={"inductor.fallback_random": True}, memory=9, threads=1)
+    text = render_program(program.with_(recipe=recipe), Facts(ACCURACY, None, ENV), whole=False)["repro.py"]
+    assert text.startswith('import os\nimport resource\n\nos.environ["TORCH_X"] = "1"\n\nimport torch\n')
+    assert "torch._inductor.config.fallback_random = True\nresource.setrlimit(" in text
