@@ -14,8 +14,9 @@ ASKED: list[tuple[PlaceKind, str, str, str]] = [
     ("lowering", "aten.mm.default", "torch/_inductor/kernel/mm.py", "tuned_mm"),
     ("decomposition", "aten.native_layer_norm.default", "torch/_decomp/", "native_layer_norm"),
     ("python-kernel", "dropout", "torch/_decomp/decompositions.py", "dropout"),
-    ("pass", "remove_noop_ops", "torch/_inductor/fx_passes/post_grad.py", "remove_noop_ops"),
-    ("pass", "pass_pattern_1", "torch/_inductor/fx_passes/joint_graph.py", "pass_pattern_1"),
+    ("pass", "joint_graph_passes:remove_noop_ops", "torch/_inductor/fx_passes/post_grad.py", "remove_noop_ops"),
+    ("pass", "joint_graph_passes:pass_pattern_1", "torch/_inductor/fx_passes/joint_graph.py", "pass_pattern_1"),
+    ("pass", "post_grad_passes:pass_pattern_1", "torch/_inductor/fx_passes/post_grad.py", "pass_pattern_1"),
     ("handler", "torch.use_deterministic_algorithms", "torch/_dynamo/variables/torch.py", "handle_"),
     ("object", "torch._dynamo.side_effects:SideEffects", "torch/_dynamo/side_effects.py", "SideEffects"),
 ]

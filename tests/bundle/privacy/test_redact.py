@@ -78,8 +78,8 @@ def test_a_commit_is_no_secret():
         ("-o &lt;scratch&gt;/tmp1/a/b.so", "-o &lt;scratch&gt;/tmp1/a/b.so"),
         ("/opt/corp/lib/python3.11/site-packages/torch/x.py", "<dir-1>/lib/python3.11/site-packages/torch/x.py"),
         (
-            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
-            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c",
+            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c /pytorch/aten/src/ATen/native/Pool.h:61",
+            "/usr/lib/x /tmp/a/b https://host/a/b torch/_x/y.py a/b/c /pytorch/aten/src/ATen/native/Pool.h:61",
         ),
         ("/home/alicecooper/x", "<dir-1>/x"),
         ("/run/media/alicia/disk/x /run/lock/x", "<dir-1>/x /run/lock/x"),

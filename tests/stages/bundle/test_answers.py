@@ -197,7 +197,7 @@ def test_the_places_follow_from_layer_subsystem_and_operator() -> None:
     assert asked_places(form_of()) == [{"kind": "lowering", "name": "aten.avg_pool2d_backward.default"}]
     passes = replace(CHAIN, links=(Link("subsystem", "joint_graph_passes", ""), Link("op", "#3 remove_noop_ops", "")))
     of_pass = form_of(ablation=replace(ABLATION, chain=passes))
-    assert asked_places(of_pass) == [{"kind": "pass", "name": "remove_noop_ops"}]
+    assert asked_places(of_pass) == [{"kind": "pass", "name": "joint_graph_passes:remove_noop_ops"}]
     between = replace(CHAIN, links=(Link("subsystem", "lowerings", ""), Link("op", "#1-3 aten.relu.default", "")))
     assert asked_places(form_of(ablation=replace(ABLATION, chain=between))) == []
     traced = Ablation("program", layer=Layer.DECOMPOSITION, cause="decomposition")

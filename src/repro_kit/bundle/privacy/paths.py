@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from repro_kit.bundle.privacy.addresses import private_leaves
 from repro_kit.bundle.privacy.leaves import distinctive, is_data, is_private, parts
 
-#: Directories that every machine has.
+#: Directories that every machine has, and those of PyTorch's own builds, whose files torch's messages name.
 _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users", "/root/.", "C:\\")
 _SYSTEMS = re.compile(
-    r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System)/"
+    r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System"
+    r"|pytorch/(aten|c10|torch|caffe2|functorch|third_party|build))/"
 )
 #: Of these, the directories in which anybody makes others.
 _SHARED_BY_ALL = re.compile(r"/(?:(?:var/)?tmp|dev/shm|usr/(?:local|src)|var(?!/folders/))/")

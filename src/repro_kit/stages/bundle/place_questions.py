@@ -44,9 +44,11 @@ def _asked(form: ReproForm, cause: str, chain: Chain | None) -> Iterator[tuple[P
     found = operator_of(chain)
     if found is not None:
         subsystem, name = found
-        kind = _KINDS.get(subsystem, "pass" if subsystem.endswith("_passes") else None)
-        if kind is not None:
-            yield kind, name
+        if subsystem.endswith("_passes"):
+            yield "pass", f"{subsystem}:{name}"
+            return
+        if subsystem in _KINDS:
+            yield _KINDS[subsystem], name
             return
     if cause in _PARTS:
         yield "object", _PARTS[cause]

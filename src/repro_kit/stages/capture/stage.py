@@ -375,5 +375,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     words = [attempt.how, "only in an interpreter that has compiled nothing before" if search.fresh else ""]
     how = f" ({', '.join(filter(None, words))})" if any(words) else ""
     of_rank = f", of rank {attempt.graph.rank}," if attempt.graph.rank is not None else ""
-    ui.done(f"graph {attempt.graph.compile_id} of {graphs}{of_rank} fails alone{how}: {statements} statements")
+    of_all = f" of {graphs}" if graphs > 1 else ""
+    count = "1 statement" if statements == 1 else f"{statements} statements"
+    ui.done(f"graph {attempt.graph.compile_id}{of_all}{of_rank} fails alone{how}: {count}")
     first_wrong.show(ui, wrong)

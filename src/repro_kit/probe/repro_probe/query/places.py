@@ -44,7 +44,8 @@ def _lowering(name: str) -> Iterator[SourceData]:
     function = inspect.unwrap(function)
     if "<locals>" in function.__qualname__:  # one that torch makes by a function for many operators
         yield from _registration(lowering, name)
-        yield from _writers(name)
+        if function.__qualname__.startswith("make_pointwise."):
+            yield from _writers(name)
     else:
         yield from _place(f"lowering of {name}", function)
 
@@ -69,8 +70,8 @@ def _writers(name: str) -> Iterator[SourceData]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for module, owner in _WRITERS[device]:
         found = getattr(getattr(importlib.import_module(module), owner, None), bare, None)
-        if found is not None:
-            yield from _place(f"code that is generated for {bare}", found)
+        places = _place(f"code that is generated for {bare}", found)
+        yield from (place for place in places if "/codegen/" in place["file"])
 
 
 def _decomposition(name: str) -> Iterator[SourceData]:
@@ -95,18 +96,23 @@ def _python_kernel(name: str) -> Iterator[SourceData]:
 
 
 def _pass(name: str) -> Iterator[SourceData]:
-    """Yield the function of that name in Inductor's passes, else the line that gives a pass that name."""
-    base = _NUMBER.sub("", name)
-    definition = re.compile(rf"^def {re.escape(name)}\(", re.MULTILINE)
-    mention = re.compile(rf"""["']{re.escape(name)}["']|f["']{re.escape(base)}\{{""")
-    files = list(_files("torch/_inductor/fx_passes", "torch/_inductor"))
-    for pattern, what in ((definition, f"pass {name}"), (mention, f"where the pass {name} is applied")):
+    """Yield the function of that name in Inductor's passes, else the line that gives a pass that name.
+
+    `name` is ``joint_graph_passes:remove_noop_ops``: the subsystem says in which file passes of that name are applied.
+    """
+    subsystem, _, own = name.rpartition(":")
+    counted = _NUMBER.sub("", own)
+    definition = re.compile(rf"^def {re.escape(own)}\(", re.MULTILINE)
+    mention = re.compile(rf"""["']{re.escape(own)}["']|f["']{re.escape(counted)}\{{""")
+    applied_in = subsystem.replace("_passes", ".py")
+    files = sorted(_files("torch/_inductor/fx_passes", "torch/_inductor"), key=lambda file: applied_in not in file)
+    for pattern, what in ((definition, f"pass {own}"), (mention, f"where the pass {own} is applied")):
         for file in files:
             with open(file, encoding="utf-8") as source:
                 text = source.read()
             found = pattern.search(text)
             if found:
-                yield from _at(what, file, text.count("\n", 0, found.start()) + 1, name)
+                yield from _at(what, file, text.count("\n", 0, found.start()) + 1, own)
                 return
 
 

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 from repro_probe.judge import compare_outputs, recheck, reference
 from repro_probe.judge.compare_outputs import Evidence
 from repro_probe.judge.comparison_tolerance import Tolerance
@@ -71,9 +69,13 @@ def _look_at_casts(
     data: ReportData, program: LoadedProgram, eager: Outcome, compiled: Outcome, best: Outcome | None
 ) -> None:
     """Add whether the difference is still there once Inductor rounds to narrow dtypes as eager does."""
-    config = getattr(torch, "_inductor", None) and torch._inductor.config
-    if program.recipe["backend"] != "inductor" or not hasattr(config, _CASTS):
+    if program.recipe["backend"] != "inductor":
         data["missing"]["with_casts"] = "the setting is one of Inductor's, which does not run here"
+        return
+    from torch._inductor import config
+
+    if not hasattr(config, _CASTS):
+        data["missing"]["with_casts"] = f"this torch has no setting {_CASTS}"
         return
     tolerance, evidence = Tolerance(program.recipe), Evidence(best)
 

@@ -23,7 +23,8 @@ def which_graph(experiments: Experiments, ui: Ui) -> tuple[list[Link], list[Untr
     if capture is not None:
         if capture.graph is None or not capture.graphs:
             return [], []
-        alone = f"Graph {capture.graph} of the script's {capture.graphs} fails alone, as a program."
+        which = f"of the script's {capture.graphs}" if capture.graphs > 1 else "(the script has no other)"
+        alone = f"Graph {capture.graph} {which} fails alone, as a program."
         claim = f"{alone} {capture.own_check}".strip()
         bad = Side("its program", "fails as observed", experiments.repeat(Variation()))
         return [Link("graph", f"graph {capture.graph}", claim, bad=bad)], []
