@@ -87,7 +87,7 @@ def may_share_source(files: Sequence[tuple[str, int]], options: BundleOptions, u
     ui.print(
         "\n".join(["repro.py runs these files of yours:", *(f"  {name} ({lines} lines)" for name, lines in files)])
     )
-    return ui.confirm("Put them into the bundle, for everybody who gets it to read?")
+    return ui.confirm("Put them into the bundle and its issue.md, for everybody who gets it to read?")
 
 
 def _files(directory: Path) -> list[tuple[str, Path]]:
