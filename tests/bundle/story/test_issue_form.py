@@ -77,7 +77,7 @@ TOLD = Answers(
     "answer",
     [
         "Eager **`1.0`**, compiled **`0.25`**, float64 **`1.0`**: `grad of x` at `[0, 3]`.",
-        "- **Runs:** 5 of 5 runs fail, exit status 1, and `repro.py` passed without torch.compile.",
+        "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes. `git bisect run",
         "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
         "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
         "- **Devices:** CPU: fails · CUDA: not tried: this machine has no accelerator",
@@ -249,8 +249,8 @@ def test_an_issue_fits_githubs_limit(characters):
 def test_what_the_captured_graph_had_and_the_repro_needs():
     captured, kept = parse(named("backward_accuracy").text), parse(named("accuracy").text)
     words = {aspect.name: markdown.aspect_words(aspect, minimal=True) for aspect in aspects(captured, kept)}
-    assert words["Autograd"] == "not needed; the captured graph had: backward() is called"
-    assert words["Context managers"] == "not needed; the captured graph had: autocast(cpu, bfloat16)"
+    assert words["Autograd"] == "not needed (the captured graph had: backward() is called)"
+    assert words["Context managers"] == "not needed (the captured graph had: autocast(cpu, bfloat16))"
     assert words["Configuration"].startswith("needed: inductor.cpp.inject_relu_bug_TESTING_ONLY='accuracy'")
     stopped = {aspect.name: markdown.aspect_words(aspect, minimal=False) for aspect in aspects(captured, kept)}
     assert stopped["Configuration"].startswith("not reduced: "), "what was not tried is not known to be needed"
@@ -260,6 +260,28 @@ def test_what_the_captured_graph_had_and_the_repro_needs():
         aspect for aspect in aspects(kept, parse(named("several_calls").text)) if aspect.name == "Dynamic shapes"
     ]
     assert dynamic.kept == "dynamic=True, 3 calls"
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "words"),
+    [
+        ("y = torch._functorch.predispatch._jvp_increment_nesting()", "Autograd", "forward-mode"),
+        ("y = torch.func.grad(f)(x)", "Autograd", "gradients inside the graph"),
+        ("y = torch._nested_view_from_jagged(x, o)", "Tensor subclasses", "a nested tensor"),
+        ("y = torch.nested.nested_tensor(x)", "Dynamic shapes", "the sizes of a nested tensor are symbolic"),
+    ],
+)
+def test_what_the_text_of_a_graph_uses_is_not_called_absent(body, name, words):
+    text = named("accuracy").text.replace("relu = torch.relu(x)", f"{body}\n    relu = torch.relu(x)")
+    (told,) = [aspect for aspect in aspects(parse(text), parse(text)) if aspect.name == name]
+    assert words in told.kept
+
+
+def test_settings_of_the_capture_are_not_called_the_users():
+    kept = parse(named("accuracy").text)
+    captured = kept.with_(recipe=kept.recipe.with_(fullgraph=True, threads=2))
+    (told,) = [aspect for aspect in aspects(captured, kept) if aspect.name == "Configuration"]
+    assert "fullgraph" not in told.captured and "2 threads" not in told.captured
 
 
 def test_operators_are_told_by_their_names():

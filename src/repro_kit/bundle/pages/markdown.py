@@ -262,11 +262,11 @@ def _opening(story: Story) -> str:
 def checked(story: Story) -> str:
     """What the failure needs and what not, of the points that PyTorch asks about, in one line."""
     if story.unchecked:
-        return f"{story.unchecked}."
+        return story.unchecked
     used = [each for each in story.aspects if each.kept or each.captured]
     told = [f"{each.name.lower()} {aspect_words(each, minimal=story.minimal)}" for each in used]
     absent = [f"no {each.name.lower()}" for each in story.aspects if not (each.kept or each.captured)]
-    return f"{'; '.join([*told, ', '.join(absent)] if absent else told)}."
+    return " · ".join([*told, ", ".join(absent)] if absent else told)
 
 
 def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
@@ -276,7 +276,7 @@ def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
         return f"{'needed' if minimal else 'not reduced'}: {aspect.kept}" + (
             "" if same or not aspect.captured else f" (originally: {aspect.captured})"
         )
-    return f"not needed; the captured graph had: {aspect.captured}" if aspect.captured else "not involved"
+    return f"not needed (the captured graph had: {aspect.captured})" if aspect.captured else "not involved"
 
 
 def steady(log: str) -> str:

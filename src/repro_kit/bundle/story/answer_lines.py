@@ -61,7 +61,8 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
 
 def _runs(story: Story) -> str:
     runs = story.answers.runs or (f"{story.runs[0]} of {story.runs[1]} runs fail" if story.runs[1] else "not run yet")
-    eager = f", and `repro.py` {story.without_compiler}" if story.verified else ""
+    in_eager = "fails alike" if story.in_eager else "passes"
+    eager = f"; without torch.compile it {in_eager}" if story.verified else ""
     return f"{runs}{f' ({story.flaky})' if story.flaky else ''}{eager}. {story.for_git}"
 
 
