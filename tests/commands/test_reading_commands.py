@@ -66,7 +66,7 @@ def test_a_bundle_a_case_and_an_unpacked_bundle_are_shown_alike(tmp_path):
     for text in (
         story.title,
         "✗ fails",
-        "relu = torch.relu(x)",
+        "torch.relu(x)",
         "`x` is float64",
         "Autograd",
         "kind 1 of PyTorch's four",

@@ -14,7 +14,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, Link
 from repro_kit.model.failure.failure import STATE, Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK, Signature
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT
 from repro_kit.program import parse
 from stories import story_of
 
@@ -319,6 +319,16 @@ RECORDED = {
             "layer": Layer.INDUCTOR,
         },
         program("    y = x.index_put((i,), x, True)\n    return (y,)\n", [X, "i = torch.ones(4)"]),
+    ),
+    "foreach": (
+        "[inductor] wrong result of _foreach_add_",
+        {"signature": wrong(), "layer": Layer.INDUCTOR},
+        program("    y = torch._foreach_add_([x], 1)\n    return (x,)\n", [X]),
+    ),
+    "higher_order": (
+        "exported cond raises TypeError: no",
+        {"signature": Signature(Kind.RUNTIME_ERROR, ("TypeError",), "no"), "error": "TypeError: no", "layer": None},
+        program("    y = torch.ops.higher_order.cond(x, x)\n    return (y,)\n", [X], f"{{'backend': {EXPORT!r}}}"),
     ),
     "prims_at_fault": (
         "[inductor] wrong result of aten.bmm",

@@ -11,7 +11,7 @@ from repro_kit.bundle.pages.ablation_markdown import tables
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.story.answer_lines import answers, builds_table, contrast_line, located, tested
 from repro_kit.bundle.story.answer_lines import code as inline
-from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, body_of, searches
+from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, searches
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Aspect, Story
 from repro_kit.bundle.story.title_facts import headline_of, title_of
@@ -19,7 +19,6 @@ from repro_kit.model.ablation.workaround import markdown as workarounds
 from repro_kit.model.answers import GeneratedKernel, TorchSource
 from repro_kit.model.failure.brief import shortened
 
-VERSIONS = "### Versions\n"
 LONGEST_READ = 80  # lines of the issue before its versions, which a maintainer reads
 
 _REPRO = "repro.py"

@@ -16,6 +16,7 @@ REPOSITORY = "pytorch/pytorch"
 FORM = f"https://github.com/{REPOSITORY}/issues/new?template=pt2-bug-report.yml"
 #: Why `--yes` files nothing where somebody else is asked before PyTorch.
 UNANSWERED = "--yes does not answer this question, as PyTorch is not to be asked first"
+LOGS, VERSIONS = "### Error logs\n", "### Versions\n"  # boxes of the form, as headings of the text
 LONGEST_BODY = 65_536  # characters that GitHub takes for an issue
 
 _NEW = f"https://github.com/{REPOSITORY}/issues/new"

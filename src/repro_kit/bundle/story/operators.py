@@ -78,9 +78,9 @@ class Operator:
 
 def operators(program: Program) -> tuple[Operator, ...]:
     """The operators that the program computes with, each once, in order."""
-    found = dict.fromkeys(map(operator, _computing(program)))
-    public = [each for each in found if not each.name.startswith("_")]
-    return tuple(public or found)
+    computing = list(_computing(program))
+    own = [statement for statement in computing if "_functorch" not in statement.callee]  # the rest are transformations
+    return tuple(dict.fromkeys(map(operator, own or computing)))
 
 
 def transforms(program: Program) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def operator(statement: Statement) -> Operator:
 def _called(callee: str, name: str) -> str:
     parts = callee.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
-        return f"{parts[2]}.{parts[3]}"
+        return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
     return next((short + callee.removeprefix(home) for home, short in _HOMES if callee.startswith(home)), name)
 
 

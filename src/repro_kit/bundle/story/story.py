@@ -270,7 +270,7 @@ class Story:
         # Versions that did not record the runs used the user's own home and variables.
         clean = ", an empty home and few variables" if any(self.runs) else ""
         return (
-            f"repro.py failed with this signature in a fresh interpreter with empty caches{clean}, "
+            f"repro.py failed in this way in a fresh interpreter with empty caches{clean}, "
             f"and {self.without_compiler}{how}."
         )
 

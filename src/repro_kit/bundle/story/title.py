@@ -143,7 +143,9 @@ def _head(facts: TitleFacts, subject: str) -> str:
 
 
 def _compiled(facts: TitleFacts, subject: str) -> str:
-    return subject if facts.in_eager or subject.startswith("the compiled") else f"compiled {subject}"
+    if facts.in_eager or subject.startswith("the compiled"):
+        return subject
+    return f"{'exported' if facts.call.startswith('torch.export') else 'compiled'} {subject}"
 
 
 def _wrong(facts: TitleFacts, subject: str) -> str:

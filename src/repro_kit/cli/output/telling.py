@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.bundle.pages.html import functions_of
 from repro_kit.bundle.pages.markdown import aspect_words, code_of, shown_kernel
 from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
 from repro_kit.bundle.story.compare import Comparison
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import headline_of, readable, title_of
+from repro_kit.bundle.story.title_facts import headline_of, title_of
 from repro_kit.model.ablation.grid import layout
 from repro_kit.ui import Ui
 
 _SHORT = 60  # lines of a file that are worth showing
-_LONGEST = 300_000  # characters of a graph that is drawn
 _MOST = 1000  # lines of anything
 
 
@@ -52,9 +50,6 @@ def _tell_search(story: Story, ui: Ui) -> None:
         ui.panel("Workarounds", [(workaround.name, workaround.cost) for workaround in story.workarounds])
     if story.insights:
         ui.panel("Trace", [("", sentence) for sentence in story.insights])
-    program = readable(story.program) if len(story.program) <= _LONGEST else None
-    if program is not None:
-        _print(ui, "Graph", functions_of(program))
     if story.twin:
         _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
     if story.aspects:
@@ -82,7 +77,7 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     if story.answers.replay:
         yield "replay", story.answers.replay
     yield from (("look at", f"{place.what}: {place.file}:{place.line}") for place in story.answers.places)
-    yield "signature", story.title
+    yield "recognised by", story.title
     yield "seen with", story.seen_with
     yield from ((name, text) for name, text in story.chapters if name not in ("layer", "cause"))
     if kind := story.reproducer_kind:

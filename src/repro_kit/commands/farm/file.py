@@ -11,6 +11,7 @@ from pathlib import Path
 from repro_kit.bundle.story.addressee import addressee_of
 from repro_kit.bundle.story.issue_form import (
     FORM,
+    LOGS,
     REPOSITORY,
     UNANSWERED,
     body_of,
@@ -173,7 +174,8 @@ def _report(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]])
     else:
         code = read_plain(entry / REPRO, _LARGEST).decode("utf-8", "replace")
         text = f"### 🐛 Describe the bug\n\n{case.facts.summary}\n\n````python\n{code.rstrip()}\n````\n"
-    return f"{text.rstrip()}\n\n### On other builds\n\n{_shown(tables)}"
+    facts, logs, rest = text.partition(f"\n{LOGS}")  # the versions stay last
+    return f"{facts.rstrip()}\n\n#### On other builds\n\n{_shown(tables)}{logs}{rest}"
 
 
 def _comment(place: FarmPlace, store: FarmStore, case: FarmCase, tables: list[tuple[str, ReleaseTable]]) -> str:
