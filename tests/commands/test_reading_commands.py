@@ -144,7 +144,7 @@ def test_a_link_to_the_filled_in_issue(tmp_path):
     assert Filing(open=True)(job_at(tmp_path / "x.repro", ui, story), StageEnding(Exit.OK)) == StageEnding(Exit.OK)
     query = parse_qs(urlsplit(ui.notes[0].removeprefix("New issue: ")).query)
     assert query["title"] == [title_of(story)]
-    assert query["body"][0].startswith("### 🐛 Describe the bug") and "def graph(x)" in query["body"][0]
+    assert query["body"][0].startswith("### 🐛 Describe the bug") and "def f(x)" in query["body"][0]
 
 
 def test_gh_files_only_after_a_yes(tmp_path, monkeypatch):

@@ -24,6 +24,8 @@ LONGEST_READ = 80  # lines of the issue before its versions, which a maintainer 
 _REPRO = "repro.py"
 _IN_COMMENT = ("Runs", "Against float64", "Precision casts", "Eager", "Devices", "Builds", "Workaround")
 _LONGEST_LINE = 240  # characters of a line of a log
+#: Where the code is, by whether there is room for it below the versions.
+_ELSEWHERE = ("The code is too long for an issue.", "The whole code stands below, after the versions.")
 _LOG_LINES = 150  # of the whole output, below the versions
 _COLLECT_ENV = 12_000  # characters
 _LONGEST_KERNEL = 60  # lines
@@ -91,7 +93,8 @@ def _issue(story: Story, room: _Room) -> str:
     listed = [(name, mark, fence(text)) for (name, text), mark in zip(code_of(story), code, strict=True)]
     log = trim(without_warnings(steady(story.log)), room.log)
     kernel = shown_kernel(story.answers.kernel, room.kernel)
-    details = [*_details(story, [] if is_shown else listed, kernel_is_cut=kernel is None or kernel.is_cut)]
+    below = [*_details(story, [] if is_shown else listed, kernel_is_cut=kernel is None or kernel.is_cut)]
+    details = _within(below, room.below, story)
     return render(
         "issue.md.j2",
         story=story,
@@ -104,7 +107,7 @@ def _issue(story: Story, room: _Room) -> str:
         code=listed if is_shown else [],
         excerpt="" if is_shown else excerpt,
         excerpt_fence=fence(excerpt),
-        appended="" if is_shown or not any(code.values()) else "The whole code stands below, after the versions.",
+        appended="" if is_shown or not any(code.values()) else _ELSEWHERE[details[:1] == below[:1]],
         contrast=contrast_line(story),
         answers=[*answers(story)],
         checked=checked(story),
@@ -116,17 +119,18 @@ def _issue(story: Story, room: _Room) -> str:
         log=log,
         log_fence=fence(log),
         seen_with=story.seen_with,
-        details=_within(details, room.below),
+        details=details,
     )
 
 
-def _within(details: Sequence[tuple[str, str]], longest: int) -> list[tuple[str, str]]:
+def _within(details: Sequence[tuple[str, str]], longest: int, story: Story) -> list[tuple[str, str]]:
     """The first of `details` that together have at most `longest` characters."""
     kept, left = [], longest
     for summary, text in details:
-        if len(text) <= left:
+        length = len(with_code(text, story))
+        if length <= left:
             kept.append((summary, text))
-            left -= len(text)
+            left -= length
     return kept
 
 

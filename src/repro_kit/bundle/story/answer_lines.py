@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title_facts import readable
+from repro_kit.model.ablation.layer import is_own
 from repro_kit.model.answers import FirstWrong, TriedVariant
 from repro_kit.model.failure.failure import STATE, Kind, Layer
 from repro_kit.model.run_outcome import RunOutcome
@@ -153,9 +154,9 @@ def located(story: Story) -> str:
 def tested(story: Story) -> list[tuple[str, str]]:
     """(what ran, result): the backends, and each subsystem that was switched off, one row for each result."""
     rows: dict[tuple[str, str], list[str]] = {}
-    for cell in story.ablation.cells if story.ablation and story.layer is not Layer.USER else ():
-        plain = set(cell.changed) <= {"backend"}
-        if cell.compiled and plain and not (cell.inferred or cell.no_effect or cell.setup):
+    ablation = story.ablation if story.layer is not Layer.USER else None
+    for cell in ablation.cells if ablation else ():
+        if is_own(cell, ablation.recipe) and not (cell.inferred or cell.no_effect):  # type: ignore[union-attr]
             word = "fails" if cell.same else "passes" if cell.outcome is RunOutcome.PASSES else "fails differently"
             rows.setdefault(("backend", word), []).append(cell.recipe.backend)
     for each in story.answers.subsystems:
