@@ -143,7 +143,7 @@ def test_a_lost_side_effect_has_the_values_of_both_sides(case: Case) -> None:
     state = Difference.of_state("seen after call 1", "6 items", "0 items")
     failed = Verdict(Status.FAIL, Failure(Kind.ACCURACY, difference=state))
     cell = Cell("witness", True, Recipe(), failed, changed={"contrast": WITNESS, "parting": "state"})
-    form = form_of(program=None, ablation=Ablation("script", (cell,), Layer.DYNAMO, cause="side-effects"))
+    form = form_of(program=None, reduced=False, ablation=Ablation("script", (cell,), Layer.DYNAMO))
     first = answered(case, form).first_wrong
     assert first == FirstWrong("state", "seen after call 1", "6 items", "0 items")
 
@@ -155,10 +155,11 @@ def test_the_kernel_is_the_one_of_the_operator_and_its_telling_line_is_marked(ca
     ]
     kernel = answered(case, form_of(), told(differences=[DIFFERENCE], kernels=kernels)).kernel
     assert kernel is not None and kernel.code == KERNEL and kernel.marked == 4 and "0.25 times" in kernel.why
-    ambiguous = KERNEL.replace("1.0", "4.0")  # two lines have the number, or its inverse
-    again = answered(
-        case, form_of(), told(differences=[DIFFERENCE], kernels=[{**kernels[1], "code": ambiguous}])
-    ).kernel
+    divided = {**kernels[1], "code": "auto tmp0 = 1.0;\nauto tmp1 = tmp0 / 4;\nauto tmp2 = in_ptr0[4L*x0];"}
+    again = answered(case, form_of(), told(differences=[DIFFERENCE], kernels=[divided])).kernel
+    assert again is not None and again.marked == 2
+    twice = {**kernels[1], "code": KERNEL.replace("1.0", "4.0")}  # two lines have the number, or its inverse
+    again = answered(case, form_of(), told(differences=[DIFFERENCE], kernels=[twice])).kernel
     assert again is not None and again.marked == 0
 
 

@@ -18,6 +18,7 @@ from repro_kit.model.answers import (
     FirstWrong,
     GeneratedKernel,
     TorchSource,
+    TriedWorkaround,
     UnknownFact,
 )
 from repro_kit.model.failure.failure import STATE, Difference, Failure, Kind, Layer
@@ -49,11 +50,14 @@ _RUNS: dict[Kind, Literal["eager", "compiled"]] = {
     Kind.RUNTIME_ERROR: "compiled",
     Kind.TIMEOUT: "eager",
 }
+_CASTS = "torch._inductor.config.emulate_precision_casts = True"
+_BY_CASTS = TriedWorkaround(_CASTS, "program", (_CASTS,))
 #: The error of these is raised in torch, or in what it calls.
 _RAISED = (Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR)
 _WITH_FRAMES = (*_RAISED, Kind.DYNAMO_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 _OF_VALUES = ("value", "nan")  # kinds of difference
-_NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])")  # with a point: others are sizes and indices
+#: A number with a point, or one that multiplies or divides a value: others are sizes and indices.
+_NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])|(?:(?<= \* )|(?<=[^/]/ ))\d+(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def answers_of(
         devices=tuple(devices(form)),
         builds=tuple(builds(case)),
         variants=tuple(variants(form)),
-        workaround=workaround(form.facts.ablation),
+        workaround=workaround(form.facts.ablation) or (_BY_CASTS if _casts(told) == "passes" else None),
         subsystems=subsystems(form.facts.ablation),
     )
     reasons: dict[Fact, str] = {
@@ -272,12 +276,12 @@ def _ratio(first: FirstWrong) -> float | None:
 
 
 def _runs(check: Check | None) -> str:
-    """``3 of 3 runs fail, exit status 1``."""
+    """``3 of 3 runs fail, exit status 1``: of `repro.py`, with those of the same program in earlier stages."""
     if check is None or not check.runs:
         return ""
-    status = check.failing.exit_status
+    tally, status = check.tally + check.earlier, check.failing.exit_status
     how = f", exit status {status}" if check.same and status is not None else ""
-    return f"{check.same} of {len(check.runs)} runs fail{how}"
+    return f"{tally.failed} of {tally.runs} runs fail{how}"
 
 
 def _eager_seconds(form: ReproForm, check: Check | None, told: Told) -> float | None:

@@ -16,7 +16,7 @@ from repro_kit.model.failure.tracebacks import is_final
 from repro_kit.probe.repro_probe.protocol.report_data import PlaceAsked, PlaceKind, SourceData
 from repro_kit.stages.bundle.forms import ReproForm
 
-_MOST = 3  # places that are named
+_MOST = 6  # places that are looked up
 _REPOSITORY = "https://github.com/pytorch/pytorch/blob"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: An operator or pass in a link of the chain: ``#17 aten.index_put.default``; a range of them names none.
@@ -37,26 +37,27 @@ def asked_places(form: ReproForm) -> list[PlaceAsked]:
     layer, ablation = form.facts.layer, form.facts.ablation
     if ablation is None or layer in (None, Layer.USER, Layer.BACKEND):
         return []
-    return [{"kind": kind, "name": name} for kind, name in _asked(form, ablation.cause, ablation.chain)][: 2 * _MOST]
+    return list(_asked(form, ablation.cause, ablation.chain))[:_MOST]
 
 
-def _asked(form: ReproForm, cause: str, chain: Chain | None) -> Iterator[tuple[PlaceKind, str]]:
+def _asked(form: ReproForm, cause: str, chain: Chain | None) -> Iterator[PlaceAsked]:
     found = operator_of(chain)
     if found is not None:
         subsystem, name = found
         if subsystem.endswith("_passes"):
-            yield "pass", f"{subsystem}:{name}"
+            yield {"kind": "pass", "name": f"{subsystem}:{name}"}
             return
         if subsystem in _KINDS:
-            yield _KINDS[subsystem], name
+            yield {"kind": _KINDS[subsystem], "name": name}
             return
     if cause in _PARTS:
-        yield "object", _PARTS[cause]
+        yield {"kind": "object", "name": _PARTS[cause]}
     if form.facts.layer is Layer.DYNAMO:
-        yield from (("handler", name) for name in _functions(form))
+        for name in _functions(form):
+            yield {"kind": "handler", "name": name}
     elif cause == "decomposition" and form.program is not None:
         for name in bare_operators(form):
-            yield "python-kernel", name
+            yield {"kind": "python-kernel", "name": name}
 
 
 def bare_operators(form: ReproForm) -> list[str]:

@@ -299,8 +299,8 @@ class _Checking:
         """What torch tells of the program of `attempt`, for those who maintain it."""
         with self._written(attempt.contents) as directory:
             fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
-            replays = partial(fails, beside=None) if attempt.check.verified else None
-            return ask(self.case, attempt.candidate, replays, self.ui)
+            verified = attempt.check.verified
+            return ask(self.case, attempt.candidate, (lambda set_: fails(set_, None)) if verified else None, self.ui)
 
     def without_source(self, attempt: _Attempt) -> _Attempt:
         """`attempt` without the user's source files. It is not verified by files that it lacks."""

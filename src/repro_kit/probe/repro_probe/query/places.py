@@ -128,7 +128,7 @@ def _handler(name: str) -> Iterator[SourceData]:
     from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
     function = functools.reduce(lambda owner, part: getattr(owner, part, None), name.split(".")[1:], torch)
-    handlers = getattr(TorchInGraphFunctionVariable, "_get_handlers", dict)()
+    handlers: dict[Any, Any] = getattr(TorchInGraphFunctionVariable, "_get_handlers", dict)()
     if function is not None and function.__hash__ is not None and function in handlers:
         yield from _place(f"Dynamo's handler of {name}", handlers[function])
 
