@@ -105,8 +105,8 @@ def test_the_pattern_of_a_failure_leaves_the_name_of_the_script_open():
 def test_of_a_long_log_the_lines_up_to_the_error_are_left():
     log = "\n".join([*(f"line {at}" for at in range(100)), "ValueError: no", *(f"after {at}" for at in range(100))])
     trimmed = markdown.trim(log, 12)
-    assert "ValueError: no" in trimmed and "line 99" in trimmed and "after 3" in trimmed and "after 9" not in trimmed
-    assert len(trimmed.splitlines()) == 14 and trimmed.startswith("[… 93 lines left out …]\n")
+    assert "ValueError: no" in trimmed and "line 99" in trimmed and "after 5" in trimmed and "after 9" not in trimmed
+    assert len(trimmed.splitlines()) == 14 and trimmed.startswith("[… 95 lines left out …]\n")
     native = "\n".join([*["noise"] * 50, "x.cpp:8:21: error: bad", *["noise"] * 50, "ValueError: no"])
     assert "x.cpp:8:21: error: bad" in markdown.trim(native, 9)
     assert markdown.trim("a\nb", 2) == "a\nb"

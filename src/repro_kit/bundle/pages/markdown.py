@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from repro_kit.bundle.pages.ablation_markdown import tables
@@ -54,9 +54,11 @@ class _Room:
 #: The first of these that keeps the issue within its limits is used.
 _ROOMS = (
     _Room(60, 24, 60, 40_000),
-    _Room(48, 16, 24, 40_000),
-    _Room(60, 10, 12, 24_000),
-    _Room(60, 4, 0, 24_000),
+    _Room(60, 10, 60, 40_000),
+    _Room(60, 10, 24, 40_000),
+    _Room(60, 10, 12, 40_000),
+    _Room(60, 6, 12, 40_000),
+    _Room(60, 4, 0, 40_000),
     _Room(32, 6, 0, 24_000),
     _Room(16, 4, 0, 12_000),
     _Room(0, 4, 0, 6_000),
@@ -65,6 +67,7 @@ _ROOMS = (
 
 def issue(story: Story) -> str:
     """The text to paste into PyTorch's torch.compile bug form, box by box; `marks` stand for the code in it."""
+    story = replace(story, log=without_warnings(steady(story.log)))
     texts = (_issue(story, room) for room in _ROOMS)
     return next((text for text in texts if _fits(text, story)), _issue(story, _ROOMS[-1]))
 
@@ -91,7 +94,7 @@ def _issue(story: Story, room: _Room) -> str:
     lines = sum(len(text.splitlines()) for text in code.values())
     is_shown = lines <= room.code and bool(any(code.values()))
     listed = [(name, mark, fence(text)) for (name, text), mark in zip(code_of(story), code, strict=True)]
-    log = trim(without_warnings(steady(story.log)), room.log)
+    log = trim(story.log, room.log)
     kernel = shown_kernel(story.answers.kernel, room.kernel)
     below = [*_details(story, [] if is_shown else listed, kernel_is_cut=kernel is None or kernel.is_cut)]
     details = _within(below, room.below, story)
@@ -153,7 +156,7 @@ def _details(story: Story, code: Sequence[tuple[str, str, str]], *, kernel_is_cu
         yield "How the code was reduced", "\n\n".join(_reduced(story))
     if story.bisected:
         yield "Which build broke it", story.bisected
-    log = trim(without_warnings(steady(story.log)), _LOG_LINES)
+    log = trim(story.log, _LOG_LINES)
     yield "Output of the failing run", f"{fence(log)}\n{log}\n{fence(log)}"
 
 
@@ -311,10 +314,10 @@ def trim(log: str, most: int) -> str:
     errors = [at for at, line in enumerate(lines) if _NATIVE_ERROR.search(line)][:1] or [
         at for at, line in enumerate(lines) if _ERROR.match(line)
     ]
-    last = min(len(lines), errors[-1] + 1 + most // 3) if errors else len(lines)
+    last = min(len(lines), errors[-1] + 1 + most // 2) if errors else len(lines)
     first = max(0, last - most)
-    cut = [f"[… {count} lines left out …]" if count else "" for count in (first, len(lines) - last)]
-    return "\n".join(filter(None, [cut[0], *lines[first:last], cut[1]]))
+    before, after = ([f"[… {count} lines left out …]"] * bool(count) for count in (first, len(lines) - last))
+    return "\n".join([*before, *lines[first:last], *after])
 
 
 def middle_cut(text: str, longest: int) -> str:
