@@ -43,7 +43,7 @@ def named(name):
 def test_the_boxes_are_those_of_the_form_in_their_order():
     text = markdown.issue(story_of("accuracy"))
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
-    order = ["**Expected:** The compiled graph gives the same results", REPRO, "- **Runs:**", "**Where: inductor**"]
+    order = ["**Expected:** The compiled code gives the same results", REPRO, "- **Runs:**", "**Where: inductor**"]
     places = [text.index(part) for part in (*order, "| what ran | result |", "### Error logs", "### Versions")]
     assert places == sorted(places)
     folded = text.partition("### Versions")[2]
@@ -314,7 +314,7 @@ def test_kinds_of_reproducers(kind, number):
         (Kind.OOM, "The memory is sufficient"),
         (Kind.CRASH, "The process does not crash"),
         (Kind.TIMEOUT, "The run ends"),
-        (Kind.RUNTIME_ERROR, "The graph compiles and runs"),
+        (Kind.RUNTIME_ERROR, "The code compiles and runs"),
     ],
 )
 def test_what_should_happen_instead(kind, expected):

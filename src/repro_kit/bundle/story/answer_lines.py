@@ -64,7 +64,8 @@ def _runs(story: Story) -> str:
     runs = story.answers.runs or (f"{story.runs[0]} of {story.runs[1]} runs fail" if story.runs[1] else "not run yet")
     in_eager = "fails alike" if story.in_eager else "passes"
     eager = f"; without torch.compile it {in_eager}" if story.verified else ""
-    return f"{runs}{f' ({story.flaky})' if story.flaky else ''}{eager}. {story.for_git}"
+    flaky = f"; not deterministic: {story.flaky}" if story.flaky else ""
+    return f"{runs}{flaky}{eager}. {story.for_git}"
 
 
 def _numerics(story: Story) -> Iterator[tuple[str, str]]:

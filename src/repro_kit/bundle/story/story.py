@@ -201,14 +201,14 @@ class Story:
         match self.signature.kind:
             case Kind.ACCURACY:
                 if self.signature.rounding:
-                    return "The compiled graph rounds as eager does."
+                    return "The compiled code rounds as eager does."
                 if self.signature.difference == STATE:
                     return "A compiled call leaves the Python state that the same call leaves in eager."
                 if self.signature.difference is None:
                     return "The check of the code passes, as it does in eager."
-                return "The compiled graph gives the same results as eager, within the usual tolerance."
+                return "The compiled code gives the same results as eager, within the usual tolerance."
             case Kind.VALIDATION:
-                return "The compiled graph raises, as eager does."
+                return "The compiled code raises, as eager does."
             case Kind.CRASH:
                 return "The process does not crash. Eager runs to the end."
             case Kind.TIMEOUT:
@@ -219,7 +219,7 @@ class Story:
                 return "Compile time grows in proportion to the size of the graph, or nearly so."
             case kind if kind in MEASURED:
                 return "The measured value stays below that limit."
-        return "The graph compiles and runs, as it does in eager."
+        return "The code compiles and runs, as it does in eager."
 
     @property
     def chain(self) -> Chain | None:

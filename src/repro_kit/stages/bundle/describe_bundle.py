@@ -182,7 +182,6 @@ def story_of(
     `told`: what torch was asked. `code`: the story may show the user's code.
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
-    captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
     named = () if program is not None else (REDUCED,) if not form.is_users_script else _named(case, form)
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     own_files = sources_of(case, form).files if form.is_users_script else {}
@@ -216,18 +215,28 @@ def story_of(
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
-        program=render(program) if program is not None else "",
-        original=render(captured) if captured and code else "",
-        ops=ops_of(program) if program else (),
         reproducer_kind=_reproducer_kind(case, form, contents),
         rounding=_rounding(case, facts, code=code),
-        aspects=aspects(captured, program) if captured and program else (),
         log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code or has_source)), LONGEST_LOG),
         files=_listed(contents),
         left_out=remarks.left_out,
         answers=answers_of(case, results, form, check, told, values=contents.every_word, code=code or has_source),
     )
+    if program is not None:
+        story = _with_program(story, case, program, code=code)
     return story if check is None else _checked(story, check)
+
+
+def _with_program(story: Story, case: Case, program: Program, *, code: bool) -> Story:
+    """`story` with what its programs show; `code`: the captured one may be shown, too."""
+    captured = bare(parse(read_text(case.path / "capture/program.py")))
+    return replace(
+        story,
+        program=render(program),
+        original=render(captured) if code else "",
+        ops=ops_of(program),
+        aspects=aspects(captured, program),
+    )
 
 
 def _checked(story: Story, check: Check) -> Story:
