@@ -60,6 +60,7 @@ def test_the_size_of_a_difference_is_reported(oracle: ProgramOracle) -> None:
     difference = verdict.failure.difference
     assert (difference.max_abs, difference.max_rel) == (6.0, 0.5)
     assert difference.fraction == pytest.approx(1 / 12)
+    assert (difference.index, difference.eager, difference.compiled) == ((2, 3), "12.0", "18.0")
 
 
 def test_every_kind_of_difference_of_a_run_is_told(oracle: ProgramOracle) -> None:

@@ -12,7 +12,7 @@ ASKED: list[tuple[PlaceKind, str, str, str]] = [
     ("lowering", "aten.avg_pool2d_backward.default", "torch/_inductor/lowering.py", "avg_pool2d_backward"),
     ("lowering", "aten.relu.default", "torch/_inductor/lowering.py", "register_pointwise"),
     ("lowering", "aten.mm.default", "torch/_inductor/kernel/mm.py", "tuned_mm"),
-    ("decomposition", "aten.native_layer_norm.default", "torch/_decomp/", "native_layer_norm"),
+    ("decomposition", "aten.hardswish_backward.default", "torch/_decomp/decompositions.py", "hardswish_backward"),
     ("python-kernel", "dropout", "torch/_decomp/decompositions.py", "dropout"),
     ("pass", "joint_graph_passes:remove_noop_ops", "torch/_inductor/fx_passes/post_grad.py", "remove_noop_ops"),
     ("pass", "joint_graph_passes:pass_pattern_1", "torch/_inductor/fx_passes/joint_graph.py", "pass_pattern_1"),

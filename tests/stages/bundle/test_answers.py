@@ -107,8 +107,7 @@ def answered(case: Case, form: ReproForm, told: Told = NOTHING, **options: bool)
 
 
 def test_the_first_wrong_element_is_that_of_the_failure_and_stands_beside_float64(case: Case) -> None:
-    errors = [{"where": "grad of x", "dtype": "float32", "elements": 1, "apart": 1.0, "explained": False}]
-    row = {**errors[0], "eager": 0.0, "compiled": 0.75}
+    row = {"where": "grad of x", "dtype": "float32", "eager": 0.0, "compiled": 0.75}
     answers = answered(
         case,
         form_of(),
@@ -161,6 +160,14 @@ def test_the_kernel_is_the_one_of_the_operator_and_its_telling_line_is_marked(ca
     twice = {**kernels[1], "code": KERNEL.replace("1.0", "4.0")}  # two lines have the number, or its inverse
     again = answered(case, form_of(), told(differences=[DIFFERENCE], kernels=[twice])).kernel
     assert again is not None and again.marked == 0
+
+
+def test_the_line_that_the_native_compiler_quotes_is_marked(case: Case) -> None:
+    message = "CppCompileError: x\n/tmp/a.cpp:9:3: error: expected ';'\n    9 |  auto tmp1 = tmp0 * 0.25;\n      |  ^"
+    failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("CppCompileError", message),))
+    form = form_of(signature=Signature(Kind.COMPILE_ERROR), failure=failure)
+    kernel = answered(case, form, told(kernels=[{"name": "cpp_fused_0", "language": "cpp", "code": KERNEL}])).kernel
+    assert kernel is not None and (kernel.marked, kernel.why) == (4, "the compiler's first error is in it")
 
 
 def test_no_kernel_is_shown_of_what_is_not_reduced_or_ambiguous(case: Case) -> None:

@@ -56,6 +56,8 @@ _BY_CASTS = TriedWorkaround(_CASTS, "program", (_CASTS,))
 _RAISED = (Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR)
 _WITH_FRAMES = (*_RAISED, Kind.DYNAMO_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 _OF_VALUES = ("value", "nan")  # kinds of difference
+#: gcc and clang: ``file.cpp:12:3: error: …``, and below it the line with its number.
+_QUOTED = re.compile(r": (?:fatal )?error: .*\n\s*\d+ +\|(?P<line>.+)")
 #: A number with a point, or one that multiplies or divides a value: others are sizes and indices.
 _NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])|(?:(?<= \* )|(?<=[^/]/ ))\d+(?![\w.])")
 
@@ -187,12 +189,7 @@ def _as_first(difference: Difference, double: str = "") -> FirstWrong:
 
 
 def _double(told: Told) -> tuple[DoubleErrors, ...]:
-    rows = told.data.get("errors", []) if told.data.get("differences") else []
-    return tuple(
-        DoubleErrors(row["where"], row["dtype"], eager, compiled)
-        for row in rows
-        if (eager := row.get("eager")) is not None and (compiled := row.get("compiled")) is not None
-    )
+    return from_data(told.data.get("errors", []), tuple[DoubleErrors, ...])
 
 
 def _casts(told: Told) -> Literal["fails", "passes", ""]:
@@ -239,14 +236,22 @@ def _kernel(form: ReproForm, told: Told, first: FirstWrong | None) -> tuple[Gene
     chosen = named if named else kernels
     if len(chosen) > 1:
         return None, f"Inductor generates {len(chosen)} kernels for it, and nothing tells which is wrong"
-    return _shown_kernel(chosen[0], first), ""
+    return _shown_kernel(chosen[0], first, form.facts.failure), ""
 
 
-def _shown_kernel(kernel: KernelData, first: FirstWrong | None) -> GeneratedKernel:
+def _shown_kernel(kernel: KernelData, first: FirstWrong | None, failure: Failure | None) -> GeneratedKernel:
     lines = kernel["code"].splitlines()
-    marked, why = _marked(lines[:_KERNEL_LINES], first)
+    marked, why = _refused(lines[:_KERNEL_LINES], failure) or _marked(lines[:_KERNEL_LINES], first)
     code = "\n".join(lines[:_KERNEL_LINES])
     return GeneratedKernel(kernel["name"], kernel["language"], code, max(0, len(lines) - _KERNEL_LINES), marked, why)
+
+
+def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] | None:
+    """The line that the native compiler quotes at its first error; None where it quotes no line, or there are two."""
+    message = failure.exceptions[-1].message if failure and failure.exceptions else ""
+    quoted = _QUOTED.search(message)
+    at = [at for at, line in enumerate(lines, 1) if quoted and line.strip() == quoted["line"].strip()]
+    return (at[0], "the compiler's first error is in it") if len(at) == 1 else None
 
 
 def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:

@@ -137,6 +137,8 @@ def test_a_lowering(narrowed: Narrowed, tmp_path: Path) -> None:
     chain = narrowed(LOWERING, Recipe(), ("graph", "subsystem", "op"))
     named = "inductor → graph 2/0 → lowerings → #2 aten.cos.default → gone with eager's kernel for that operator"
     assert in_one_line(chain) == named
+    (tried,) = [link.tried for link in chain.links if link.step == "subsystem"]
+    assert [(side.what, side.outcome) for side in tried] == [("lowerings", "passes")]
     (op,) = [link for link in chain.links if link.culprit.startswith("#2")]
     assert "program.py" in op.sentence and "torch.cos" in op.where and "torch.cos" not in op.claim
     assert op.good is not None and op.bad is not None

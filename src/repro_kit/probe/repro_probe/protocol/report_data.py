@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from .failure_data import DifferenceData, ErrorRow
+from .failure_data import DifferenceData
 
 #: What is looked up in torch's source: the lowering of an operator, a decomposition of an operator, a Python kernel of
 #: an operator that tracing uses, a pass over graphs, Dynamo's handler of a function, or any class or function.
@@ -34,6 +34,15 @@ class SourceData(TypedDict):
     function: str
 
 
+class DoubleData(TypedDict):
+    """One result with wrong values: the largest errors of eager and of compiled against double precision."""
+
+    where: str
+    dtype: str
+    eager: float
+    compiled: float
+
+
 class KernelData(TypedDict):
     """A kernel that Inductor generated; `language`: ``cpp`` or ``triton``."""
 
@@ -48,7 +57,7 @@ class ReportData(TypedDict, total=False):
     eager_seconds: float
     differences: list[DifferenceData]  # the worst first; empty: the compiled program agrees with eager
     double: dict[str, str]  # the first wrong element in double precision, by the result that it is of
-    errors: list[ErrorRow]
+    errors: list[DoubleData]
     with_casts: bool  # whether it differs under emulate_precision_casts too
     kernels: list[KernelData]
     places: list[SourceData]

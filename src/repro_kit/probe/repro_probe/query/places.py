@@ -30,7 +30,9 @@ def find_places(asked: Sequence[PlaceAsked]) -> list[SourceData]:
     """Return the places that this torch has, in the order in which they are `asked`; each once."""
     found: list[SourceData] = []
     for each in asked:
-        found += [place for place in _LOOK[each["kind"]](each["name"]) if place not in found]
+        for place in _LOOK[each["kind"]](each["name"]):
+            if place not in found:
+                found.append(place)
     return found
 
 

@@ -12,7 +12,7 @@ from repro_probe.judge import compare_outputs, recheck, reference
 from repro_probe.judge.compare_outputs import Evidence
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import DifferenceData
-from repro_probe.protocol.report_data import KernelData, ReportData
+from repro_probe.protocol.report_data import DoubleData, KernelData, ReportData
 from repro_probe.query.explain_rounding import under
 from repro_probe.run.load_program import LoadedProgram
 from repro_probe.run.outputs import Outcome
@@ -50,9 +50,9 @@ def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_
     data["kernels"] = kernels_in(codes)
     if not program.recipe["check"]:
         return data
-    judged = recheck.reconsider(program, eager, outcome, with_eager_random, with_errors=True)
+    judged = recheck.reconsider(program, eager, outcome, with_eager_random)
     worst = judged.get("difference")
-    data["differences"], data["errors"] = [worst, *judged.get("also", [])] if worst else [], judged.get("errors", [])
+    data["differences"] = [worst, *judged.get("also", [])] if worst else []
     of_values = [difference for difference in data["differences"] if difference["kind"] in _OF_VALUES]
     if of_values:
         best = None if eager.random else reference.in_double(program)
@@ -61,6 +61,8 @@ def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_
             data["missing"]["double"] = f"the program cannot be run in float64: {words}"
         else:
             data["double"] = {difference["where"]: _element(best, difference) for difference in of_values}
+            places = dict.fromkeys(difference["where"] for difference in of_values)
+            data["errors"] = [row for where in places for row in _errors(where, eager, outcome, best)]
         _look_at_casts(data, program, eager, outcome, best)
     return data
 
@@ -87,6 +89,19 @@ def _look_at_casts(
         data["missing"]["with_casts"] = "the difference shows only when eager's random numbers are used"
         return
     data["with_casts"] = differs(under(program, [(f"inductor.{_CASTS}", True)]))
+
+
+def _errors(where: str, eager: Outcome, compiled: Outcome, best: Outcome) -> Iterator[DoubleData]:
+    """Yield the largest errors of one result against double precision."""
+    sides = [run.places().get(where) for run in (eager, compiled, best)]
+    tensors = [side.value for side in sides if side is not None and side.is_tensor]
+    if len({tuple(tensor.shape) for tensor in tensors}) != 1 or len(tensors) != len(sides):
+        return
+    *wrong, right = map(compare_outputs.wide, tensors)
+    gaps = [(tensor - right).abs() for tensor in wrong]
+    largest = [float(gap[gap.isfinite()].max()) if gap.isfinite().any() else 0.0 for gap in gaps]
+    dtype = str(tensors[0].dtype).replace("torch.", "")
+    yield {"where": where, "dtype": dtype, "eager": largest[0], "compiled": largest[1]}
 
 
 def _element(best: Outcome, difference: DifferenceData) -> str:
