@@ -20,7 +20,7 @@ from repro_kit.cli.main import COMMANDS, cli
 
 README = ROOT / "README.md"
 #: Files that a case, a bundle or a reader's own project holds.
-NOT_OURS = {"repro.py", "test_repro.py", "best.py", "program.py", "twin.py", "train.py", "fresh.py"}
+NOT_OURS = {"repro.py", "check.py", "test_repro.py", "best.py", "program.py", "twin.py", "train.py", "fresh.py"}
 
 
 def named(path: Path) -> str:

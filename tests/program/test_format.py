@@ -9,7 +9,18 @@ from hypothesis import given, settings
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.recipe import Recipe
-from repro_kit.program import Data, DynamicMark, OpaqueInput, Strided, TensorInput, parse, render, size, without_marks
+from repro_kit.program import (
+    Data,
+    DynamicMark,
+    OpaqueInput,
+    Strided,
+    TensorInput,
+    parse,
+    render,
+    runnable,
+    size,
+    without_marks,
+)
 from strategies import functions, programs
 
 TEXT = '''"""Free text."""
@@ -105,8 +116,10 @@ def test_a_text_survives():
     text = render(program)
     assert parse(text) == program
     assert render(parse(text)) == text
-    assert "def load(name):" in text and text.count("__main__") == 1
-    ast.parse(text)
+    assert "def load(name):" in text and "__main__" not in text
+    whole = runnable(program)
+    assert parse(whole) == program and whole.startswith(text) and whole.count("__main__") == 1
+    ast.parse(whole)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +151,7 @@ def test_a_text_that_is_no_program_is_refused_with_its_line(text, message):
 @given(programs())
 def test_every_program_survives_its_text(program):
     assert parse(render(program)) == program
-    assert parse(render(program, footer=False)) == program
+    assert parse(render(program)) == program
 
 
 @settings(max_examples=60, deadline=None)

@@ -39,7 +39,7 @@ return (out,)""",
 def code(found: Program | None) -> str:
     assert found is not None
     assert parse(render(found)) == found
-    text = render(found, footer=False)
+    text = render(found)
     return text[text.index("RECIPE") : text.index("def calls")]
 
 

@@ -51,7 +51,7 @@ class Moody(Synthetic):
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         for program, answer in zip(programs, super().check(programs), strict=True):
-            text = render(program, footer=False)
+            text = render(program)
             mood = random.Random(f"{self.seed} {text}").choice(MOODS)
             if len(program.graph.statements) == COUNT:
                 mood = RunOutcome.FAILS_ALIKE  # the original
@@ -92,7 +92,7 @@ def test_only_what_fails_alike_is_accepted(places, seed, jobs):
     oracle = Moody([f"bug{number}" for number in range(len(places))], seed, jobs)
     result = minify(planted(places, seed % 7), oracle)
     assert result.stopped == "fixpoint"
-    texts = [render(it.program, footer=False) for it in result.history]
+    texts = [render(it.program) for it in result.history]
     assert oracle.same.issuperset(texts)
     assert len(set(texts)) == len(texts)
     assert set(dict(result.others)) <= {"note other"}
@@ -117,11 +117,11 @@ def test_a_search_resumed_at_any_byte_of_its_journal_ends_alike(places, seed, jo
         again = minify(program, resumed, journal=known)
         assert ended(again) == ended(whole)
         assert path.read_bytes() == data
-    original = key_of(render(program, footer=False))
+    original = key_of(render(program))
     answered = {
         line.split('"')[3] for line in data[: int(cut * len(data))].decode().splitlines(True) if line[-1] == "\n"
     }
-    repeated = [key for key in (key_of(render(it, footer=False)) for it in resumed.seen) if key in answered]
+    repeated = [key for key in (key_of(render(it)) for it in resumed.seen) if key in answered]
     assert [key for key in repeated if key != original] == []
 
 

@@ -62,7 +62,7 @@ def test_the_import_that_registers_operators_stays_with_them(operator: str):
         def fails(self, program):
             return f"{operator}(" in render(program)
 
-    text = re.sub(r"= [\w.]*bug0\(", f"= {operator}(", render(planted(4, 10), footer=False))
+    text = re.sub(r"= [\w.]*bug0\(", f"= {operator}(", render(planted(4, 10)))
     result = minify(parse(text).with_(imports=(PRIMS_IMPORT,)), Contains(["bug0"]))
     assert result.statements_after == 1
     assert result.program.imports == ((PRIMS_IMPORT,) if "prims" in operator else ())

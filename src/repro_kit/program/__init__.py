@@ -2,6 +2,7 @@
 
 from repro_kit.program.inputs import Data, DynamicMark, Input, OpaqueInput, ScalarInput, Strided, TensorInput
 from repro_kit.program.parse import parse
+from repro_kit.program.plain import runnable
 from repro_kit.program.program import Function, Peer, Program, size, without_marks
 from repro_kit.program.render import render
 from repro_kit.program.statement import Statement
@@ -20,6 +21,7 @@ __all__ = [
     "TensorInput",
     "parse",
     "render",
+    "runnable",
     "size",
     "without_marks",
 ]

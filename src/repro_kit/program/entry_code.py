@@ -19,8 +19,9 @@ from repro_kit.probe.repro_probe.protocol.entries import (
     EXPORT_STRICT,
     PRECOMPILE,
 )
-from repro_kit.program import Program, TensorInput, recipe_code
-from repro_kit.program.inputs import DynamicMark
+from repro_kit.program import recipe_code
+from repro_kit.program.inputs import DynamicMark, TensorInput
+from repro_kit.program.program import Program
 
 _MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((\w+), (\d+)\)")
 

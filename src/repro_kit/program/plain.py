@@ -12,8 +12,9 @@ import symtable
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.program import plain_run, recipe_code
@@ -23,7 +24,7 @@ from repro_kit.program.plain_run import Parts, Wanted, indented
 from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
 from repro_kit.program.regions import with_regions
-from repro_kit.program.render import render_function
+from repro_kit.program.render import render, render_function
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _FUNCTIONAL = re.compile(r"(?<![\w.])F\.")
@@ -53,6 +54,7 @@ def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     run = plain_run.run_of(parts, wanted)
     blocks = [
         *_head(program, parts, run.modules),
+        _settings(program.recipe),
         *_definitions(program, parts, as_class=run.as_class),
         *run.before,
     ]
@@ -60,6 +62,71 @@ def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     first = len(before.splitlines()) + 2
     text = "\n".join([before, "", *run.lines, ""])
     return PlainScript(text, first + run.eager_at, first + run.compiled_at)
+
+
+@dataclass(frozen=True)
+class SuiteTest:
+    """A program as a test of PyTorch's own suite: what stands before the class, and the lines of its one method."""
+
+    imports: str
+    definitions: str
+    lines: tuple[str, ...]
+
+
+def suite_test(program: Program, wanted: Wanted) -> SuiteTest:
+    """The parts of a test for `program`; its settings are for the decorators of the method."""
+    parts = _parts(program, wanted)
+    run = plain_run.run_of(parts, wanted)
+    head = _head(program, parts, [module for module in run.modules if module != "unittest"])
+    defined = [
+        recipe_code.process_lines(program.recipe),
+        *_definitions(program, parts, as_class=run.as_class),
+        *run.before,
+    ]
+    lines = tuple(_in_suite(line) for line in run.lines if not line.startswith("raises = "))
+    texts = ["\n\n\n".join("\n".join(block) for block in blocks if block) for blocks in (head, defined)]
+    return SuiteTest(texts[0].replace("\n\n\n", "\n\n"), texts[1], lines)
+
+
+def _in_suite(line: str) -> str:
+    """`line` with the comparisons of the suite's `TestCase`."""
+    line = re.sub(r"\braises\(", "self.assertRaises(", line).replace(", check_stride=True", ", exact_stride=True")
+    return line.replace("torch.testing.assert_close(", "self.assertEqual(").replace(", equal_nan=True", "")
+
+
+def runnable(program: Program) -> str:
+    """The text of `program` with lines that compile and run it, and compare the results with eager's."""
+    return "\n\n".join([render(program), 'if __name__ == "__main__":\n' + "\n".join(indented(_footer(program))) + "\n"])
+
+
+def _footer(program: Program) -> list[str]:
+    recipe = program.recipe
+    if not can_be_plain(recipe):
+        return ['raise SystemExit("Several processes or a clock show this failure: run repro.py of the bundle.")']
+    kind = Kind.VALIDATION if recipe.validation else Kind.ACCURACY if recipe.check else Kind.RUNTIME_ERROR
+    parts = replace(_parts(program, Wanted(kind, regions=False)), function="graph", single=False, inputs=())
+    parts = replace(parts, made_by="calls()", taken=parts.taken | {"graph", "calls"})
+    run = plain_run.run_of(parts, Wanted(kind))
+    lines = [f"import {module}" for module in run.modules]
+    if recipe.env:
+        settings = recipe_code.literal(recipe.env)
+        lines += [
+            "import os",
+            "import sys",
+            "",
+            f"if not {settings}.items() <= os.environ.items():  # torch reads them when it is imported",
+            f"    os.execve(sys.executable, [sys.executable, *sys.argv], {{**os.environ, **{settings}}})",
+        ]
+    lines += [f"import {module}" for module in recipe_code.config_imports(recipe)]
+    blocks = [
+        [*lines, *recipe_code.group_imports(recipe)],
+        ["import resource"] if recipe.memory else [],
+        _settings(recipe),
+        _entry(program, parts).splitlines() if parts.entry is not None else [],
+        *run.before,
+        [*run.lines, *(['print("compiled and eager agree")'] if recipe.check else [])],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block).splitlines()
 
 
 def _parts(program: Program, wanted: Wanted) -> Parts:
@@ -87,6 +154,7 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
         tensors=tuple(name for name in named if name in tensors),
         leaves=tuple(name for name in named if name in tensors and tensors[name].requires_grad),
         single=single,
+        made_by="",
         code=code,
         entry=entry,
         defined=frozenset(_defined(program.preamble)),
@@ -149,7 +217,11 @@ def _head(program: Program, parts: Parts, modules: Sequence[str]) -> Iterator[li
         yield imports
     else:
         yield [*first, *imports]
-    yield [
+
+
+def _settings(recipe: Recipe) -> list[str]:
+    """The statements that set the compiler, the process and the process group up."""
+    return [
         *recipe_code.config_lines(recipe),
         *recipe_code.process_lines(recipe),
         *recipe_code.group_lines(recipe),
@@ -166,13 +238,18 @@ def _definitions(program: Program, parts: Parts, *, as_class: bool) -> Iterator[
     if not as_class:
         yield parts.graph.splitlines()
         if parts.entry is not None:
-            names = {"module": parts.free("Model"), "compile_and_run": parts.free("compiled")}
-            graph_name = parts.function
-            code = entry_code(program.recipe, parts.entry, names, len(program.calls), graph=graph_name)
-            yield code.replace("\n\n\n", "\n\n").splitlines()
+            yield _entry(program, parts).splitlines()
         return
     method = parts.graph.replace(f"def {parts.function}(", "def forward(self, ", 1).replace("(self, )", "(self)", 1)
     yield [f"class {parts.free('Model')}(torch.nn.Module):", *indented(method.splitlines())]
+
+
+def _entry(program: Program, parts: Parts) -> str:
+    """The module that torch.export gets, and the function that compiles and runs it."""
+    assert parts.entry is not None
+    names = {"module": parts.free("Model"), "compile_and_run": parts.free("compiled")}
+    code = entry_code(program.recipe, parts.entry, names, len(program.calls), graph=parts.function)
+    return code.replace("\n\n\n", "\n\n")
 
 
 def global_names(preamble: str, functions: Sequence[str], lines: Sequence[str]) -> set[str]:

@@ -79,6 +79,7 @@ class Parts:
     tensors: tuple[str, ...]  # arguments that are tensors
     leaves: tuple[str, ...]  # those that get gradients
     single: bool  # the graph returns one result, and no tuple
+    made_by: str  # the expression of all calls, where a function makes them
     code: str  # all of these texts
     entry: Arguments | None  # for torch.export and the like
     defined: frozenset[str]  # names of the preamble
@@ -291,17 +292,17 @@ def _run_function(name: str, parts: Parts, wanted: Wanted) -> list[str]:
     seed = [f"torch.manual_seed({recipe_code.seed(recipe)})"] if _RANDOM.search(parts.code) else []
     head = [f"def {name}({function}):", *indented([*seed, *parts.inputs])]
     compares = _compares(parts, wanted)
-    if len(parts.calls) == 1:
+    if len(parts.calls) == 1 and not parts.made_by:
         body = _one_call(parts, f"{function}({', '.join(parts.calls[0])})", wanted)
         body += [f"return {_results(parts, parts.calls[0], wanted)}"] if compares else []
         if len(body) == 2 and body[0].startswith("outputs = ") and body[1] == "return outputs":
             body = [f"return {body[0].removeprefix('outputs = ')}"]
         return [*head, *indented(body)]
-    calls = ", ".join(f"({', '.join(call)}{',' * (len(call) == 1)})" for call in parts.calls)
+    made = ", ".join(f"({', '.join(call)}{',' * (len(call) == 1)})" for call in parts.calls)
     body = _one_call(parts, f"{function}(*args)", wanted)
     if compares:
         body.append(f"results.append({_results(parts, ('*args',), wanted)})")
-    loop = [*(["results = []"] if compares else []), f"for args in [{calls}]:", *indented(body)]
+    loop = [*(["results = []"] if compares else []), f"for args in {parts.made_by or f'[{made}]'}:", *indented(body)]
     return [*head, *indented([*loop, *(["return results"] if compares else [])])]
 
 

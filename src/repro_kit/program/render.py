@@ -10,14 +10,14 @@ from typing import Any
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
-from repro_kit.program.format import FOOTER, HEADER, LOAD
+from repro_kit.program.format import HEADER, LOAD
 from repro_kit.program.program import Function, Peer, Program
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 
 
-def render(program: Program, *, footer: bool = True) -> str:
-    """The text of `program`: a script that can be run. Without `footer` it only defines functions, and is shorter."""
+def render(program: Program) -> str:
+    """The text of `program`, which defines functions; `plain.runnable` adds what runs them."""
     body = [
         _head(program),
         *([LOAD] if _loads(program) else []),
@@ -25,7 +25,6 @@ def render(program: Program, *, footer: bool = True) -> str:
         *(render_peer(program.peer) if program.peer is not None else []),
         *(render_function(function) for function in program.functions()),
         render_calls(program),
-        *([FOOTER] if footer else []),
     ]
     return "\n\n".join(body)
 

@@ -96,7 +96,7 @@ def look_around(search: Search) -> Iterator[Neighbours[Program]]:
         yield Neighbours(tuple(removals_judged), twin=_nearest(search.program, passing))
     complete = len(proposals) <= _MOST
     nearest = _nearest(search.program, passing)
-    text = render(search.program, footer=False)
+    text = render(search.program)
     variants: list[Removal] = []
     for description, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
@@ -117,13 +117,13 @@ def _by_distance(text: str, tweaks: Iterable[tuple[str, Program | None]]) -> lis
 
 
 def _distance_to(text: str, program: Program) -> int:
-    return distance(text, render(program, footer=False))
+    return distance(text, render(program))
 
 
 def _judged(search: Search, description: str, program: Program | None) -> Removal:
     if program is None or program == search.program:
         return Removal(description, None)
-    (answer,) = search.ask([program], [key_of(render(program, footer=False))])
+    (answer,) = search.ask([program], [key_of(render(program))])
     note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
     return Removal(description, answer.outcome, note, answer.equivalent)
 
@@ -170,7 +170,7 @@ def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
 
 def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program] | None:
     """The variant whose text differs least from the program's."""
-    text = render(program, footer=False)
+    text = render(program)
     return min(passing, key=lambda twin: _distance_to(text, twin.program), default=None)
 
 
@@ -184,7 +184,7 @@ def _passes_with_other_values(search: Search, program: Program) -> bool:
         return True
     seeds = range(program.recipe.seed + 1, program.recipe.seed + RUNS_BEFORE_DETERMINISTIC)
     others = [program.with_(recipe=program.recipe.with_(seed=seed)) for seed in seeds]
-    answers = search.ask(others, [key_of(render(other, footer=False)) for other in others])
+    answers = search.ask(others, [key_of(render(other)) for other in others])
     return all(answer.outcome is RunOutcome.PASSES for answer in answers)
 
 

@@ -110,7 +110,7 @@ def _check_trivial(search: Search) -> None:
     trivial = _trivial(search)
     if trivial is None:
         return
-    answers = list(search.ask([trivial], [key_of(render(trivial, footer=False))]))
+    answers = list(search.ask([trivial], [key_of(render(trivial))]))
     if count_failed(answers):
         raise CannotReduce(
             "A graph that only returns its input fails alike: the failure does not depend on the graph.",

@@ -42,7 +42,7 @@ class Search(CandidateSearch[Base, Program]):
     @property
     def text(self) -> str:
         """The best program as text."""
-        return render(self.program, footer=False)
+        return render(self.program)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Search(CandidateSearch[Base, Program]):
             built = rebuild(self.base, plan, self.metadata)
             if built is None:
                 continue
-            text = render(built.program, footer=False)
+            text = render(built.program)
             key = key_of(text)
             if key in seen or not self.is_new(key):
                 continue

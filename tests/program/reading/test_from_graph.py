@@ -21,7 +21,7 @@ def graph(code: str, inputs: tuple[InputRecord, ...], **more: Any) -> GraphRecor
 
 
 def canonical(record: GraphRecord, variant: Variant = Variant()) -> str:  # noqa: B008 - frozen
-    text = render(parse(build_program(record, Recipe(), variant)), footer=False)
+    text = render(parse(build_program(record, Recipe(), variant)))
     assert parse(text) == parse(render(parse(text)))
     return text
 

@@ -10,7 +10,7 @@ import pytest
 
 from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
-from repro_kit.program import parse, render, size
+from repro_kit.program import parse, render, runnable, size
 from repro_kit.program.devices import devices_in, on_cpu
 from repro_kit.program.reading.from_runnable import from_runnable
 
@@ -141,7 +141,7 @@ def test_artifacts_of_a_real_trace_run_by_themselves(tmp_path: Path):
     for artifact in artifacts:
         program = from_runnable(artifact)
         assert size(program) > 3
-        (tmp_path / "program.py").write_text(render(program))
+        (tmp_path / "program.py").write_text(runnable(program))
         run = subprocess.run(
             [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False, env=environment
         )
@@ -339,7 +339,7 @@ def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(tmp_path: Path):
     ]
     assert devices_in(program) == {"cuda"}
     path = tmp_path / "program.py"
-    path.write_text(render(on_cpu(program.with_(recipe=Recipe(backend="eager")), ["cuda"])))
+    path.write_text(runnable(on_cpu(program.with_(recipe=Recipe(backend="eager")), ["cuda"])))
     ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
 

@@ -8,7 +8,7 @@ import pytest
 
 from programs import FAILING
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro.program_repro import render_test, source_of
+from repro_kit.bundle.repro.program_repro import render_test
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.failure import Layer
@@ -39,9 +39,7 @@ def text_of(name, layer=None, recipe=None):
     failing = next(it for it in FAILING if it.name == name)
     program = parse(failing.text)
     program = program.with_(recipe=recipe) if recipe else program
-    return render_test(
-        source_of(program), Facts(failing.signature, None, ENV, Ablation("program", (), layer)), "test_it"
-    )
+    return render_test(program, Facts(failing.signature, None, ENV, Ablation("program", (), layer)), "test_it")
 
 
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
@@ -76,8 +74,8 @@ def test_settings_hold_for_the_test_alone():
         '    @torch._inductor.config.patch({"cpp.simdlen": 1})\n    @torch._dynamo.config.patch({"x": "a"})\n' in text
     )
     assert text.index('os.environ["A"] = "b"') < text.index("import torch\n")
-    assert "self.assertEqual(actual, expected, rtol=0.5, atol=0.0)" in text
-    assert "        run(compiled)  # fills the caches\n        torch._dynamo.reset()\n" in text
+    assert "        self.assertEqual(run(torch.compile(f)), expected, rtol=0.5, atol=0.0)\n" in text
+    assert "        run(torch.compile(f))  # fills the caches\n        torch._dynamo.reset()\n" in text
 
 
 @pytest.mark.torch

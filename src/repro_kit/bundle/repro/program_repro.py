@@ -25,7 +25,7 @@ from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT
 from repro_kit.program import Peer, Program, ScalarInput, recipe_code
 from repro_kit.program.entry_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.program.inputs import DynamicMark, names_of
-from repro_kit.program.plain import can_be_plain, global_names, plain_script
+from repro_kit.program.plain import can_be_plain, global_names, plain_script, suite_test
 from repro_kit.program.plain_run import Wanted
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
@@ -113,19 +113,21 @@ def render_program(program: Program, facts: Facts, *, whole: bool = True, region
     """
     if not can_be_plain(program.recipe):
         return {REPRO: _of_processes(source_of(program, regions=regions), facts), CHECK: render("check_status.py.j2")}
-    kind = facts.signature.kind
-    script = plain_script(
-        program,
-        Wanted(
-            kind,
-            _difference(facts),
-            raises=facts.signature.exceptions[-1] if facts.signature.exceptions else "",
-            comment=_comment(facts),
-            whole=whole,
-            regions=regions,
-        ),
-    )
+    script = plain_script(program, _wanted(facts, whole=whole, regions=regions))
     return {REPRO: script.text, CHECK: program_check(script, program.recipe, facts)}
+
+
+def _wanted(facts: Facts, *, whole: bool, regions: bool) -> Wanted:
+    """What the text of a program is to show."""
+    exceptions = facts.signature.exceptions
+    return Wanted(
+        facts.signature.kind,
+        _difference(facts),
+        raises=exceptions[-1] if exceptions else "",
+        comment=_comment(facts),
+        whole=whole,
+        regions=regions,
+    )
 
 
 def _comment(facts: Facts) -> str:
@@ -165,7 +167,7 @@ def _of_processes(source: ProgramSource, facts: Facts) -> str:
         fullgraph=recipe.fullgraph,
         limit=_limit(facts.signature.kind, waits=waits) if child else None,
     )
-    return render("repro.py.j2", **values, header=header(facts, recipe))
+    return render("repro.py.j2", **values, header=header(facts))
 
 
 def _limit(kind: Kind, *, waits: bool) -> int:
@@ -175,26 +177,19 @@ def _limit(kind: Kind, *, waits: bool) -> int:
     return WAITING if waits else HANG
 
 
-def render_test(source: ProgramSource, facts: Facts, name: str, repeats: int = 1) -> str:
+def render_test(program: Program, facts: Facts, name: str, repeats: int = 1) -> str:
     """The program as a test in the form of PyTorch's own suite, called `name`; it runs `repeats` times."""
-    recipe = source.recipe
+    kind = facts.signature.kind
     suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
-    needed = {"os": recipe.env, "pathlib": source.stored, "resource": recipe.memory}
-    tolerance = recipe.rtol is not None or recipe.atol is not None
     return render(
         "test_repro.py.j2",
-        **pieces(source, facts),
-        header=header(
-            facts, recipe, ending=_ENDINGS.get(facts.signature.kind, "This test fails as long as the bug exists.")
-        ),
-        stdlib=[module for module, need in needed.items() if need],
+        test=suite_test(program, _wanted(facts, whole=True, regions=True)),
+        header=header(facts, _ENDINGS.get(kind, "This test fails as long as the bug exists.")),
         suite=suite,
         owner=f"module: {suite}" if facts.layer in (Layer.INDUCTOR, Layer.DYNAMO) else "oncall: pt2",
-        patches=recipe_code.config_patches(recipe),
-        preamble=_close_up(source.preamble.strip("\n")),
-        test=name,
+        patches=recipe_code.config_patches(program.recipe),
+        name=name,
         repeats=repeats,
-        tolerances=f", rtol={recipe.rtol or 0.0}, atol={recipe.atol or 0.0}" if tolerance else "",
     )
 
 
@@ -235,7 +230,7 @@ def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
     }
 
 
-def header(facts: Facts, recipe: Recipe, ending: str = _EXIT_STATUS) -> str:
+def header(facts: Facts, ending: str = _EXIT_STATUS) -> str:
     """The docstring: what fails, what passes, where the failure was seen, and how the script ends."""
     paragraphs = [
         facts.signature_line,

@@ -21,7 +21,7 @@ from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.subject_check import check_script
 from repro_kit.session.strangers.repro_run import START_MARGIN, limits_of
-from repro_kit.session.strangers.runnable import REPRO
+from repro_kit.session.strangers.runnable import REPRO, entry_of
 from repro_kit.session.strangers.trust import agree
 from repro_kit.session.strangers.untrusted import UntrustedBundle, ask, claim_of, opened
 from repro_kit.ui import Ui
@@ -109,7 +109,7 @@ def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui | None) -> BuildSu
         signature,
         own.file.subject.python if own else None,
         clues_of(signature, claim.layer, (directory / REPRO).read_text(encoding="utf-8", errors="replace")),
-        ManualRepro(("python", REPRO), bundle.whole if own else directory, passing=own is None),
+        ManualRepro(("python", entry_of(directory)), bundle.whole if own else directory, passing=own is None),
         untrusted=own is None,
     )
 

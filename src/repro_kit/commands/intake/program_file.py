@@ -17,7 +17,7 @@ from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.missing_resource import missing_resource, remedy
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import render, size
+from repro_kit.program import render, runnable, size
 from repro_kit.program.program import Program
 from repro_kit.session.comparison_recipe import with_random
 from repro_kit.session.options import QueryOptions
@@ -67,7 +67,7 @@ def adopt(
             number, program, verdict, transplant = transplanted(
                 programs, devices, recorded(), oracle, inputs, query_timeout(case, options)
             )
-        write_atomic(original, render(programs[number]).encode())
+        write_atomic(original, runnable(programs[number]).encode())
     else:
         program, verdict = _first_failing(programs, inputs, case, options)
     if verdict.status is not Status.FAIL or verdict.failure is None:
@@ -76,7 +76,7 @@ def adopt(
     signature = signature_of(failure)
     if verdict.fallback_random:
         program, verdict = with_random(program), replace(verdict, fallback_random=False)
-    write_atomic(captured, render(program).encode())
+    write_atomic(captured, runnable(program).encode())
     for name in program.stored:
         if not (case.path / "capture" / "inputs" / name).exists():
             copy_atomic(inputs / name, case.path / "capture" / "inputs" / name)

@@ -21,7 +21,7 @@ from repro_kit.reduce.flaky import MEASURE, NO_RUNS, RUNS_BEFORE_DETERMINISTIC, 
 from repro_kit.runner.compiler import give_headers, give_probes
 from repro_kit.runner.launch import EndedEarly, exit_name, launch
 from repro_kit.runner.scratch import Scratch
-from repro_kit.session.strangers.runnable import CHECK, REPRO, copy_runnable
+from repro_kit.session.strangers.runnable import copy_runnable, entry_of
 from repro_kit.session.strangers.untrusted import environment_for
 
 START_MARGIN = 60.0  # seconds that an interpreter with torch may take to start
@@ -260,12 +260,11 @@ def run_repro(
         if beside is not None:
             _link(beside, work_directory / "cwd")
             _link(beside, work_directory / "bundle" / PLACE)
-        check = work_directory / "bundle" / CHECK
-        script = check if check.is_file() else check.with_name(REPRO)
+        bundle = work_directory / "bundle"
         out, err = work_directory / "stdout.txt", work_directory / "stderr.txt"
         given = _environment(work_directory) | settled
         run = launch(
-            [python, "-c", _AS_SCRIPT, str(script)],
+            [python, "-c", _AS_SCRIPT, str(bundle / entry_of(bundle))],
             cwd=work_directory / "cwd",
             env={name: value for name, value in given.items() if name not in without},
             timeout=timeout,

@@ -31,6 +31,11 @@ _READ = re.compile(
 )
 
 
+def entry_of(directory: Path) -> str:
+    """The file of the bundle in `directory` that is run, and answers by its exit status."""
+    return CHECK if (directory / CHECK).is_file() else REPRO
+
+
 @dataclass(frozen=True)
 class RunnableFiles:
     """Names of the files that run: texts, with `repro.py` first, and values; and the files that were left out."""

@@ -22,7 +22,7 @@ from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import CHECKED, is_case
-from repro_kit.session.strangers.runnable import REPRO, RunnableFiles, copy_runnable
+from repro_kit.session.strangers.runnable import CHECK, REPRO, RunnableFiles, copy_runnable
 from repro_kit.ui import Ui
 
 _SHOWN_LINES = 300
@@ -143,7 +143,8 @@ def _show(bundle: UntrustedBundle, ui: Ui) -> None:
     for name in bundle.runs.texts:
         lines = _lines((bundle.directory / name).read_bytes().decode("utf-8"))
         if name != REPRO:
-            ui.print(f"\n{name} ({len(lines)} lines), which repro.py can run:\n")
+            role = "which runs repro.py" if name == CHECK else "which repro.py can run"
+            ui.print(f"\n{name} ({len(lines)} lines), {role}:\n")
         ui.print("\n".join(lines[:room]))
         if len(lines) > room:
             hidden.append(f"{len(lines) - room} more lines of {name}")

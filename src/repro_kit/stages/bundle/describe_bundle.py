@@ -31,7 +31,7 @@ from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
-from repro_kit.program import Program, parse, render
+from repro_kit.program import Program, parse, runnable
 from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check
@@ -108,7 +108,7 @@ def describe(
     recipe = form.recipe
     if form.program is not None and recipe.memory is None and recipe.growth is None and recipe.group is None:
         name = _test_name(facts.signature.kind, form.program)
-        test = render_test(form.source, facts, name, check.repeats if check.flaky else 1)
+        test = render_test(form.program, facts, name, check.repeats if check.flaky else 1)
         contents.add_text("test_repro.py", test, "test")
     story = story_of(case, results, form, contents, check, remarks, told, code=code)
     if story.ablation is not None:
@@ -232,8 +232,8 @@ def _with_program(story: Story, case: Case, program: Program, *, code: bool) -> 
     captured = bare(parse(read_text(case.path / "capture/program.py")))
     return replace(
         story,
-        program=render(program),
-        original=render(captured) if code else "",
+        program=runnable(program),
+        original=runnable(captured) if code else "",
         ops=ops_of(program),
         aspects=aspects(captured, program),
     )

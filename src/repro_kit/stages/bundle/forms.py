@@ -11,8 +11,8 @@ from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.privacy.shareable import shareable
-from repro_kit.bundle.repro.program_check import LIMIT
-from repro_kit.bundle.repro.program_repro import CHECK, REPRO, ProgramSource, render_program, source_of
+from repro_kit.bundle.repro.program_check import LIMIT, program_check
+from repro_kit.bundle.repro.program_repro import CHECK, REPRO, render_program
 from repro_kit.bundle.repro.script_repro import HANG, render_script
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
@@ -34,12 +34,14 @@ from repro_kit.model.failure.signature import DEADLOCK, signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
+from repro_kit.program.plain import PlainScript
 from repro_kit.program.recipe_code import literal
 from repro_kit.program.regions import has_regions
 from repro_kit.program.remarks import without_remarks
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.comparison_recipe import with_tolerance
 from repro_kit.session.script.rank_subject import launch_in, rank_subject
+from repro_kit.source.self_checking import self_checking
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _SMALLEST = Path("minify/best.py")
@@ -72,6 +74,7 @@ class ReproForm:
     reduced: bool = False  # whether the reduction accepted the program
     regions: bool = True  # whether autocast and no-grad regions are written as `with` blocks
     whole: bool = True  # whether results of every kind are compared; else a shorter text is tried
+    text: str = ""  # of a reduced script that compares its compiled call itself
     env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
 
     @property
@@ -100,12 +103,6 @@ class ReproForm:
             return replace(self, env={**self.env, **env})
         recipe = self.program.recipe.with_(env={**self.program.recipe.env, **env})
         return replace(self, program=self.program.with_(recipe=recipe), env={**self.env, **env})
-
-    @property
-    def source(self) -> ProgramSource:
-        """The program as the parts of a script."""
-        assert self.program is not None
-        return source_of(self.program, regions=self.regions)
 
     @property
     def minimized(self) -> str:
@@ -221,6 +218,11 @@ def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
         facts = replace(facts, signature=own.signature, failure=own.failure)
     hangs = facts.signature.kind is Kind.TIMEOUT
     limit = _WAITING if facts.signature.message == DEADLOCK else HANG if hangs else _SHORTEST_SCRIPT
+    shown = facts.failure is not None and bool(facts.failure.exceptions or facts.failure.exit_status)
+    if facts.signature.kind is Kind.ACCURACY and not shown:
+        text = self_checking(read_text(directory / "best.py"))
+        if text is not None:
+            yield ReproForm(facts, limit, "", directory / "best.py", reduced=True, text=text, whole=False)
     yield ReproForm(facts, limit, "", directory / "best.py", reduced=True)
     for step in reduction.steps[-2 : -_EARLIER - 2 : -1]:
         larger = replace(facts, reduction=replace(reduction, statements_after=step.statements, twin=None))
@@ -329,9 +331,13 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         reduced=form.minimized,
         ranks=_ranks(form, launch, len(results.observation.ranks)),
     )
+    if form.text:
+        asked = Recipe(fullgraph="fullgraph=True" in form.text)
+        facts = without_private(form.facts, contents.redactor)
+        text = program_check(PlainScript(form.text, 0, 0), asked, facts)
     if form.path is not None:
         settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
-        script = f"import os\n\n{settings}\n" * bool(settings) + source_text(form.path)
+        script = f"import os\n\n{settings}\n" * bool(settings) + (form.text or source_text(form.path))
         contents.add_text(REPRO, script, "repro")
         contents.add_text(CHECK, text, "check")
         return []

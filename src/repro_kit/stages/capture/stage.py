@@ -18,7 +18,7 @@ from repro_kit.model.failure.failure import STATE, Failure, Kind
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
-from repro_kit.program import parse, render, size
+from repro_kit.program import parse, render, runnable, size
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.program.reading.graph_record import GraphRecord
@@ -351,7 +351,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     program = parse(_with_values(attempt.text, search.inputs, inputs))
     if search.verdict.fallback_random:
         program = with_random(program)
-    write_atomic(case.path / "capture" / "program.py", render(program).encode())
+    write_atomic(case.path / "capture" / "program.py", runnable(program).encode())
     statements = size(program)
     lines, timeout = attempt.graph.lines, search.timeout
     wrong = first_wrong.first_wrong(case, ui, program, search.signature, lines, timeout)

@@ -26,7 +26,7 @@ from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import Program, render
+from repro_kit.program import Program, runnable
 from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
 from repro_kit.reduce.neighbours import Removal, Twin
@@ -79,7 +79,7 @@ def write_reduction(case: Case, result: Result[Program], failure: Failure | None
     shutil.rmtree(directory / "source", ignore_errors=True)  # an earlier reduction of the script
     stored = set(result.program.stored)
     _keep_failure(case, REDUCED_FAILURE, failure)
-    _write(case, REDUCTION, result, failure, render, self_contained=not stored)
+    _write(case, REDUCTION, result, failure, runnable, self_contained=not stored)
     for file in (directory / "inputs").glob("*.pt"):
         if file.name not in stored:
             file.unlink()

@@ -243,7 +243,7 @@ def _by(entry: str, program: Program) -> Program:
 
 
 def _measured(program: Program) -> tuple[int, ...]:
-    return measure(program, {}, render(program, footer=False))
+    return measure(program, {}, render(program))
 
 
 def _joined(first: Result[Program], second: Result[Program], start: Program, step: str) -> Result[Program]:
