@@ -30,7 +30,7 @@ def wrong(difference="value", *places, **more):
     [
         (wrong("value", "output"), "", "wrong result of relu"),
         (wrong("value", "gradient"), "", "wrong gradient of relu; forward agrees"),
-        (wrong("value", "argument"), "", "wrong in-place result of relu"),
+        (wrong("value", "argument"), "", "wrong input mutation by relu"),
         (wrong("value", "gradient", "output"), "", "wrong result of relu"),
         (wrong("nan", "output"), "", "wrong NaN from relu"),
         (wrong("nan", "gradient"), "", "wrong NaN in the gradient of relu; forward agrees"),
@@ -376,6 +376,14 @@ def fn(x):
 
 torch.compile(fn, backend='eager')(torch.randn(4).as_subclass(Quirky))
 """
+MARKED = """import torch
+
+@torch.compiler.assume_constant_result
+def f(x):
+    return torch.sin(x)
+
+torch.compile(lambda x: x * f(x))(torch.ones(1))
+"""
 TRANSFORMED = """import torch
 g = torch.vmap(torch.func.jacfwd(lambda x: x))
 def h(x):
@@ -408,6 +416,8 @@ torch.compile(h)(torch.ones(1))
             "[dynamo] sin does not compile: AttributeError: 'int' object has no attribute 'as_subclass'",
         ),
         (TRANSFORMED, wrong("value"), "", "[dynamo] wrong result of g(x)"),
+        (MARKED, wrong("value"), "", "[dynamo] wrong result of torch.compiler.assume_constant_result"),
+        (MARKED.replace("@torch", "# "), wrong("value"), "", "[dynamo] wrong result of sin"),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.bundle.story.operators import with_options
@@ -36,16 +36,32 @@ def construct_of(source: str, line: int = 0) -> Construct:
         return Construct()
     compiles = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_compiler(node.func)]
     bodies = [*_compiled(tree, compiles)]
-    calls = [call for body in bodies for call in _calls(body)]
+    defined = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    calls = [inner for body in bodies for call in _calls(body) for inner in _unfolded(call, defined)]
+    marks = [_decorator(call, defined) for call in calls if _decorator(call, defined)]
     at_line = [call for call in calls if line and call.lineno <= line <= (call.end_lineno or call.lineno)]
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = [call for call in calls if ast.unparse(call.func).startswith(("torch.", "F."))]
     chosen = at_line or setters or torchs or calls
     return Construct(
-        tuple(dict.fromkeys(map(_named, chosen))),
-        bool(chosen) and chosen[0] in setters,
+        tuple(dict.fromkeys([*marks, *map(_named, chosen)])),
+        bool(chosen) and not marks and chosen[0] in setters,
         tuple(_settings(compiles)),
     )
+
+
+def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[ast.Call]:
+    """The calls of a plain function of the script in place of the call to it."""
+    function = defined.get(ast.unparse(call.func))
+    plain = function is not None and not function.decorator_list
+    return (_calls(function) or [call]) if function is not None and plain else [call]
+
+
+def _decorator(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> str:
+    """What torch marks the called function of the script with; "" if there is no mark."""
+    function = defined.get(ast.unparse(call.func))
+    decorators = [ast.unparse(each).partition("(")[0] for each in (function.decorator_list if function else ())]
+    return next((name for name in decorators if name.startswith("torch.")), "")
 
 
 def _is_compiler(node: ast.expr) -> bool:

@@ -159,7 +159,7 @@ def _wrong(facts: TitleFacts, subject: str) -> str:
     if facts.places == (GRADIENT,) and difference in ("value", "nan"):
         return f"{'wrong gradient' if difference == 'value' else 'wrong NaN in the gradient'} of {subject}"
     if facts.places == (ARGUMENT,) and difference in ("value", "nan"):
-        return f"wrong in-place result of {subject}"
+        return f"wrong input mutation by {subject}"
     return f"{_WRONG.get(difference or '', 'wrong result of')} {subject}"
 
 
