@@ -435,7 +435,12 @@ def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:
         "accuracy", **own, signature=signature, excerpt=Excerpt("files/train.py", 7, "…"), error="Unsupported: no"
     )
     assert "weights.pop(x.shape[0] - 3) does not compile" in title_of(story)
-    assert "the compiled function does not compile" in title_of(replace(story, excerpt=None))
+    assert "weights.pop(x.shape[0] - 3) does not compile" in title_of(replace(story, excerpt=None)), "the only call"
+    several = DYNAMO.replace("return x +", "return torch.sin(x) + torch.cos(x) +")
+    unsure = replace(story, excerpt=None, sources=(("files/train.py", several),))
+    assert title_of(unsure) == "[inductor] the compiled function does not compile with dynamic=True: Unsupported: no"
+    lost = replace(story, excerpt=None, sources=(("files/train.py", DETERMINISM),), signature=wrong(None))
+    assert "torch.use_deterministic_algorithms inside a compiled function is lost" in title_of(lost)
 
 
 def test_a_case_without_a_program_has_a_title_too() -> None:

@@ -26,6 +26,7 @@ class Construct:
     calls: tuple[str, ...] = ()
     is_setter: bool = False  # the first call sets a state of torch or of Python, and is called for that alone
     settings: tuple[str, ...] = ()
+    is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
 
 def construct_of(source: str, line: int = 0) -> Construct:
@@ -47,6 +48,7 @@ def construct_of(source: str, line: int = 0) -> Construct:
         tuple(dict.fromkeys([*marks, *map(_named, chosen)])),
         bool(chosen) and not marks and chosen[0] in setters,
         tuple(_settings(compiles)),
+        bool(at_line or setters or len(calls) == 1),
     )
 
 

@@ -71,13 +71,16 @@ def readable(text: str) -> Program | None:
 
 
 def _construct(story: Story) -> Construct:
-    """The construct of a reduced script; of the user's own files, that of the line that fails."""
+    """The construct of a reduced script; of the user's own files, one that is certain."""
     if story.level != "script":
         return Construct()
     if not story.runs_users_files:
         return construct_of(story.sources[0][1] if story.sources else story.repro)
-    source = dict(story.sources).get(story.excerpt.file, "") if story.excerpt else ""
-    return construct_of(source, story.excerpt.line) if story.excerpt else Construct()
+    file, line = (
+        (story.excerpt.file, story.excerpt.line) if story.excerpt else (story.named[0] if story.named else "", 0)
+    )
+    found = construct_of(dict(story.sources).get(file, ""), line)
+    return found if found.is_certain else Construct(settings=found.settings)
 
 
 def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
