@@ -30,7 +30,7 @@ def test_only_the_handles_name_a_result_file() -> None:
             for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and node.value in names
         ]
-    assert len(HANDLES) == 12 and found == []
+    assert len(HANDLES) == 13 and found == []
 
 
 def test_what_was_made_for_another_failure_is_not_current(tmp_path: Path) -> None:

@@ -46,3 +46,15 @@ def test_what_the_user_has_on_pythonpath_stays_there() -> None:
     first, second = with_probe({"PYTHONPATH": "/opt/torch"})["PYTHONPATH"].split(os.pathsep)
     assert first.endswith("probe") and second == "/opt/torch"
     assert os.pathsep not in with_probe({})["PYTHONPATH"]
+
+
+def test_the_probe_is_on_the_path_wherever_repro_kit_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = tmp_path / "a:b" / "probe"
+    probe.mkdir(parents=True)
+    (probe / "marker.py").write_text("")
+    monkeypatch.setattr("repro_kit.runner.launch.PROBE", probe)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for _ in range(2):
+        own, users = with_probe({"PYTHONPATH": "/users"})["PYTHONPATH"].split(os.pathsep)
+        assert (Path(own) / "marker.py").is_file() and users == "/users"
+    assert [path.is_symlink() for path in (tmp_path / "cache" / "repro-kit" / "places").iterdir()] == [True]

@@ -158,6 +158,16 @@ FORMS: dict[str, Maker] = {
     "planetscale": _after("pscale_tkn_", URL_SAFE, 43),
     "supabase": _after("sbp_", HEX, 40),
     "rubygems": _after("rubygems_", HEX, 48),
+    "adobe": _after("p8e-", LOWER + "0123456789", 32),
+    "1password": _joined("A3-", _of(UPPER, 6), "-", _of(UPPER, 11), *("-", _of(UPPER, 5)) * 3),
+    "octopus": _after("API-", UPPER, 26),
+    "harness": _joined("pat.", _of(URL_SAFE, 22), ".", _of(ALNUM, 24), ".", _of(ALNUM, 20)),
+    "maxmind": _joined(_of(ALNUM, 6), "_", _of(ALNUM, 29), "_mmk"),
+    "openshift": _after("sha256~", URL_SAFE, 43),
+    "plaid": _joined("access-production-", _uuid),
+    "duffel": _after("duffel_live_", LOWER + "0123456789_-", 43),
+    "sonar": _after("squ_", HEX, 40),
+    "facebook app": _joined(_digits(15), "|", _of(LOWER + "0123456789_-", 30)),
 }  # fmt: skip
 
 #: Parts of a secret that are not secret: prefixes that documentation shows, and hosts.
@@ -166,7 +176,7 @@ PREFIXES = (
     "https://deploy:", "@git.umbrella.example/x.git", ".ingest.sentry.io/", "tskey-auth-", ".atlasv1.", "pscale_tkn_",
     "rubygems_", "pk.eyJ1Ijoi", "hvs.CAES", "wandb_v1_", "secret_", "lin_api_", "dckr_pat_", "sk-or-v1-", "lsv2_pt_",
     "sk_live_", "rk_live_", "GOCSPX-", "-----BEGIN ", "-----END ", "PRIVATE KEY-----", "OPENSSH ", "ENCRYPTED ",
-    "xapp-1-A",
+    "xapp-1-A", "duffel_live_",
 )  # fmt: skip
 
 

@@ -46,16 +46,10 @@ class ExplainCommand(SubjectCommand):
 
 def _is_script(word: str) -> bool:
     """Whether `word` names a Python file, or nothing that exists; `recognise` then decides."""
-    path = Path(word)
-    if path.suffix in (".py", ".pyw") or not path.exists():
-        return True
-    if not path.is_file():
-        return False
-    from repro_kit.plain_file import open_plain
+    from repro_kit.session.script.subject_check import is_python
 
-    with open_plain(path) as file:
-        first = file.readline(500)
-    return first.startswith(b"#!") and b"python" in first
+    path = Path(word)
+    return not path.exists() or is_python(path)
 
 
 @click.command("explain", cls=ExplainCommand, short_help="Explain graph breaks and recompiles, with advice.")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from repro_kit.errors import StageError, UsageError
 from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
+from repro_kit.runner.places import instead_of
 from repro_kit.runner.supervised import CommandReport, Limits, SupervisedCommand, SupervisorDied
 from repro_kit.runner.write_orders import in_force
 
@@ -48,7 +49,20 @@ class Run:
 
 def with_probe(env: Mapping[str, str]) -> dict[str, str]:
     """`env` with the probe first on its PYTHONPATH. What the user put there stays: torch may be there."""
-    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [str(PROBE), env.get("PYTHONPATH")]))}
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [_named(PROBE), env.get("PYTHONPATH")]))}
+
+
+def _named(directory: Path) -> str:
+    """`directory` as PYTHONPATH can name it: by a link, where the path has the mark that parts two paths."""
+    if os.pathsep not in str(directory):
+        return str(directory)
+    link = instead_of(directory)
+    if not link.is_symlink() or link.readlink() != directory:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        made = link.with_name(f"{link.name}-{os.getpid()}")
+        made.symlink_to(directory)
+        made.replace(link)
+    return str(link)
 
 
 def launch(

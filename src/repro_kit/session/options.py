@@ -81,8 +81,8 @@ class BundleOptions:
     """The contents of the bundle, and its path."""
 
     include_values: bool = False
-    include_source: bool = False  # the user's own source files, where `repro.py` runs them; False: ask
-    trace: str | None = None  # trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: ask
+    include_source: bool = False  # the user's own source files, where `repro.py` runs them
+    trace: str | None = None  # trace, artifacts and logs in the bundle: "yes", "no", "redacted"; None: no
     dry_run: bool = False  # list the contents of the bundle, and write nothing
     output: str | None = None
 

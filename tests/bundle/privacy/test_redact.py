@@ -1,3 +1,7 @@
+import json
+import shlex
+from urllib.parse import quote
+
 import pytest
 
 from repro_kit.bundle.privacy.redact import Redactor
@@ -89,6 +93,15 @@ def test_a_commit_is_no_secret():
 def test_deepest_path_wins_and_neighbours_stay(text, expected):
     redactor = Redactor([("/home/alice", "<home>"), ("/home/alice/proj", "<cwd>")], [("alice", "<user>")])
     assert redactor(text) == expected
+
+
+@pytest.mark.parametrize("path", ["/home/it's/a b", '/srv/the "x"', "/srv/größe", "/srv/one\ntwo\nthree", "/a\\b/c"])
+def test_a_known_directory_goes_in_each_spelling(path):
+    redactor = Redactor([(path, "<cwd>")])
+    for text in (path, json.dumps(path), repr(path), shlex.quote(path), json.dumps(shlex.quote(path)), quote(path)):
+        shown = redactor(text)
+        assert "<cwd>" in shown and len(shown) <= len("''<cwd>''"), (text, shown)
+    assert redactor(f'  File "{path}/x.py", line 3') == '  File "<cwd>/x.py", line 3'
 
 
 def test_names_in_python_code_stay_in_strings_they_go():

@@ -46,6 +46,26 @@ def test_a_directory_in_one_that_is_open_to_all_is_gone(text: str, shown: str) -
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('const dbPassword = "marzipan7";', 'const dbPassword = "{s}";'),
+        ("process.env.JWT_SECRET ?? 'marzipan7'", "process.env.JWT_SECRET ?? '{s}'"),
+        ('<add key="DbPassword" value="marzipan7"/>', '<add key="DbPassword" value="{s}"/>'),
+        ("- name: DB_PASSWORD\n  value: marzipan7", "- name: DB_PASSWORD\n  value: {s}"),
+        ("ENV DB_PASS marzipan7", "ENV DB_PASS {s}"),
+        ("<pwd>marzipan7</pwd>", "<pwd>{s}</pwd>"),
+        ("db:5432:runs:alice:marzipan7", "db:5432:runs:alice:{s}"),
+        ("client.login('alice', 'marzipan7')", "client.login('alice', '{s}')"),
+        ("X-Api-Key: marzipan7", "X-Api-Key: {s}"),
+        ("Cookie: session=marzipan7", "Cookie: session={s}"),
+        ('"credentials": ["alice", "marzipan7"]', '"credentials": ["alice", "{s}"]'),
+    ],
+)
+def test_what_a_name_announces_is_gone(text: str, shown: str) -> None:
+    assert redacted(text) == shown.format(s="REDACTED_SECRET_1")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'File "/usr/local/lib/python3.11/site-packages/torch/x.py", line 3',

@@ -281,3 +281,10 @@ def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result
     Path("full").mkdir()
     Path("full", "mine.txt").write_text("precious")
     assert (farm("report", "-o", "full").exit_code, list(Path("full").iterdir())) == (2, [Path("full", "mine.txt")])
+
+
+def test_a_bundle_that_lacks_what_it_needs_says_so(farm: Callable[..., Result], project: Path) -> None:
+    lacks = bundle(project / "a.repro.zip", FAILS, needs=["the source files train.py and 1 more"])
+    added = farm("add", str(lacks)).output
+    assert "only with the source files train.py and 1 more, which it lacks: its README.md says" in added
+    assert "lacks" not in farm("add", str(bundle(project / "b.repro.zip", PASSES))).output

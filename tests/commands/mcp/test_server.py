@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -22,7 +23,9 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands.mcp.issue_text import script_in
 from repro_kit.commands.mcp.server import make_server
 from repro_kit.errors import UsageError
+from root import ROOT
 
+FIXTURES = ROOT / "tests/trace/fixtures"
 ON = {"on": sys.executable, "package": "click"}
 ISSUE = """### The bug
 
@@ -162,6 +165,21 @@ def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
     ):
         result = call(name, arguments)
         assert (result.is_error, sentence in text_of(result)) == (True, True), text_of(result)
+
+
+def test_of_a_trace_the_graphs_alone_are_shown(project: Path) -> None:
+    trace = project / "trace"
+    trace.mkdir()
+    shutil.copy(FIXTURES / "hang.log", trace / "dedicated_log_torch_trace_x.log")
+    (trace / "notes").write_text("of the customer")
+    for target in (trace, trace / "dedicated_log_torch_trace_x.log"):
+        shown = text_of(call("collect", {"target": str(target)}))
+        assert "class Repro(torch.nn.Module)" in shown
+        assert "dynamo_start" not in shown and "of the customer" not in shown
+    (project / "log").write_text("V1121 of the customer")
+    for target in (trace, project / "log"):
+        shown = text_of(call("explain", {"target": str(target)}))
+        assert "nothing of it runs" in shown and "class Repro" not in shown and "of the customer" not in shown
 
 
 SECRET = "root:$6$of-the-shadow"

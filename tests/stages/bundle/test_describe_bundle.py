@@ -1,17 +1,20 @@
 """What a story says of the failure: the words of the run of `repro.py`."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.run_output import read_run
-from repro_kit.case.stage_results import Environment
+from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.program import parse
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle.describe_bundle import shown_error
+from repro_kit.stages.bundle.describe_bundle import passing_variant, shown_error
+from repro_kit.stages.bundle.forms import ReproForm
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'
 HANGS = "the run does not end: it hangs, or compiles forever"
@@ -51,3 +54,42 @@ def test_the_words_are_those_of_the_run_where_it_failed_alike(signature, output,
     assert shown_error(facts, Check((fails_alike,), fails_alike)) == words
     assert shown_error(facts, Check((fails_otherwise,), fails_otherwise)) == words_of_the_capture
     assert shown_error(facts, None) == words_of_the_capture
+
+
+PASSING = """# repro-kit program 1
+import torch
+
+RECIPE = {}
+
+
+def graph(x):
+    y = torch.relu(x)
+    return (y,)
+
+
+def calls():
+    x = torch.ones(2)
+    return [(x,)]
+"""
+
+
+def test_the_diff_of_a_passing_variant_loads_nothing_that_the_bundle_lacks(tmp_path: Path) -> None:
+    (tmp_path / "minify").mkdir()
+    twin = TwinFound("a value", "- x\n+ y")
+    facts = Facts(Signature(Kind.ACCURACY), None, Environment("3.11", "python", "Linux", "2.13.0"))
+    facts = replace(facts, reduction=Reduction(2, 1, 9, 1.0, True, True, twin=twin))
+    form = ReproForm(facts, 60.0, "", tmp_path / "minify/best.py", parse(PASSING), reduced=True)
+    shown = {}
+    for data in ("load('full.pt')", "torch.zeros(2)"):
+        (tmp_path / "minify/twin.py").write_text(PASSING.replace("torch.ones(2)", data))
+        found = passing_variant(Place(tmp_path), form, facts)
+        assert found is not None
+        shown[data] = found.diff
+    assert not shown["load('full.pt')"] and "torch.zeros(2)" in shown["torch.zeros(2)"]
+
+
+class Place:
+    """A case of which only its directory is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path

@@ -1,5 +1,6 @@
 """What of an ablation goes into a bundle."""
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps
 from repro_kit.program import parse
+from repro_kit.runner.subject_start import command, command_with
 from repro_kit.stages.bundle.forms import ReproForm
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 
@@ -109,6 +111,39 @@ def test_commands_of_a_script_are_those_of_repro_py_or_run_where_the_script_is(c
     assert link.good is not None and link.good.repeat == "TORCH_COMPILE_DISABLE=1 python repro.py"
     assert link.bad is not None and link.bad.repeat == "python repro.py  # with mode"
     assert told.flips[0].repeat == "cd files && python -c 'import runpy; runpy.run_path('\"'\"'train.py'\"'\"')'"
+
+
+@pytest.mark.parametrize("name", ["it's", 'the "x"', "a b", "$HOME", "a\\b", "one\ntwo\nthree"])
+def test_whatever_the_paths_and_the_words_are_called(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    script, words = tmp_path / name / "train.py", ("--of", f"{name}'\"walnut", "--lr=0.1")
+    script.write_text("x = 1\n")
+    subject = Subject("script", (str(script), *words), str(tmp_path / name), sys.executable)
+    case = Case.create(tmp_path / name / "x.repro", subject, "2030-01-01T00:00:00+00:00")
+    graph = replace(subject, argv=(str(case.path / "minify" / "best.py"),))
+    settings = {"inductor.x": f"{name}  # no remark"}
+
+    def told(of: Subject, *, program: bool) -> list[str]:
+        env = f"TORCH_LOGS={shlex.quote('a b')}"
+        repeats = [f"{env} {shlex.join(made)}  # with mode" for made in (command(of), command_with(of, settings))]
+        flips = tuple(Flip("inductor.x", 1, 0, repeat) for repeat in repeats)
+        ablation = Ablation("script", chain=Chain("script", (), flips=flips))
+        form = candidate(program=program)
+        chain = shareable_ablation(
+            ablation, case, form, "", code=True, words=lambda words: ["<arg>"] * len(words)
+        ).chain
+        assert chain is not None
+        return [flip.repeat for flip in chain.flips]
+
+    plain, coded = told(subject, program=False)
+    assert plain == "TORCH_LOGS='a b' python repro.py  # with mode"
+    given = shlex.split(coded.removesuffix("  # with mode").removeprefix("cd files && "))
+    assert given[:3] == ["TORCH_LOGS=a b", "python", "-c"] and given[4:] == ["<arg>"] * 3
+    assert "run_path('train.py'," in given[3] and repr(settings["inductor.x"]) in given[3]
+    assert "walnut" not in coded and str(tmp_path) not in coded and coded.endswith("  # with mode")
+    plain, coded = told(graph, program=True)
+    assert plain == "TORCH_LOGS='a b' python repro.py  # with mode"
+    assert "run_path('repro.py'," in shlex.split(coded)[3] and str(tmp_path) not in coded
 
 
 def test_a_graph_that_is_not_reduced_keeps_its_numbers(case: Case) -> None:

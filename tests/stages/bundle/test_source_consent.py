@@ -1,9 +1,8 @@
-"""The user's own source files go into a bundle only after a yes to that question, or with `--include-source`."""
+"""The user's own source files go into a bundle only with `--include-source`; nobody is asked."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,30 +12,19 @@ from repro_kit.case.handles import BUNDLE, OBSERVATION
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.strangers.untrusted import opened
-from repro_kit.ui import SilentUi, Ui
+from repro_kit.ui import SilentUi
 
 SOURCE = "\n".join([*(f"x{at} = {at}" for at in range(20)), "import walnut", "raise SystemExit('kumquat')", "y = 1\n"])
 
 
-class Asked(SilentUi):
-    """A terminal on which somebody answers `answer`."""
-
-    def __init__(self, answer: bool = True, **how: Any) -> None:
-        super().__init__(**{name: value for name, value in how.items() if name == "yes"})
-        self.json = how.get("json", False)
-        self.answer, self.shown, self.questions = answer, "", 0
+class Terminal(SilentUi):
+    """A terminal at which nobody waits for a question."""
 
     can_ask = True
 
-    def print(self, text: str) -> None:
-        """Keep what was shown."""
-        self.shown += text
-
     def confirm(self, question: str, *, insist: bool = False) -> bool:
-        """Answer, where there was a list before."""
-        assert "train.py (23 lines)" in self.shown and "walnut.py (1 lines)" in self.shown
-        self.questions += 1
-        return self.answer
+        """No question comes after minutes of work."""
+        raise AssertionError(question)
 
 
 @pytest.fixture
@@ -56,12 +44,10 @@ def case(tmp_path: Path) -> Case:
     return made
 
 
-@pytest.mark.parametrize(
-    "ui",
-    [SilentUi(yes=True), Ui(quiet=True), Asked(False), Asked(yes=True), Asked(json=True)],
-    ids=["silent with --yes", "no terminal", "no", "--yes", "--json"],
-)
-def test_without_a_yes_the_bundle_says_what_it_lacks(case: Case, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ui", [Terminal(), SilentUi(yes=True)], ids=["terminal", "--yes"])
+def test_without_the_option_the_bundle_says_what_it_lacks(
+    case: Case, ui: SilentUi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("private_values.SilentUi", lambda: ui)
     files = bundle_of(case, {}, BundleOptions())
     assert not any(name.startswith("files/") for name in files)
@@ -73,23 +59,24 @@ def test_without_a_yes_the_bundle_says_what_it_lacks(case: Case, ui: Ui, monkeyp
     assert not manifest["verified"] and manifest["needs"] == ["the source files train.py and 1 more"]
     assert "with them, on this machine, it failed as expected in 1 of 1 runs" in manifest["reason"]
     assert not case.load(BUNDLE).verified
-    assert any("files/walnut.py (1 lines)" in note for note in ui.notes)
+    assert "Your source files are not in it: files/train.py (23 lines), files/walnut.py (1 line)." in ui.notes
+    assert any(f"`repro-kit bundle {case.path} --include-source` adds what is missing" in note for note in ui.notes)
     with opened(case.path) as here:  # the case has what was checked, for `verify` and `bisect`
         assert (here.directory / "files/train.py").read_text() == SOURCE
 
 
-@pytest.mark.parametrize("ui", [SilentUi(), Asked()], ids=["--include-source", "yes"])
-def test_with_a_yes_the_files_go_in_and_into_the_issue(case: Case, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_option_the_files_go_in_and_into_the_issue(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    ui = Terminal()
     monkeypatch.setattr("private_values.SilentUi", lambda: ui)
-    files = bundle_of(case, {}, BundleOptions(include_source=not isinstance(ui, Asked)))
+    files = bundle_of(case, {}, BundleOptions(include_source=True))
     assert files["files/train.py"] == SOURCE and "files/walnut.py" in files
     assert json.loads(files["manifest.json"])["verified"] and case.load(BUNDLE).verified
     assert SOURCE.rstrip() in files["issue.md"] and files["files/walnut.py"].rstrip() in files["issue.md"]
-    assert "Your source files are in it: files/train.py (23 lines), files/walnut.py (1 lines)." in ui.notes
-    assert not case.has("checked/repro.py") and (not isinstance(ui, Asked) or ui.questions == 1)
+    assert "Your source files are in it: files/train.py (23 lines), files/walnut.py (1 line)." in ui.notes
+    assert not case.has("checked/repro.py")
 
 
-def test_a_later_yes_removes_what_the_case_kept(case: Case) -> None:
+def test_a_later_bundle_with_them_removes_what_the_case_kept(case: Case) -> None:
     bundle_of(case, {}, BundleOptions())
     assert (case.path / "checked/files/train.py").is_file() and "files" not in {it.name for it in case.path.iterdir()}
     bundle_of(case, {}, BundleOptions(include_source=True))

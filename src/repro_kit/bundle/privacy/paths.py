@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from repro_kit.bundle.privacy.addresses import private_leaves
 from repro_kit.bundle.privacy.leaves import distinctive, is_data, is_private, parts
+from repro_kit.bundle.privacy.spellings import spellings
 
 #: Directories that every machine has, and those of PyTorch's own builds, whose files torch's messages name.
 _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users", "/root/.", "C:\\")
@@ -63,11 +64,11 @@ class Paths:
         for path, token in pairs:
             plain = path.rstrip("/\\")
             if plain and plain not in _SHARED:
-                token_of.setdefault(plain, token)
-                token_of.setdefault(plain.replace("\\", "\\\\"), token)
+                for spelt in spellings(plain):
+                    token_of.setdefault(spelt, token)
         ordered = sorted(token_of, key=len, reverse=True)  # the longest path first
         self._known = [
-            (re.compile(rf"(?:(?<![\w.-])|{_GLUED}){re.escape(path)}(?![\w-]|\.\w)"), token_of[path])
+            (path, re.compile(rf"(?:(?<![\w.-])|{_GLUED}){re.escape(path)}(?![\w-]|\.\w)"), token_of[path])
             for path in ordered
         ]
         self._tokens = set(token_of.values())
@@ -94,7 +95,7 @@ class Paths:
     def _leaves_of_paths(self, text: str) -> Iterator[str]:
         for match in _DIRECTORY.finditer(text):
             directory, leaf = match[0], _LEAF.match(text, match.end())
-            shown = any(token in _SHOWN and pattern.match(directory) for pattern, token in self._known)
+            shown = any(token in _SHOWN and pattern.match(directory) for _, pattern, token in self._known)
             if not leaf or shown or _INSTALLED.search(directory):
                 continue
             if not _SYSTEMS.match(directory) or (_WRITABLE.match(directory) and is_data(leaf[0])):
@@ -105,8 +106,8 @@ class Paths:
     def replace(self, text: str, tokens: Counter[str]) -> str:
         """`text` with tokens for directories and files, counted in `tokens`."""
         text = _QUOTED.sub(lambda match: self._spaced(match[0], tokens), text)
-        for pattern, token in self._known:
-            text, done = pattern.subn(token, text)
+        for path, pattern, token in self._known:
+            text, done = pattern.subn(token, text) if path in text else (text, 0)  # the pattern is slow
             tokens[token] += done
         text = _DIRECTORY.sub(lambda match: self._other(match[0], tokens), text)
         text = _BELOW.sub(lambda match: self._below(match, tokens), text)
@@ -143,7 +144,7 @@ class Paths:
 
     def _spaced(self, path: str, tokens: Counter[str]) -> str:
         """Replace a quoted path with spaces, whose parts would otherwise look like separate paths."""
-        if any(pattern.match(path) for pattern, _ in self._known) and " " not in re.split(r"[/\\]", path)[-1]:
+        if any(pattern.match(path) for _, pattern, _ in self._known) and " " not in re.split(r"[/\\]", path)[-1]:
             return path
         directory, _, leaf = path.replace("\\\\", "\\").replace("\\", "/").rpartition("/")
         if _SYSTEMS.match(f"{directory}/"):

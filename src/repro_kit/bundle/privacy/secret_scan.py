@@ -15,6 +15,7 @@ from repro_kit.bundle.privacy.addresses import addresses_in
 from repro_kit.bundle.privacy.entropy import hex_keys, is_cache_key, is_compilers, is_random, random_segments
 from repro_kit.bundle.privacy.python_parts import data_of
 from repro_kit.bundle.privacy.python_secrets import strings_given
+from repro_kit.bundle.privacy.setting_secrets import settings_in
 from repro_kit.bundle.privacy.shell_secrets import commands_in
 from repro_kit.bundle.privacy.spellings import with_line_ends
 from repro_kit.bundle.privacy.spoken_secrets import sentences_in
@@ -65,7 +66,7 @@ _AFTER_WORD = "after a word for secrets"
 #: Words that a sentence about a secret goes on with.
 _ABOUT = (
     r"(?:an?|the|your|this|is|are|was|must|should|may|can|will|has|not|no|none|if|whether|or|and|for|of|in|on|to|see|from|"
-    r"optional|required|invalid|incorrect|wrong|missing|expired|denied|unknown|str|string|bytes|await|lambda)"
+    r"\w+ed|read|kept|given|taken|found|set|optional|required|invalid|incorrect|wrong|missing|expired|denied|unknown|str|string|bytes|await|lambda)"
 )
 #: (kind, pattern); the secret is the group of that name, else the whole match.
 _FURTHER = (
@@ -94,9 +95,13 @@ _FURTHER = (
     (_AFTER_WORD, rf"{_NAMED_OR_PIN}(?:{_LETTERS}{_QUOTE})?(?P<secret>\d[\d_]{{5,}})(?![\w.])"),
     (
         "argument",
-        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user){_TO_VALUE}(?P<secret>(?=\S*\d)[^\s'\"]{{6,}})",
+        rf"(?i)--?(?:[\w-]+-)?(?:{_STRONG}|token|key|login|user){_TO_VALUE}(?P<secret>(?=\S*\d)(?![\d:]+\b)[^\s'\"]{{6,}})",
     ),
-    ("argument", rf"(?i)--(?:[\w-]+-)?(?:token|secret|password|passwd|api-key){_TO_VALUE}(?P<secret>[^\s'\"]{{6,}})"),
+    (
+        "argument",
+        r"(?i)(?<![\w-])--?(?:[\w-]+[-_])?(?:token|secret|password|passwd|(?:api|account|access|secret|storage)[-_]?key|secret-string|psk)"
+        rf"{_TO_VALUE}(?P<secret>[^\s'\"]{{6,}})",
+    ),
     (
         "parameter of a URL",
         r"(?i)[?&][\w-]*(?:token|key|sig|signature|credential|auth|pass|secret|code|sas)[\w-]*=(?P<secret>[^\s&'\"]{8,})",
@@ -164,7 +169,7 @@ def _beside_words(text: str) -> Iterator[Secret]:
     for value in commands_in(text):
         if len(value) >= _SHORTEST_GIVEN and not _names_one(value):
             yield Secret(value, "argument", in_code=False)
-    for value in sentences_in(text, _vocabulary().is_common):
+    for value in (*settings_in(text), *sentences_in(text, _vocabulary().is_common)):
         if not _names_one(value):
             yield Secret(value, _AFTER_WORD, in_code=False)
     for match in _PHRASE.finditer(text):

@@ -42,7 +42,7 @@ _TOOLS: dict[str, _Tool] = {
     "mysql|mysqldump|mysqladmin|mysqlimport|mysqlsh|mariadb|mariadb-dump|mycli|xtrabackup": _DATABASE,
     "sshpass": _Tool(values="-p", joined="-p"),
     "redis-cli|valkey-cli|redis-benchmark": _Tool(values=r"-a|--pass"),
-    "docker|podman|nerdctl|buildah|skopeo|oras|crane|helm|az|oc|cf|npm|heroku|ibmcloud|argocd|snowsql|vault": _REGISTRY,
+    "docker|podman|nerdctl|oras|crane|helm|az|oc|cf|npm|heroku|ibmcloud|argocd|snowsql|vault": _REGISTRY,
     "unzip|zip|zipcloak|funzip": _Tool(values="-P|--password", joined="-P(?=..)"),
     "7z|7za|7zr|7zz|rar|unrar": _ARCHIVE,
     "openssl": _Tool(values=r"-(?:pass|passin|passout|k|K|password)"),
@@ -54,6 +54,13 @@ _TOOLS: dict[str, _Tool] = {
     "sqlcmd|bcp|osql|isql|tsql|freebcp|ipmitool|mosquitto_pub|mosquitto_sub|xsos|vncviewer": _SQL,
     "keytool|jarsigner|apksigner": _Tool(values=r"-(?:src|dest)?(?:store|key)pass|-new|--?ks-pass|--?key-pass"),
     "gpg|gpg2|gpgsm": _Tool(values=r"--passphrase"),
+    "useradd|usermod|steghide|stegseek|pdfcrack|fcrackzip": _Tool(values=r"-p|--password"),
+    "ssh-keygen": _Tool(values=r"-[NP]"),
+    "pdftotext|pdftoppm|pdfinfo|pdfimages|pdftocairo": _Tool(values=r"-[uo]pw"),
+    "x11vnc|sendemail|sendEmail": _Tool(values=r"-passwd|-viewpasswd|-xp"),
+    "p4|mssql-cli|usql": _Tool(values="-P|--password", joined="-P(?=..)"),
+    "psexec|PsExec|PsExec64|paexec|schtasks": _Tool(values="-p|/rp|/p"),
+    "etcdctl|skopeo|buildah|crictl": _Tool(logins=r"--user|--(?:src-|dest-)?creds"),
     "snmpwalk|snmpget|snmpset|snmpbulkwalk": _Tool(values="-[AXc]"),
     "clickhouse-client|clickhouse|influx|cypher-shell|impala-shell|beeline|trino|presto": _Tool(
         values=r"--?password|-p|-w"
@@ -73,6 +80,8 @@ _SERVICE = (
     "|app|vpn|"
     "wifi|ssh|sudo|become|ansible|key|trust|store|cert|bot|svn|git"
 )
+#: In the name of a pass that no user types.
+_OF_COMPILERS = r"[\w.-]*(?:grad|custom|graph|fusion|joint|fx|opt|compil|induct|pre_|post_|lower)"
 _NO_VALUE = re.compile(
     r"[$%&*<{\[(.@:/?-].*|(?:file|env|fd|stdin|prompt|ask|none|null|true|false|yes|no|null)\b.*|[x*.]+|\d{1,3}|\W+",
     re.IGNORECASE,
@@ -85,21 +94,27 @@ _FORMS = tuple(
     for pattern in (
         # Options of any tool, of a list of arguments and of Windows.
         rf"(?i)(?<![\w-])--?(?:[a-z0-9]+[-_.])*{_SECRET}(?:=|[ \t]+|:(?!//)){_VALUE}",
-        rf"(?i)(?<![\w-])-D[\w.-]*{_SECRET}={_VALUE}",
+        rf"(?i)(?<![\w-])-D[\w.-]*(?:{_SECRET}|login|token)={_VALUE}",
         rf"(?i)(?<![\w/])/(?:p|pass|password|pw):{_VALUE}",
+        # A user and a secret, of any tool; what is a number is a port.
+        rf"[ \t](?:-[uUl]|--(?:user(?:name)?|login))(?:=|[ \t]+)[^\s|;&]+(?:[ \t]+[^\n|;&]*?)?[ \t]-[pP][ \t]+"
+        rf"(?!\d+\b)(?!-){_VALUE}",
         # Variables and settings.
         rf"\b(?:[A-Z][A-Z0-9]*_)*(?:[A-Z0-9]*PASS(?:WORD|WD|PHRASE|CODE)?|PWD?|PSW|[A-Z0-9]+_AUTH"
         rf"|REDISCLI_AUTH)\d?[ ]?=[ ]?{_VALUE}",
         rf"(?i)\b(?:[\w.-]*(?:password|passwd|passphrase|passwort)|{_SECRET})=(?!=){_VALUE}",
         rf"(?i)(?<![a-z])(?:{_SERVICE})[_.-]?(?:pass|pw|pwd)[ ]?[=:][ ]?{_VALUE}",
-        rf"(?i)(?P<quote>\\*[\"'])(?:(?:{_SERVICE})?[_.-]?(?:pass|pw|pwd|pin|auth|creds?)|[\w.-]*(?:(?<=[a-z])"
+        rf"(?i)(?P<quote>\\*[\"'])(?:(?:{_SERVICE})?[_.-]?(?:pass|pw|pwd|pin|auth|creds?)|(?!{_OF_COMPILERS})[\w.-]+[_.-]pass|[\w.-]*(?:(?<=[a-z])"
         rf"(?-i:Pass|Pwd|Pw)|password|passwd|passphrase|passcode))"
         r"(?P=quote)\s*(?::|=>|,)\s*(?P=quote)(?P<value>[^\"'\\\n]{3,})(?P=quote)",
-        r"\b[a-z]+(?:Pass|Pwd|Pw|Password|Passphrase)[ ]?[=:][ ]?" + _VALUE,
+        r"\b\w*[a-z](?:Pass|Pswd|Pwd|Pw|Password|Passphrase)[ ]?[=:][ ]?" + _VALUE,
         # Pipes into what asks for a password.
-        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n)?[\"'][ \t]+)?{_VALUE}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|"
-        rf"(?:sudo[ \t]+)?(?:kinit|passwd|su|cryptsetup|openconnect|gpg2?|rclone|vpnc|ecryptfs\S*)\b|"
-        r"[^|\n]*(?:stdin|-S\b|/dev/stdin|--passphrase-fd|chpasswd))",
+        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*\|"
+        r"[ \t]*(?:sudo[ \t]+-S|"
+        r"(?:sudo[ \t]+)?(?:kinit|passwd|su|cryptsetup|openconnect|gpg2?|rclone|vpnc|ecryptfs\S*)\b|"
+        r"[^|\n]*(?:stdin|-S\b|/dev/stdin|--passphrase-fd|passwd\b|\blogin\b|\bauth\b|--with-token))",
+        rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*>>?[ \t]*"
+        r"[^\s|;&]*(?i:pass|secret|token|cred|\.key|netrc)[^\s|;&]*",
         rf"<<<[ \t]*{_VALUE}",
         r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*[\"']?[\w.-]+:(?P<value>[^\s\"'|]+)[\"']?[ \t]*\|[^|\n]*chpasswd",
         r"-command[= \t]+[\"']?(?:echo|printf)[ \t]+(?P<value>[^\s\"']+)",
@@ -108,7 +123,7 @@ _FORMS = tuple(
         rf"\bhtpasswd[ \t]+(?=(?:-\w+[ \t]+)*-\w*b)(?:-\w+[ \t]+)+(?:[\w./-]+[ \t]+){{1,2}}{_VALUE}",
         rf"\bnet[ \t]+use[ \t]+(?:[A-Za-z]:[ \t]+)?\S+[ \t]+(?!/){_VALUE}",
         rf"\bnet[ \t]+use\b[^\n|;&]*/user:\S+[ \t]+(?!/){_VALUE}",
-        rf"\bnet[ \t]+user[ \t]+[\w.-]+[ \t]+(?!/){_VALUE}",
+        rf"\bnet(?:\.exe)?[ \t]+user[ \t]+[\w.-]+[ \t]+(?!/){_VALUE}",
         r"\b(?:sqlplus|sqlldr|expdp|impdp|exp|imp|rman|tnsping|sqlcl|sql)[ \t]+(?:-\S+[ \t]+)*(?:userid="
         r"|target[ \t]+)?[\"']?[\w$#.-]+/(?P<value>[^\s\"']+(?=@)|[^\s\"'@]+)",
         rf"\b(?:add_user|change_password|authenticate_user)[ \t]+[\w.-]+[ \t]+{_VALUE}",
@@ -117,6 +132,23 @@ _FORMS = tuple(
         rf"\bconfigure[ \t]+set[ \t]+[\w.]*(?:secret|token|key|password)[\w.]*[ \t]+{_VALUE}",
         rf"\bconfig\w*[ \t]+(?:--)?set[ \t]+\S*(?i:secret|token|password|passwd|pass)\S*[ \t]+{_VALUE}",
         rf"\b(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+{_VALUE}",
+        rf"\b(?:mysqladmin|pdftk|nmcli|ipmitool|svn|rclone)\b[^\n|;&]*?[ \t](?:password|(?:input|owner|user)_pw"
+        rf"|[\w-]+\.psk)[ \t]+{_VALUE}",
+        rf"\b(?:keyvault[ \t]+secret|SecureString|secretsmanager|gh[ \t]+secret)\b[^\n|;&]*?[ \t]--?(?:value|body"
+        rf"|secret-string)(?:=|[ \t]+){_VALUE}",
+        rf"(?i)\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?{_VALUE}",
+        r"\b(?:login|auth)[ \t]+(?:-\S+[ \t]+)*(?P<value>(?=[A-Za-z]*\d)[A-Za-z0-9_-]{6,})"
+        r"(?=[ \t]*(?:$|[|;&>\"'`)]))",
+        rf"\bhttp-basic\.\S+[ \t]+\S+[ \t]+{_VALUE}|:_(?:authToken|password|auth)(?:=|[ \t]+)(?P<second>{_WORD})",
+        rf"\bisql[ \t]+(?!-)[\w.-]+[ \t]+(?!-)[\w.-]+[ \t]+(?!-){_VALUE}|\bcf[ \t]+auth[ \t]+\S+[ \t]+"
+        rf"(?P<second>{_WORD})",
+        r"(?:\bmysqlsh\b|--(?:uri|url|dsn|connect))[^\n|;&]*?[= \t][\"']?[\w.+-]+:(?P<value>[^\s:@/\"']+)@",
+        rf"--auth-type(?:=|[ \t]+)\w+[^\n|;&]*?[ \t](?:-a|--auth)(?:=|[ \t]+){_VALUE}",
+        rf"(?i)(?<!\w)[\w.-]*(?:token|secret)=(?![a-z_]\w*(?:\.[a-z_]\w*)+)(?=\S*[A-Za-z])(?=\S*\d){_VALUE}",
+        r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*[\"'](?P<value>[^\s\"'\\]{4,})(?:\\n|\n)(?P=value)(?:\\n|\n)?"
+        r"[\"'][ \t]*\|",
+        r"\bopen\b[^\n|&]*?[ \t]-u[ \t]+[\w.@+-]+,(?P<value>[^\s'\"]+)",
+        rf"(?i)\b(?:user(?:name)?|login|host)\b[\"']?[ \t]*[:=][^\n]*\n[ \t]*(?:pass|pw|pwd)[ \t]*[:=][ \t]*{_VALUE}",
         rf"\bwpa_passphrase[ \t]+{_WORD}[ \t]+{_VALUE}",
         rf"\b(?:wifi[ \t]+connect|connection)\b[^\n|;&]*[ \t]password[ \t]+{_VALUE}",
         rf"\bvault[ \t]+login[ \t]+(?:-\S+[ \t]+)*{_VALUE}",
@@ -151,7 +183,7 @@ def _found(text: str) -> Iterator[str]:
         yield from _given(words, _TOOL_OF[match["name"]])
     for pattern in _FORMS:
         for match in pattern.finditer(text):
-            yield match["value"] or match["second"]
+            yield match["value"] or match.groupdict().get("second", "")
 
 
 def _given(words: list[str], tool: _Tool) -> Iterator[str]:

@@ -33,6 +33,7 @@ def _escaped(text: str) -> Iterator[str]:
     yield repr(text)[1:-1]
     yield ascii(text)[1:-1]
     yield text.replace("\\", "\\\\")
+    yield text.replace("'", "'\"'\"'")  # as a shell needs it inside of single quotes
     yield repr(text.encode("utf-8", "surrogatepass"))[2:-1]
 
 

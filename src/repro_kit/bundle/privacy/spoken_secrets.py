@@ -10,7 +10,8 @@ _PASSWORD = (
     r"credentials?|creds|logins?|passwort|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|l[oö]senord|пароль|密码)"
 )
 _KEY = (
-    r"(?:(?:secret|api|access|auth\w*|licen[cs]e|private|signing|master|encryption|vault|recovery|unlock)"
+    r"(?:(?:secret|api|access|auth\w*|licen[cs]e|private|signing|master|encryption|vault|recovery|unlock|"
+    r"activation|product|serial|registration|deploy|service|storage|backup)"
     r"[ _-]?(?:key|token|code|phrase)|secret|token|"
     r"(?:alarm|door|safe|gate|lock|entry|access) code|"
     r"code (?:for|of|to) the (?:alarm|door|safe|gate|lock|box|vault|room))"
@@ -18,7 +19,7 @@ _KEY = (
 _NOUN = rf"(?<![\w/.-])(?:{_PASSWORD}|{_KEY})(?![\w(\[])"
 _QUOTED = r"[\"'`\u201c\u2018](?P<quoted>[^\"'`\n\u201c\u201d\u2018\u2019]{4,60})[\"'`\u201d\u2019]"
 _BARE = r"(?P<bare>[^\s\"'`,;()<>\[\]{}\u201c\u2018]{4,64})"
-_GIVEN = rf"\(?(?:{_QUOTED}|{_BARE})"
+_GIVEN = rf"\(?(?:\*\*)?(?:{_QUOTED}|{_BARE})"
 _BETWEEN = r"(?:,? [\w'./@:#&-]+){0,9}?,?"  # of one sentence
 _FILLER = (
     r"(?:(?:now|still|just|currently|simply|set|changed|reset|to|called|always|probably|again|actually|really|back|"
@@ -40,7 +41,8 @@ _STRICT, _LOOSE, _NUMBER = "strict", "loose", "number"
 _SENTENCES = tuple(
     (how, re.compile(rf"(?i){pattern}"))
     for how, pattern in (
-        (_NUMBER, rf"(?:\b(?-i:PIN|Pin)|(?<![\w.])(?:pin|pass|unlock|security|access|door)[ -]?(?:code"
+        (_NUMBER, rf"(?:\b(?-i:PIN|Pin)|(?<![\w.])(?:pin|pass|unlock|security|access|door|verification"
+                  rf"|confirmation|one-time|login|sms|2fa)[ -]?(?:code"
                   rf"|number))\b{_BETWEEN}{_LINK}(?P<bare>\d{{4,8}})\b"),
         (_NUMBER, rf"\b(?:pin|{_PASSWORD})\b{_BETWEEN}\s(?:is|was|to)\s{_FILLER}(?P<bare>\d{{4,8}})\b"),
         (_LOOSE, rf"(?:with|using|and|has|had|by|via|plus|,|/|&|\buser\s+\S+|login\s+\S+|as\s+\S+)\s+(?:{_OWN} )?"
@@ -50,6 +52,16 @@ _SENTENCES = tuple(
         (_LOOSE, rf"{_PASSWORD}\s+\([\w.@+-]+\s*[/:|,]\s*{_BARE}\)"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}[,:]\s+(?:just |then |please )*(?:give|type|enter|use|say|answer|send|put"
                  rf"|try|reply)\s+{_GIVEN}"),
+        (_STRICT, rf"\b{_PASSWORD}{_BETWEEN},? (?:and|then|so|but) (?:i |we |you |he |she |they |just |then )*(?:give"
+                  rf"|gave|type|typed|enter|entered|use|used|answer|answered|send|sent|put|try|tried)\s+{_GIVEN}"),
+        (_STRICT, rf"\b{_PASSWORD}\s+of\s+{_GIVEN}"),
+        (_STRICT, rf"{_NOUN}{_BETWEEN},\s+{_GIVEN},"),
+        (_STRICT, rf"\bpass (?:for|of|to) [\w.@-]+ (?:is|was|=)\s+{_GIVEN}"),
+        (_STRICT, rf"\b(?:is|was)\s+{_GIVEN}\s+(?:still |really |not )*{_OWN} (?:[\w'-]+ ){{0,3}}{_NOUN}"),
+        (_STRICT, rf"\buse[ds]?\s+[\w.@+-]+/{_GIVEN}\s+(?:to|for)\s+(?:log|sign|connect|access|authenticat)"),
+        (_STRICT, rf"{_NOUN}\s*\|\s*{_GIVEN}"),
+        (_STRICT, rf"\b(?:credentials?|creds|logins?){_BETWEEN}[,:]\s+(?:user(?:name)?\s+)?[\w.@+-]+\s*"
+                  rf"(?:[/:|,]|and|with)\s*{_GIVEN}"),
         (_LOOSE, rf"{_NOUN}\s+(?:{_OWN} \w+ )?{_QUOTED}"),
         (_LOOSE, rf"\b(?:use|uses|used|using|enter|entered|type|typed|try|tried|with|give|gave|set|put|send|sent"
                  rf"|supply|supplied|pass|passed|take|took|keep|kept|chose|choose|picked|pick|accepts|got|told"
@@ -71,15 +83,17 @@ _SENTENCES = tuple(
                   rf"(?:[\w'./@-]+ ){{0,6}}?(?:with|using|by typing|via)\s+{_GIVEN}"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}{_LINK}[\w.@+-]+\s*(?:[/:|]|and|with)\s*{_GIVEN}"),
         (_STRICT, rf"\b{_PASSWORD}{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
-        (_STRICT, rf"\b(?:log ?in|sign ?in|account|user(?:name)?)\b{_BETWEEN}\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
+        (_STRICT, rf"\b(?:log ?in|sign ?in|accounts?|user(?:name)?)\b{_BETWEEN}:?\s+[\w.@+-]+{_PARTED}{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN}\s+{_GIVEN}(?=\s*(?:$|[.,;!?)\n]))"),
     )
 )  # fmt: skip
 #: A password by its look: digits or marks among letters, or capitals in odd places.
 _MARKED = re.compile(
     r"(?=.*[A-Za-z])(?=.*[\d!@#$%^&*+?~=])\S+|(?=.*\d)(?=.*[!@#$%^&*+?~-])\S+|[a-z]+[A-Z]+[a-z]+\w*|(?="
-    r"(?:[^A-Z]*[A-Z]){2})(?=(?:[^a-z]*[a-z]){2})[A-Za-z]{7,}|\d{4,12}|(?:[a-z]+-){2,}[a-z]+"
+    r"(?:[^A-Z]*[A-Z]){2})(?=(?:[^a-z]*[a-z]){2})[A-Za-z]{7,}|\d{4,12}|(?:[a-z]+-){2,}[a-z]+|"
+    r"(?:[A-Z0-9]{4}-){2,}[A-Z0-9]{4}|(?=.*[a-z][A-Z])(?=.*_)[A-Za-z_]{8,}"
 )
+_SERIAL = re.compile(r"(?:[A-Z0-9]{4}-){2,}[A-Z0-9]{4}")  # which may look like a version
 #: Numbers, versions, shapes, names in code, paths, options, addresses in memory, names of devices and types.
 _TECHNICAL = re.compile(
     r"v?\d+(?:\.\d+)+\S*|0x[0-9a-fA-F]+[uUlL]*|[\w.]*[(\[].*|[\w.-]*/[\w/.:%-]+|--?\w.*|[a-z]+(?:_[a-z0-9]+)+|[A-Z]+"
@@ -99,7 +113,7 @@ _SHORTEST = 4
 _ABOUT = re.compile(
     rf"(?i)(?<![a-z])(?:{_PASSWORD}|{_KEY}|(?:unlock|decrypt|unzip|authenticat|connect|protect|encrypt)\w*|"
     r"log(?:ged|ging)? ?in|sign(?:ed|ing)? ?in|"
-    r"ssh|user(?:name)?|account|pass)\b"
+    r"ssh|user(?:name)?|accounts?|pass|(?:verification|confirmation|security|one-time|sms|2fa)[ -]?code)\b"
 )
 _LONG = 12  # letters of a word that hardly any sentence has
 
@@ -115,17 +129,17 @@ def sentences_in(text: str, is_common: Callable[[str], bool]) -> Iterator[str]:
 
 
 def _found(text: str) -> Iterator[tuple[str, re.Match[str]]]:
-    for told in _about_secrets(text):
+    for told in lines_about(text, _ABOUT):
         for subject in _SUBJECT.finditer(told):
             yield from ((_LOOSE, match) for match in _TOLD.finditer(told, *subject.span("clause")))
         for how, pattern in _SENTENCES:
             yield from ((how, match) for match in pattern.finditer(told))
 
 
-def _about_secrets(text: str) -> Iterator[str]:
-    """The lines of `text` with a word that a secret may stand beside, each with the line after it."""
+def lines_about(text: str, words: re.Pattern[str]) -> Iterator[str]:
+    """The lines of `text` with one of the `words` that a secret may stand beside, each with the line after it."""
     end = 0
-    for word in _ABOUT.finditer(text):
+    for word in words.finditer(text):
         if word.start() >= end:
             start = text.rfind("\n", 0, word.start()) + 1
             end = text.find("\n", word.end())
@@ -137,7 +151,7 @@ def _about_secrets(text: str) -> Iterator[str]:
 def _is_secret(value: str, how: str, is_common: Callable[[str], bool], *, quoted: bool) -> bool:
     if how == _NUMBER:
         return True
-    if _TECHNICAL.fullmatch(value) or is_common(value):
+    if _TECHNICAL.fullmatch(value) or (is_common(value) and not _SERIAL.fullmatch(value)):
         return False
     if _MARKED.fullmatch(value):
         return True

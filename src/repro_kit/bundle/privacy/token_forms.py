@@ -134,6 +134,21 @@ _FORMS = (
     _at_start("Square token", "sq0[a-z]{3}-|EAAA", r"[A-Za-z0-9_-]{22,}"),
     _at_start("Facebook token", "EAA[A-Z]", r"[A-Za-z0-9]{60,}"),
     _at_start("Mapbox token", r"[pst]k\.eyJ", r"[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]{8,})?"),
+    # Forms that gitleaks knows besides (config/gitleaks.toml), where a random string would not show it.
+    _at_start(
+        "service key",
+        r"p8e-|rdme_|tk-us-|fio-u-|ico-|s-s4t2(?:ud|af)-|dnkey-|gloas-|duffel_(?:test|live)_|shippo_(?:test|live)_|sm_[aps]at_"
+        r"|sq[upa]_|FLW(?:SEC|PUB)K(?:_TEST)?-|EZ[AT]K|AKCp|cmVmd|ABSK|bedrock-api-key-|fm1[ar]_|AQVN|CLOJARS_|sha256~"
+        r"|access-(?:sandbox|development|production)-",
+        r"[A-Za-z0-9+/_=-]{16,}",
+    ),
+    Form("1Password key", r"A3-[A-Z0-9]{6}(?:-[A-Z0-9]{5,11}){3,5}(?![A-Za-z0-9])", at_start=True),
+    Form("Octopus key", r"API-[A-Z0-9]{26}(?![A-Za-z0-9])", at_start=True),
+    Form("Cloudflare key", r"v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}", at_start=True),
+    Form("Harness key", r"[ps]at\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}", at_start=True),
+    Form("MaxMind key", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", at_start=True),
+    Form("Facebook token", r"(?<!\d)\d{15,16}(?:\||%7C)[A-Za-z0-9_-]{27,40}", at_start=True),
+    Form("GitLab session", r"_gitlab_session=(?P<secret>[0-9a-z]{32})"),
     # Not specific to one service.
     Form(
         "private key",

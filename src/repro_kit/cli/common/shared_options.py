@@ -65,7 +65,7 @@ interface_options = _decorate(
         "-y",
         "--yes",
         is_flag=True,
-        help="Answer yes to every question but those about your code (--trace, --include-source).",
+        help="Answer yes to every question. It puts none of your code into a bundle.",
     ),
 )
 
@@ -176,12 +176,12 @@ bundle_options = _decorate(
         "--include-source",
         is_flag=True,
         default=None,
-        help="Put your own source files into the bundle and its issue.md, where repro.py runs them.  [default: ask]",
+        help="Put your own source files into the bundle and its issue.md, where repro.py runs them.",
     ),
     _BUNDLE(
         "--trace",
         type=click.Choice(["yes", "no", "redacted"]),
-        help="Put trace, artifacts and logs into the bundle; redacted: the trace without code.  [default: ask]",
+        help="Put trace, artifacts and logs into the bundle; redacted: the trace without code.  [default: no]",
     ),
     _BUNDLE("--dry-run", is_flag=True, help="List the files of the bundle without writing them."),
 )

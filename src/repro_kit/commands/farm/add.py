@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.bundle.repro.source_files import is_users
 from repro_kit.case.case import Case
 from repro_kit.commands.bisect.suspect_commits import clues_of
 from repro_kit.commands.farm.place import FarmPlace
@@ -86,7 +87,7 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
     if not target.exists():
         raise UsageError(f"{target} does not exist; give a bundle, a case or a repro.py.")
     with opened(target) as bundle:
-        facts = facts_of(bundle)
+        facts, lacking = facts_of(bundle), _lacking(bundle)
         id = _identity(bundle, facts)
         there = store.case(id)
         if there is not None:
@@ -100,12 +101,20 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
         if alike is not None and alike[1].same:
             store.move(as_duplicate(place, case, *alike), alike[0].id)
     if alike is None:
-        return Added(str(target), "added", case, facts.summary)
+        return Added(str(target), "added", case, f"{facts.summary}{lacking}")
     words = f"{alike[0].name} ({alike[0].state}): {alike[1].why}"
     if alike[1].same:
-        return Added(str(target), "duplicate", store.case(id), f"of {words}")
+        return Added(str(target), "duplicate", store.case(id), f"of {words}{lacking}")
     hint = "Runs on several builds tell whether they are one."
-    return Added(str(target), "added", case, f"{facts.summary}; similar to {words}. {hint}")
+    return Added(str(target), "added", case, f"{facts.summary}; similar to {words}{lacking}. {hint}")
+
+
+def _lacking(bundle: UntrustedBundle) -> str:
+    """What of the bundle is missing, so that its runs say nothing, as the end of a sentence; "" where it is whole."""
+    needs = claim_of(bundle.whole, bundle.target).needs
+    if not needs or any(map(is_users, bundle.runs.texts)):  # the case itself keeps the user's source files
+        return ""
+    return f"; it fails as expected only with {' and '.join(needs)}, which it lacks: its README.md says how to add that"
 
 
 def as_duplicate(place: FarmPlace, case: FarmCase, original: FarmCase, likeness: Likeness) -> Transition:

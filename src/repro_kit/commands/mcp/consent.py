@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from repro_kit.commands.mcp.roots import check_links, inside
 from repro_kit.errors import UsageError
 from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.script.subject_check import check_script
+from repro_kit.session.script.subject_check import check_script, is_python
 from repro_kit.session.script.watched_recording import is_watched
 from repro_kit.session.strangers.loaded_code import loaded_code
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.session.strangers.untrusted import opened
+from repro_kit.trace import summarise
 from repro_kit.visible import visible
 
 _SHOWN = 20_000  # characters of code in the question
@@ -52,8 +53,9 @@ def planned(words: Sequence[str], target: Path, roots: Sequence[Path], code: str
     if code is not None:
         texts, digest = [(str(target), code)], hashlib.sha256(code.encode())
     else:
-        _check_kind(target, roots, reads_logs=words[0] == "explain")
-        texts, digest = _of_bundle(target) if _is_bundle(target) else _content(target, roots)
+        reads_logs = words[0] == "explain"
+        _check_kind(target, roots, reads_logs=reads_logs)
+        texts, digest = _of_bundle(target) if _is_bundle(target) else _content(target, roots, reads_logs=reads_logs)
     digest.update("\0".join(words).encode())
     shown = "\n".join(f"----- {name}\n{text}" for name, text in texts)
     more = f"\n… {len(shown) - _SHOWN} more characters, in {target}" if len(shown) > _SHOWN else ""
@@ -84,8 +86,8 @@ def _of_bundle(target: Path) -> tuple[list[tuple[str, str]], hashlib._Hash]:
         return texts, digest
 
 
-def _content(target: Path, roots: Sequence[Path]) -> tuple[list[tuple[str, str]], hashlib._Hash]:
-    """The texts to show, and a digest of all files."""
+def _content(target: Path, roots: Sequence[Path], *, reads_logs: bool) -> tuple[list[tuple[str, str]], hashlib._Hash]:
+    """The code to show, and a digest of all files. Of a log that `reads_logs` alone nothing is shown."""
     digest = hashlib.sha256()
     paths = [target] if target.is_file() else sorted(path for path in target.rglob("*") if path.is_file())
     exported = exported_file(target)
@@ -95,7 +97,8 @@ def _content(target: Path, roots: Sequence[Path]) -> tuple[list[tuple[str, str]]
         raise UsageError(f"{target} is too large to ask for consent; run the command in a terminal.")
     for path in paths:
         digest.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in paths if _is_shown(path)]
+    is_read = reads_logs and not (is_case(target) or is_watched(target) or is_python(target))
+    texts = [] if is_read else [text for path in paths for text in _code_in(path, target)]
     if is_case(target):
         subject = Case.open(target).file.subject
         texts.insert(0, ("the command of the case", f"{shlex.join(command(subject))}\nin {subject.cwd}"))
@@ -104,9 +107,12 @@ def _content(target: Path, roots: Sequence[Path]) -> tuple[list[tuple[str, str]]
     return texts or [(str(target), "a log, which is read; nothing of it runs")], digest
 
 
-def _is_shown(path: Path) -> bool:
-    """Whether a file is code: a script, or the log of a trace, which holds graphs."""
-    return path.suffix in ("", ".py", ".pyw") or is_trace(path)
+def _code_in(path: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The code in a file: a script, or the graphs in the log of a trace, of which nothing else can run."""
+    if is_trace(path):
+        yield from ((f"{path}, graph {graph.compile_id}", graph.text) for graph in summarise(path).runnables)
+    elif path.suffix in ("", ".py", ".pyw") and not is_trace(target):
+        yield str(path), path.read_text(encoding="utf-8", errors="replace")
 
 
 def _is_bundle(target: Path) -> bool:

@@ -17,7 +17,12 @@ _LOG_PREFIX = re.compile(
 _OF_TORCHS_LOG = re.compile(r"^(?:\[(?:rank|default)\d*\]:? ?)*[VDIWEC]\d{4} \d\d:\d\d:\d\d\.")
 _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^ +File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
-_SPLIT_FRAME = re.compile(r'^( +File "(?:(?!", line \d).)*)\n(?=.*", line \d+(?:, in .+)?$)', re.MULTILINE)
+#: A frame whose path has the ends of lines in it.
+_SPLIT_FRAME = re.compile(
+    r'^ +File "(?:(?!", line \d).)*(?:\n(?! +File "|Traceback )(?:(?!", line \d).)*){1,20}", line \d+(?:, in .+)?$',
+    re.MULTILINE,
+)
+_LINE_END = "\0"  # for one in a path
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:<locals>\.\w+)*)(?:: ?(?P<message>.*))?$")
 _NAMED = re.compile(r"(?:Error|Exception|Failed|Unsupported|SymNode|LimitHit|Interrupt)$")
 _MARKS = {
@@ -127,7 +132,7 @@ def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
     An exception that was only being handled when another was raised ("context") belongs to the chain only when the
     newer one comes from outside torch's compiler and the older one from inside (a user's ``except: raise``).
     """
-    text = _SPLIT_FRAME.sub(r"\1 ", text)  # the path of a file may have the end of a line in it
+    text = _SPLIT_FRAME.sub(lambda frame: frame[0].replace("\n", _LINE_END), text)
     blocks = list(_python_blocks([_LOG_PREFIX.sub("", line, count=1) for line in text.splitlines()]))
     blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
     grouped: list[list[_Block]] = []
@@ -183,7 +188,8 @@ def _python_block(lines: Sequence[str], index: int, indent: int) -> tuple[int, _
         line = lines[index][indent:]
         frame = _FRAME.match(line)
         if frame:
-            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+            file = frame["file"].replace(_LINE_END, "\n")
+            frames.append(Frame(file, int(frame["line"]), frame["function"] or ""))
         elif line.startswith("    ") and frames and not frames[-1].code:
             frames[-1] = replace(frames[-1], code=line.strip())
         elif line[:1] not in (" ", ""):

@@ -102,6 +102,17 @@ def is_program_alone(case: Case) -> bool:
     return case.file.subject.argv == (str(case.path.absolute() / "capture" / "program.py"),)
 
 
+def is_python(path: Path) -> bool:
+    """Whether the file `path` says that it is Python: by its name, or by its first line."""
+    if path.suffix in (".py", ".pyw"):
+        return True
+    if not path.is_file():
+        return False
+    with open_plain(path) as file:
+        first = file.readline(500)
+    return first.startswith(b"#!") and b"python" in first
+
+
 def check_script(path: Path, shown: str) -> None:
     """Raise ReproKitError unless Python can run the file `path`; `shown` is the name that the user gave."""
     if path.is_dir():
@@ -121,8 +132,7 @@ def check_script(path: Path, shown: str) -> None:
         raise UsageError(f"{shown} cannot be read: {error.strerror}.") from error
     if compressed := packed(path):
         raise UsageError(compressed)
-    shebang = start[:2] == b"#!" and b"python" in start.split(b"\n", 1)[0]
-    if b"\0" in start or not (path.suffix in (".py", ".pyw", "") or shebang):
+    if b"\0" in start or not (path.suffix == "" or is_python(path)):
         raise UsageError(
             f"{shown} is not a Python file; to run another kind of program write the whole command after `--`."
         )

@@ -51,6 +51,7 @@ class Claim:
     limit: float | None = None  # seconds
     layer: str | None = None
     repeats: int = 1  # runs that must all pass before the failure counts as fixed
+    needs: tuple[str, ...] = ()  # what it lacks, and needs to fail as expected, in words
 
 
 @dataclass(frozen=True)

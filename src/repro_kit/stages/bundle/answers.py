@@ -152,7 +152,8 @@ def _of_wrong_result(form: ReproForm, told: Told, *, hidden: bool) -> Iterator[t
         return
     unseen = missing.get("differences") or told.why or "a further run agreed with eager"
     stored = "it comes from stored tensor values, which are not in the bundle" if hidden else ""
-    yield "first_wrong", stored or unseen
+    of_script = "only the script's own check fails, and it does not say which value is eager's"
+    yield "first_wrong", stored or (of_script if form.program is None else unseen)
     if signature.difference in (None, *_OF_VALUES):
         yield "double", stored or missing.get("double") or unseen
         yield "with_casts", missing.get("with_casts") or unseen

@@ -1,8 +1,8 @@
-"""The user's consent to put code into the bundle: source files; trace, artifacts and logs, which hold model code."""
+"""The user's consent to put trace, artifacts and logs, which hold model code, into the bundle. Nobody is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from repro_kit.bundle.privacy.trace_text import blank_payload_sums, without_mode
 from repro_kit.bundle.privacy.truncate import middle_cut, share
 from repro_kit.case.case import Case
 from repro_kit.session.options import BundleOptions
-from repro_kit.ui import Ui
 
 _DIRECTORIES = {"observe/trace": "trace", "observe/artifacts": "artifacts", "observe/logs": "logs"}
 _EACH = 8 << 20  # bytes of one file
@@ -48,18 +47,17 @@ class SharedTexts:
             contents.add_text(text.name, text.text, text.role, truncated=text.truncated)
 
 
-def gate(case: Case, options: BundleOptions, ui: Ui) -> SharedTexts:
-    """The files that the user agrees to share, by ``--trace`` or on a terminal; ``--yes`` alone is no agreement."""
+def gate(case: Case, options: BundleOptions) -> SharedTexts:
+    """The files that the user agreed to share with ``--trace``; ``--yes`` is no agreement."""
     files_of = {directory: _files(case.path / name) for name, directory in _DIRECTORIES.items()}
     if not any(files_of.values()):
         return SharedTexts()
-    choice = options.trace or _asked(ui)
-    if choice == "no":
+    if options.trace in (None, "no"):
         return SharedTexts(
             left_out="Trace, artifacts and logs are left out, since they hold model code. `--trace yes` includes them; "
             "`--trace redacted` includes the trace without code."
         )
-    if choice == "redacted":
+    if options.trace == "redacted":
         texts = [(f"trace/{name}", without_model_code(_read(path)), "trace") for name, path in files_of["trace"]]
         return SharedTexts(_cut(texts), "Artifacts, logs, and the code in the trace are left out (--trace redacted).")
     texts = [
@@ -68,26 +66,6 @@ def gate(case: Case, options: BundleOptions, ui: Ui) -> SharedTexts:
         for name, path in files_of[directory]
     ]
     return SharedTexts(_cut(texts), code=True)
-
-
-def _asked(ui: Ui) -> str:
-    question = "Put torch's trace, graphs and logs into the bundle? They hold your model's code."
-    return "yes" if not ui.yes and ui.confirm(question) else "no"
-
-
-def may_share_source(files: Sequence[tuple[str, int]], options: BundleOptions, ui: Ui) -> bool:
-    """Whether the user agrees to share source `files` (name, lines), by ``--include-source`` or on a terminal.
-
-    The files are listed before the question. ``--yes`` alone is no agreement.
-    """
-    if options.include_source:
-        return True
-    if ui.yes or ui.json or not ui.can_ask:
-        return False
-    ui.print(
-        "\n".join(["repro.py runs these files of yours:", *(f"  {name} ({lines} lines)" for name, lines in files)])
-    )
-    return ui.confirm("Put them into the bundle and its issue.md, for everybody who gets it to read?")
 
 
 def _files(directory: Path) -> list[tuple[str, Path]]:

@@ -211,7 +211,7 @@ def story_of(
         moved=facts.moved,
         minimized=form.minimized,
         reduction=_reduction(form),
-        twin=_twin(case, form, facts),
+        twin=passing_variant(case, form, facts),
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
@@ -296,13 +296,15 @@ def _rounding(case: Case, facts: Facts, *, code: bool) -> Rounding | None:
     return rounding if code else replace(rounding, first=())
 
 
-def _twin(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
+def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | None:
     """The nearest passing program, with its difference as a diff of `repro.py`."""
     twin = form.twin
     path = case.path / "minify" / (twin.file if twin else "")
     if twin is None or form.program is None or not path.is_file():
         return twin
     passing = bare(parse(read_text(path)))
+    if not set(passing.stored) <= set(form.program.stored):  # the bundle has no values but those of `repro.py`
+        return replace(twin, diff="")
     fails, passes = (
         render_program(program, facts, whole=form.whole, regions=form.regions)[REPRO]
         for program in (form.program, passing)

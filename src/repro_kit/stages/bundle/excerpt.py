@@ -12,7 +12,7 @@ from repro_kit.bundle.story.story import Excerpt
 from repro_kit.model.failure.failure import Failure
 
 _AROUND = 5  # lines before and after
-_PLACE = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+_PLACE = re.compile(r'File "(?P<file>(?:(?!\n *File ").)+?)", line (?P<line>\d+)', re.DOTALL)
 
 
 def excerpt_of(failure: Failure | None, sources: Mapping[str, Path], contents: Contents) -> Excerpt | None:

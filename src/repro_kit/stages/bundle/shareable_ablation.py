@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 
 from repro_kit.bundle.facts import telling_line
@@ -18,11 +20,15 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.runner.subject_start import command as launched
+from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]
 
-_PROGRAM = re.compile(r"[^\s'\"()]*\b(?:capture/program|minify/best)\.py")  # with any path before it
+_PROGRAM = re.compile(r"(?s:(?:.*/)?)(?:capture/program|minify/best)\.py")  # with any path before it
+_REMARK = re.compile(r"  # ")
+_VARIABLE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>.*)", re.DOTALL)
+_STRING = re.compile(r"(?<!\w)(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")  # as `repr` writes it
 #: Before a statement: its place in a file. A program of the case is not in the bundle.
 _PLACE_IN_FILE = re.compile(r"^\S*:\d+: ")
 _STATEMENT_AT = re.compile(r"^\S*(?:program|best)\.py:\d+: ")
@@ -60,32 +66,59 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
     torch refuses ``fullgraph=True`` under ``TORCH_COMPILE_DISABLE=1``.
     """
     subject = case.file.subject
-    moved = (
-        subject.argv if form.program else sources_of(case, form).argv
-    )  # the bundle has the user's files in another directory
-    moved_words = [(old, new) for old, new in zip(subject.argv, moved, strict=False) if old != new]
-    typed, shown = shlex.join(subject.argv[1:]), shlex.join(words(moved[1:]))
-    python = re.compile(rf"(?<![\w/.-]){re.escape(shlex.quote(subject.python))}(?![\w/.-])")
-    whole = shlex.join(launched(subject)) if form.program is None else ""
+    typed = list(subject.argv)
+    # The bundle has the user's files in another directory.
+    moved = typed if form.program else list(sources_of(case, form).argv)
+    shown = [*moved[:1], *words(moved[1:])]
+    moved_words = {old: new for old, new in zip(typed, moved, strict=False) if old != new}
+    whole = launched(subject) if form.program is None else []
     settings_reach = form.facts.signature.kind not in _IN_CHILD
 
+    def named(word: str) -> str:
+        return REPRO if _PROGRAM.fullmatch(word) else moved_words.get(word, word)
+
     def turned(command: str) -> str:
-        if _PROGRAM.search(command):
-            if form.program is None or (" -c " in command and not settings_reach):
-                return ""
-            for program in ("capture/program.py", "minify/best.py"):
-                command = command.replace(shlex.quote(str(case.path / program)), "repro.py")
-            command = _PROGRAM.sub("repro.py", command)
-        if whole and whole in command:
-            return command.replace(whole, "python repro.py")
-        command = command.replace(f" {typed}", f" {shown}") if typed else command
-        for old, new in moved_words:
-            command = command.replace(old, new)
-        of_users = form.program is None and form.is_users_script
-        inside = f"cd {PLACE} && " if of_users and command else ""
-        return inside + python.sub("python", command)
+        given, remark = _parted(command)
+        if any(map(_PROGRAM.search, given)) and (form.program is None or ("-c" in given and not settings_reach)):
+            return ""
+        if whole and given[-len(whole) :] == whole:
+            return _joined([*given[: -len(whole)], "python", REPRO]) + remark
+        if len(typed) > 1 and given[1 - len(typed) :] == typed[1:]:
+            given[1 - len(typed) :] = shown[1:]
+        given = ["python" if word == subject.python else _in_code(named(word), named) for word in given]
+        inside = f"cd {PLACE} && " if form.program is None and form.is_users_script and given else ""
+        return inside + _joined(given) + remark
 
     return turned
+
+
+def _parted(command: str) -> tuple[list[str], str]:
+    """The words of a command, and the remark at its end. Inside a quoted word no remark begins."""
+    for at in (match.start() for match in _REMARK.finditer(command)):
+        with suppress(ValueError):  # a quote without its end
+            return shlex.split(command[:at]), command[at:]
+    return shlex.split(command), ""
+
+
+def _joined(words: Sequence[str]) -> str:
+    """The command of `words`. A shell takes no variable whose name is in quotes."""
+    variables = ((_VARIABLE.fullmatch(word), word) for word in words)
+    return " ".join(
+        f"{given['name']}={shlex.quote(given['value'])}" if given else shlex.quote(word) for given, word in variables
+    )
+
+
+def _in_code(code: str, named: Callable[[str], str]) -> str:
+    """`code` with what `named` makes of each of its strings."""
+
+    def string(match: re.Match[str]) -> str:
+        try:
+            value = str(ast.literal_eval(match[0]))
+        except (SyntaxError, ValueError):  # of a word that is no code
+            return match[0]
+        return match[0] if named(value) == value else repr(named(value))
+
+    return _STRING.sub(string, code)
 
 
 def _cell(cell: Cell, own_recipe: Recipe, form: ReproForm, repeat: Callable[[str], str]) -> Cell:

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from pathlib import Path
 
 from repro_kit.bundle.archive.archive import pack
@@ -32,7 +31,7 @@ from repro_kit.session.strangers.repro_run import START_MARGIN, Check, check_rep
 from repro_kit.stages.bundle.answers import Told, ask
 from repro_kit.stages.bundle.case_redactor import redactor_of
 from repro_kit.stages.bundle.claims import check_claims, earlier
-from repro_kit.stages.bundle.consent import gate, may_share_source
+from repro_kit.stages.bundle.consent import gate
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
 from repro_kit.stages.bundle.dry_run import preview
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, named_files, results_of, sources_of
@@ -83,14 +82,13 @@ class _Attempt:
 def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     """Write `bundle/`, the archive and `bundle.json`. Raises ReproKitError when the archive cannot be written."""
     results = results_of(case)
-    passed = gate(case, options, ui)
+    passed = gate(case, options)
     recipe = results.capture.recipe if results.capture else Recipe()
     redactor = redactor_of(case, recipe, every_argument=not options.include_values)
     passed.teach(redactor)
-    may_share = cache(partial(may_share_source, options=options, ui=ui))  # asks once
     for _ in range(_ROUNDS):
         work = _Checking(case, results, redactor, options, ui)
-        chosen, reason = _choose(work, may_share)
+        chosen, reason = _choose(work)
         chosen.left_out.extend(filter(None, [passed.left_out]))
         passed.add_to(chosen.contents)
         if passed.code:
@@ -152,13 +150,13 @@ def _keep(case: Case, chosen: _Attempt, files: Mapping[str, bytes]) -> None:
         write_files({MANIFEST: files[MANIFEST]}, directory)
 
 
-def _choose(work: _Checking, may_share: Callable[[tuple[tuple[str, int], ...]], bool]) -> tuple[_Attempt, str]:
+def _choose(work: _Checking) -> tuple[_Attempt, str]:
     """The first verified candidate, else the first one; and why it is not smaller, or not verified.
 
-    Without the user's consent it has no source files of the user's, and is not verified.
+    Without ``--include-source`` it has no source files of the user's, and is not verified.
     """
     chosen, reasons = _best(work)
-    if chosen.source and not may_share(chosen.source):
+    if chosen.source and not work.options.include_source:
         chosen = work.without_source(chosen)
         reasons = [*chosen.check.reasons, *reasons]
     return chosen, "; ".join(dict.fromkeys(reasons))
@@ -388,7 +386,8 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
 def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     """Print the remarks of the stage and its last line."""
     check, form = chosen.check, chosen.candidate
-    files = ", ".join(f"{name} ({lines} lines)" for name, lines in chosen.source or chosen.kept_back)
+    listed = chosen.source or chosen.kept_back
+    files = ", ".join(f"{name} ({lines} line{'s' * (lines != 1)})" for name, lines in listed)
     if chosen.source:
         ui.warn(f"Your source files are in it: {files}.")
     elif files:
