@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
-from repro_kit.bundle.story.issue_form import title_of
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import STORY, write_story
+from repro_kit.bundle.story.title_facts import title_of
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.cli.common.work import Job
 from repro_kit.cli.main import cli
@@ -65,7 +66,7 @@ def test_a_bundle_a_case_and_an_unpacked_bundle_are_shown_alike(tmp_path):
     for text in (
         story.title,
         "✗ fails",
-        "relu = torch.relu(x)",
+        "torch.relu(x)",
         "`x` is float64",
         "Autograd",
         "kind 1 of PyTorch's four",
@@ -158,7 +159,31 @@ def test_gh_files_only_after_a_yes(tmp_path, monkeypatch):
     words, body = json.loads((tmp_path / "called").read_text())
     assert words[:4] == ["issue", "create", "--repo", "pytorch/pytorch"] and title_of(story) in words
     assert body.startswith("### 🐛 Describe the bug") and story.repro in body
-    assert "Filed: https://github.com/pytorch/pytorch/issues/1" in agreed.notes[-1]
+    assert agreed.notes[-2:] == [
+        "Filed: https://github.com/pytorch/pytorch/issues/1",
+        f"Labels that fit: {', '.join(labels_of(story))}.",
+    ]
+
+
+def test_a_comment_on_an_issue_is_shown_and_sent_with_gh_after_a_yes(tmp_path, monkeypatch):
+    fake_gh(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    story, shown = story_of("accuracy"), SilentUi()
+    Filing(comment="#12")(job_at(tmp_path / "a.repro", shown, story), StageEnding(Exit.OK))
+    link = "https://github.com/pytorch/pytorch/issues/12"
+    assert shown.notes == [f"Nothing was sent: paste the text into {link}, or add --gh."]
+    assert not (tmp_path / "called").exists()
+    Filing(gh=True, comment=link)(job_at(tmp_path / "b.repro", SilentUi(yes=True), story), StageEnding(Exit.OK))
+    words, body = json.loads((tmp_path / "called").read_text())
+    assert words[:3] == ["issue", "comment", link]
+    assert body.startswith("Reproduced with torch 2.13.0") and story.repro.rstrip() in body
+    assert "**Where:** inductor" in body and len(body.splitlines()) < 80 + len(story.repro.splitlines())
+
+
+@pytest.mark.parametrize("name", ["x", "-1", "https://github.com/else/where/issues/1", "#"])
+def test_a_comment_needs_an_issue(name):
+    result = run("bundle", f"--comment={name}", "x.py")
+    assert result.exit_code == 2 and "--comment takes the number of an issue of PyTorch" in result.output
 
 
 def with_cause(cause):

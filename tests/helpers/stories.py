@@ -58,7 +58,7 @@ def cells(signature):
             recipe = Recipe(backend=backend, dynamic=dynamic)
             name = f"{backend} dynamic={dynamic}"
             repeat = f"python cell.py {backend} {dynamic}"
-            changed = {"backend": backend, "dynamic": dynamic}
+            changed = {"backend": backend} if dynamic is None else {"backend": backend, "dynamic": dynamic}
             found = signature if fails else None
             yield Cell(name, True, recipe, verdict, found, same=fails, repeat=repeat, changed=changed)
 

@@ -102,15 +102,19 @@ def test_the_pattern_of_a_failure_leaves_the_name_of_the_script_open():
     assert not re.search(found, "E: Recompiling function g in /elsewhere/files/reduced.py:7")
 
 
-def test_long_logs_lose_their_middle_and_say_so():
-    log = "\n".join(f"line {number}" for number in range(1000))
-    trimmed = markdown.trim(log)
-    assert trimmed.startswith("line 0\n") and trimmed.endswith("line 999") and "880 lines left out" in trimmed
+def test_of_a_long_log_the_lines_up_to_the_error_are_left():
+    log = "\n".join([*(f"line {at}" for at in range(100)), "ValueError: no", *(f"after {at}" for at in range(100))])
+    trimmed = markdown.trim(log, 12)
+    assert "ValueError: no" in trimmed and "line 99" in trimmed and "after 5" in trimmed and "after 9" not in trimmed
+    assert len(trimmed.splitlines()) == 14 and trimmed.startswith("[… 95 lines left out …]\n")
+    native = "\n".join([*["noise"] * 50, "x.cpp:8:21: error: bad", *["noise"] * 50, "ValueError: no"])
+    assert "x.cpp:8:21: error: bad" in markdown.trim(native, 9)
+    assert markdown.trim("a\nb", 2) == "a\nb"
 
 
 def test_compiler_warnings_do_not_hide_the_error():
     log = "a.h:1:2: warning: bad\n  1 | x\n    | ^\nmain.cpp:9:1: error: no\n  9 | y\nend"
-    assert markdown.without_warnings(log) == "main.cpp:9:1: error: no\n  9 | y\nend\n[1 compiler warnings left out]"
+    assert markdown.without_warnings(log) == "main.cpp:9:1: error: no\n  9 | y\nend\n[1 warning left out]"
 
 
 def test_what_differs_from_run_to_run_is_evened_out():

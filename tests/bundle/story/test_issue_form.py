@@ -11,8 +11,21 @@ from report_pages import page_of
 from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.answer_lines import nightly
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Excerpt
+from repro_kit.bundle.story.title_facts import title_of
+from repro_kit.model.answers import (
+    Answers,
+    DoubleErrors,
+    FirstWrong,
+    GeneratedKernel,
+    TorchSource,
+    TriedVariant,
+    TriedWorkaround,
+    UnknownFact,
+)
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -30,15 +43,94 @@ def named(name):
 def test_the_boxes_are_those_of_the_form_in_their_order():
     text = markdown.issue(story_of("accuracy"))
     assert re.findall(r"^### (.*)$", text, re.MULTILINE) == ["🐛 Describe the bug", "Error logs", "Versions"]
-    assert text.index("#### Minimal reproducer") < text.index(REPRO) < text.index("### Error logs")
-    assert "#### Chain of evidence\n\n**inductor**" in text and "- good: eager: passes (`python a.py`)" in text
-    assert "- `inductor.simdlen=1` (slower)" in text and "`simdlen` matters to `#5`." in text
-    assert "**Expected:** The compiled graph gives the same results as eager" in text
-    assert (
-        "Nightly: not tried" in text
-        and "Kind 1 of [PyTorch's four kinds of reproducers](" in text
-        and "| inductor | ✗ fails | ✗ fails | ✗ fails |" in text
+    order = ["**Expected:** The compiled code gives the same results", REPRO, "- **Runs:**", "**Where: inductor**"]
+    places = [text.index(part) for part in (*order, "| what ran | result |", "### Error logs", "### Versions")]
+    assert places == sorted(places)
+    folded = text.partition("### Versions")[2]
+    assert "- `inductor.simdlen=1` (slower)" in folded and "@torch.compiler.disable" in folded
+    assert "| inductor | ✗ fails | ✗ fails | ✗ fails |" in folded and "nightly: not tried" in text
+    assert text.count("<details>") == text.count("</details>") == folded.count("<details>")
+
+
+TOLD = Answers(
+    first_wrong=FirstWrong("value", "grad of x", "1.0", "0.25", "[0, 3]", "1.0"),
+    double=(DoubleErrors("grad of x", "float32", 0.0, 0.75),),
+    with_casts="fails",
+    places=(
+        TorchSource("lowering of aten.relu.default", "torch/_inductor/lowering.py", 7, link="https://github.com/x#L7"),
+        TorchSource("relu", "torch/_refs/nn.py", 9),
+    ),
+    kernel=GeneratedKernel(
+        "cpp_relu_0", "cpp", "void kernel()\n{\n    auto tmp0 = 0.25;\n}", marked=3, why="a quarter"
+    ),
+    runs="5 of 5 runs fail, exit status 1",
+    devices=(TriedVariant("CPU", "fails"), TriedVariant("CUDA", "not tried: this machine has no accelerator")),
+    builds=(TriedVariant("torch 2.12.0", "passes"), TriedVariant("torch 2.13.0", "fails")),
+    variants=(TriedVariant("size 2 for 1", "passes"), TriedVariant("float64", "fails")),
+    workaround=TriedWorkaround("dynamic=False", "script", ("torch.compile(f, dynamic=False)",)),
+    replay="TORCH_BISECT_BACKEND=inductor TORCH_BISECT_SUBSYSTEM=lowerings TORCH_BISECT_MAX=1 python repro.py",
+    subsystems=(TriedVariant("lowerings", "passes"), TriedVariant("joint_graph_passes", "fails as observed")),
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Eager **`1.0`**, compiled **`0.25`**, float64 **`1.0`**: `grad of x` at `[0, 3]`.",
+        "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes. `git bisect run",
+        "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
+        "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
+        "- **Devices:** CPU: fails · CUDA: not tried: this machine has no accelerator",
+        "- **Builds:** torch 2.13.0: fails · last good build: torch 2.12.0 · nightly: not tried",
+        "| torch 2.12.0 | passes |",
+        "- **Sizes and dtypes:** `x` float32 [4, 4]; size 2 for 1: passes; float64: fails",
+        "- **Workaround:** `dynamic=False` makes the script pass",
+        "Replay: `TORCH_BISECT_BACKEND=inductor TORCH_BISECT_SUBSYSTEM=lowerings TORCH_BISECT_MAX=1 python repro.py`",
+        "| without lowerings | passes |",
+        "| without joint_graph_passes | fails as observed |",
+        "| backend eager | passes |",
+        "lowering of aten.relu.default: [`torch/_inductor/lowering.py:7`](https://github.com/x#L7); relu: `torch/_refs",
+        "    auto tmp0 = 0.25;  // <-- a quarter",
+    ],
+)
+def test_what_maintainers_ask_stands_before_the_log(answer):
+    assert answer in markdown.issue(story_of("accuracy", answers=TOLD)).partition("### Error logs")[0]
+
+
+def test_of_a_fact_that_could_not_be_had_the_issue_says_why():
+    facts = ("first_wrong", "double", "with_casts", "eager_seconds")
+    unknown = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in facts))
+    text = markdown.issue(story_of("accuracy", answers=unknown))
+    assert all(f"no {fact}" in text for fact in facts[:3]) and "no eager_seconds" not in text
+    hang = Signature(Kind.TIMEOUT, message="compiling in Inductor")
+    assert "- **Eager:** time not known: no eager_seconds" in markdown.issue(
+        story_of("accuracy", signature=hang, answers=unknown)
     )
+    told = Answers(eager_seconds=0.02)
+    assert "- **Eager:** takes about 0.02 s" in markdown.issue(story_of("accuracy", signature=hang, answers=told))
+
+
+def test_nothing_is_to_be_attached():
+    traced = (("trace/", "torch's structured trace"),)
+    for write in (shown_issue, markdown.readme, page_of):
+        text = write(story_of("accuracy", answers=TOLD, files=traced))
+        assert "Attach" not in text and "attached" not in text.replace("Nothing needs to be attached", "")
+
+
+@pytest.mark.parametrize("lines", [1, 25, 60, 400])
+@pytest.mark.parametrize("answers", [Answers(), TOLD])
+def test_a_maintainer_reads_80_lines(lines, answers):
+    kernel = replace(TOLD.kernel, code="    auto tmp = 1;\n" * 60, left_out=40) if answers is TOLD else None
+    story = story_of(
+        "accuracy", repro="x = 1\n" * lines, log="Traceback\n" * 500 + "ValueError: no\n",
+        answers=replace(answers, kernel=kernel), ranks=("rank 0 waits",) * 4, others=("TypeError: no",) * 3,
+    )  # fmt: skip
+    text = shown_issue(story)
+    read = issue_form.body_of(text).partition("### Versions")[0]
+    assert len(read.splitlines()) <= 80
+    assert "x = 1" in text and ("x = 1" in read) == (lines <= 25)
+    assert ("below, after the versions" in read) != ("x = 1" in read)
+    assert "ValueError: no" in read
 
 
 @pytest.mark.parametrize(
@@ -52,7 +144,7 @@ def test_the_boxes_are_those_of_the_form_in_their_order():
 )
 def test_the_issue_begins_with_the_call_that_fails(recipe, level, layer, call) -> None:
     story = story_of("accuracy", recipe=recipe, level=level, layer=layer, ops=("relu",))
-    assert f"\n`{call}` of the " in markdown.issue(story)
+    assert f"under `{call}`. **Expected:**" in markdown.issue(story)
     assert f"{call} failure" in html.report(story)[0]
 
 
@@ -62,8 +154,8 @@ def test_a_failure_in_code_of_the_script_is_for_its_maintainer_first():
     text = markdown.issue(story)
     assert "> **Code of the script was running.** A custom operator of the script (peek) was running." in text
     assert issue_form.FORM in text and "not a PyTorch bug" not in text
-    assert issue_form.title_of(story).startswith("[code of the script] ")
-    labels = issue_form.labels_of(story)
+    assert title_of(replace(story, program="")) == "[code of the script] wrong result of relu"
+    labels = labels_of(story)
     assert labels[0] == "oncall: pt2" and not any("inductor" in label for label in labels)
 
 
@@ -93,7 +185,7 @@ def test_all_texts_name_the_same_addressee(layer, cause, to, advice, write):
         assert to.finding in text and advice in text
     assert all(other.advice not in text for other in Addressee if other.advice not in ("", advice))
     assert (issue_form.FORM in text) == to.takes_pytorch
-    assert (issue_form.labels_of(story)[0] in text) == to.takes_pytorch
+    assert (labels_of(story)[0] in text) == to.takes_pytorch
 
 
 @pytest.mark.parametrize("write", [markdown.readme, page_of])
@@ -102,17 +194,20 @@ def test_a_bundle_that_is_not_verified_is_mended_before_it_is_reported(write):
     assert words in write(story_of("accuracy", verified=False)) and words not in write(story_of("accuracy"))
 
 
-def test_of_the_users_own_files_the_issue_has_the_lines_around_the_failure_alone():
+def test_of_the_users_own_files_the_issue_has_what_may_go_out():
     files = (("files/train.py", "import model\n"), ("files/model.py", "SIZE = '```'\n"))
     excerpt = Excerpt("files/model.py", 7, "SIZE = '```'")
     story = story_of("accuracy", level="script", sources=files, reason="no graph was compiled", excerpt=excerpt)
     text = shown_issue(story)
-    assert "at line 7 of `files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text
-    assert "import model" not in text and "runs the user's own files (`python train.py`)" in text
-    assert "import model" in page_of(story)
+    assert "`files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in text and "import model" in text
+    assert "`repro.py` runs the user's own files (`python train.py`)" in text and "import model" in page_of(story)
+    long = replace(story, sources=(("files/train.py", "import model\n" * 90), files[1]))
+    read, _, folded = shown_issue(long).partition("### Versions")
+    assert "at line 7 of `files/model.py`:\n\n````python\nSIZE = '```'\n````\n" in read
+    assert "import model" not in read and "import model" in folded
     alone = replace(story, sources=(), excerpt=None, lacks_source=True, verified=False)
     for write in (shown_issue, page_of, markdown.readme):
-        assert " not in " in write(alone) and "SIZE" not in write(alone)
+        assert " not " in write(alone) and "SIZE" not in write(alone)
 
 
 @pytest.mark.parametrize(
@@ -120,27 +215,26 @@ def test_of_the_users_own_files_the_issue_has_the_lines_around_the_failure_alone
     [
         (
             "2.13.0",
-            "not tried. To try it: `pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`",
+            "nightly: not tried (`pip install --pre torch --index-url https://download.pytorch.org/whl/nightly/cpu`)",
         ),
         ("2.13.0+cu130", "whl/nightly/cu130`"),
-        ("2.14.0.dev20300102+cpu", "seen on the nightly of 20300102"),
+        ("2.14.0.dev20300102+cpu", "this is the nightly of 20300102"),
     ],
 )
 def test_whether_a_nightly_was_tried(torch, words):
     story = story_of("accuracy")
-    assert words in markdown.nightly(replace(story, environment=replace(story.environment, torch=torch)))
+    assert words in nightly(replace(story, environment=replace(story.environment, torch=torch)))
 
 
 def test_what_an_error_says_is_not_taken_for_markdown():
-    text = markdown.issue(story_of("accuracy", error="TypeError: <lambda>() of `x` @user\n#12"))
-    assert "**Actual:** `` TypeError: <lambda>() of `x` @user #12 ``\n" in text
-    assert "fails: `wrong result: values differ from eager's`." in text
+    text = markdown.issue(story_of("accuracy", reduction=None, error="TypeError: <lambda>() of `x` @user\n#12"))
+    assert "\n`` TypeError: <lambda>() of `x` @user #12 ``\n" in text
 
 
 def test_a_bisection_stands_in_the_issue():
     text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
-    assert "#### First bad build\n\ntorch 2.12 is the first" in text
-    assert "Nightly: the build was found by bisection" in text
+    assert "- **Builds:** torch 2.12 is the first build that fails.\n" in text
+    assert "| a | b |" in text.partition("### Versions")[2]
 
 
 @pytest.mark.parametrize("characters", [10, 40_000, 70_000, 400_000])
@@ -149,14 +243,14 @@ def test_an_issue_fits_githubs_limit(characters):
     text = markdown.issue(story)
     shown = shown_issue(story)
     assert len(shown) <= issue_form.LONGEST_BODY
-    assert (REPRO in text) or "too long for this issue" in text
+    assert REPRO in text or "The code is too long for an issue." in text
 
 
 def test_what_the_captured_graph_had_and_the_repro_needs():
     captured, kept = parse(named("backward_accuracy").text), parse(named("accuracy").text)
     words = {aspect.name: markdown.aspect_words(aspect, minimal=True) for aspect in aspects(captured, kept)}
-    assert words["Autograd"] == "not needed; the captured graph had: backward() is called"
-    assert words["Context managers"] == "not needed; the captured graph had: autocast(cpu, bfloat16)"
+    assert words["Autograd"] == "not needed (the captured graph had: backward() is called)"
+    assert words["Context managers"] == "not needed (the captured graph had: autocast(cpu, bfloat16))"
     assert words["Configuration"].startswith("needed: inductor.cpp.inject_relu_bug_TESTING_ONLY='accuracy'")
     stopped = {aspect.name: markdown.aspect_words(aspect, minimal=False) for aspect in aspects(captured, kept)}
     assert stopped["Configuration"].startswith("not reduced: "), "what was not tried is not known to be needed"
@@ -166,6 +260,28 @@ def test_what_the_captured_graph_had_and_the_repro_needs():
         aspect for aspect in aspects(kept, parse(named("several_calls").text)) if aspect.name == "Dynamic shapes"
     ]
     assert dynamic.kept == "dynamic=True, 3 calls"
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "words"),
+    [
+        ("y = torch._functorch.predispatch._jvp_increment_nesting()", "Autograd", "forward-mode"),
+        ("y = torch.func.grad(f)(x)", "Autograd", "gradients inside the graph"),
+        ("y = torch._nested_view_from_jagged(x, o)", "Tensor subclasses", "a nested tensor"),
+        ("y = torch.nested.nested_tensor(x)", "Dynamic shapes", "the sizes of a nested tensor are symbolic"),
+    ],
+)
+def test_what_the_text_of_a_graph_uses_is_not_called_absent(body, name, words):
+    text = named("accuracy").text.replace("relu = torch.relu(x)", f"{body}\n    relu = torch.relu(x)")
+    (told,) = [aspect for aspect in aspects(parse(text), parse(text)) if aspect.name == name]
+    assert words in told.kept
+
+
+def test_settings_of_the_capture_are_not_called_the_users():
+    kept = parse(named("accuracy").text)
+    captured = kept.with_(recipe=kept.recipe.with_(fullgraph=True, threads=2))
+    (told,) = [aspect for aspect in aspects(captured, kept) if aspect.name == "Configuration"]
+    assert "fullgraph" not in told.captured and "2 threads" not in told.captured
 
 
 def test_operators_are_told_by_their_names():
@@ -191,28 +307,18 @@ def test_kinds_of_reproducers(kind, number):
     assert kind.number == number
 
 
-def test_title_and_labels():
-    story = story_of("accuracy", layer=Layer.INDUCTOR, ops=("relu",))
-    assert issue_form.title_of(story) == "[inductor] wrong result: values differ from eager's (relu)"
-    assert issue_form.labels_of(story)[0] == "oncall: pt2"
-    assert "module: correctness (silent)" in issue_form.labels_of(story)
-    long = story_of("accuracy", ops=tuple(f"torch.op{number}" for number in range(60)))
-    assert len(issue_form.title_of(long)) <= 120
-
-
 @pytest.mark.parametrize(
-    ("kind", "label", "expected"),
+    ("kind", "expected"),
     [
-        (Kind.MEMORY, "module: memory usage", "The measured value stays below that limit."),
-        (Kind.OOM, "module: memory usage", "The memory is sufficient"),
-        (Kind.CRASH, "module: crash", "The process does not crash"),
-        (Kind.TIMEOUT, "oncall: pt2", "The run ends"),
-        (Kind.RUNTIME_ERROR, "oncall: pt2", "The graph compiles and runs"),
+        (Kind.MEMORY, "The measured value stays below that limit."),
+        (Kind.OOM, "The memory is sufficient"),
+        (Kind.CRASH, "The process does not crash"),
+        (Kind.TIMEOUT, "The run ends"),
+        (Kind.RUNTIME_ERROR, "The code compiles and runs"),
     ],
 )
-def test_what_should_happen_instead(kind, label, expected):
+def test_what_should_happen_instead(kind, expected):
     story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
-    assert label in issue_form.labels_of(story) and len(issue_form.labels_of(story)) == 1 + (label != "oncall: pt2")
     assert f"**Expected:** {expected}" in markdown.issue(story)
 
 
@@ -235,7 +341,7 @@ def test_a_link_that_opens_the_issue_is_short_enough(lines):
     link = issue_form.new_issue_link(story, body)
     assert len(link) <= 8000
     found = query(link)
-    assert found["title"] == [issue_form.title_of(story)] and found["labels"][0].startswith("oncall: pt2")
+    assert found["title"] == [title_of(story)] and found["labels"][0].startswith("oncall: pt2")
     shown = found["body"][0]
     assert (shown == body) == (lines == 1)
     assert shown.count("```") == 2 and ("rest is in issue.md" in shown) == (lines > 1)

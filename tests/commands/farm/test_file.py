@@ -39,7 +39,7 @@ def made_bundle(path: Path, message: str = "boom of the lowering", **more: bytes
     files = {
         "repro.py": f"raise ValueError({message!r})\n".encode(),
         MANIFEST: orjson.dumps(manifest),
-        "issue.md": b"<!--\nTitle: x\n-->\n### The bug\n\nIt goes boom.\n",
+        "issue.md": b"<!--\nTitle: x\n-->\n### The bug\n\nIt goes boom.\n\n### Error logs\n\nx\n\n### Versions\n\ny\n",
         **{f"{name}.json": data for name, data in more.items()},
     }
     pack(path, {**files, CHECKSUMS: checksums(files)})
@@ -75,7 +75,9 @@ def test_an_issue_is_sent_after_a_yes_and_remembered(farm: Callable[..., Result]
     assert (sent.exit_code, json.loads(sent.stdout)["sent"]) == (0, True), sent.output
     words = (project / "words").read_text().splitlines()
     assert words[:5] == ["issue", "create", "--repo", "me/mine", "--title"]
-    assert words[5].startswith("[torch.compile] ValueError: boom of the lowering")
+    assert words[5] == "the compiled function raises ValueError: boom of the lowering"
+    body = (project / "body").read_text()
+    assert body.index("| build | verdict |") < body.index("### Error logs") < body.index("### Versions")
     assert (project / "body").read_text() == (project / "farm" / "drafts" / "a.md").read_text()
     assert json.loads(farm("status", "a", "--json").stdout)["cases"][0]["issue"].endswith("/issues/7")
     again = farm("file", "a", "--yes")
@@ -100,7 +102,7 @@ def test_a_failure_that_is_not_pytorchs_is_not_filed_there(farm: Callable[..., R
     asked = farm("file", "backend", "--yes")
     assert "Ask whoever maintains the backend before PyTorch." in asked.output
     assert "--yes does not answer this question" in asked.output and not (project / "words").exists()
-    assert "[backend] wrong result: values differ from eager's" in asked.output, "the title of the bundle's own issue"
+    assert "[backend] wrong result of relu with" in asked.output, "the title of the bundle's own issue"
     refused = farm("file", "users", "--yes")
     assert refused.exit_code == 2
     assert "The failure is not PyTorch's: The operator writes to its argument. Send " in refused.output

@@ -13,17 +13,20 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.svg.curve import curve
 from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.story import issue_form
+from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
+from repro_kit.bundle.story.issue_form import FORM, searches
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.errors import ReproKitError
+from repro_kit.bundle.story.title_facts import headline_of, readable, title_of
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.grid import layout
 from repro_kit.model.ablation.words import remark, symbol, word
-from repro_kit.program import Program, parse, size
+from repro_kit.program import Program, size
 from repro_kit.program.render import render_function
 
 _STATES = {"✗": "fails", "✓": "passes"}  # by the first symbol of a verdict
 LONGEST_LOG = 60_000
+_LONGEST_KERNEL = 200  # lines
 _MARK = 200  # characters of the line that says what was cut
 
 
@@ -55,10 +58,15 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         "report.html.j2",
         story=story,
         files=[(name, mark) for mark, (name, _) in zip(code, markdown.code_of(story), strict=True)],
-        title=issue_form.title_of(story),
-        labels=issue_form.labels_of(story),
-        form=issue_form.FORM,
-        searches=issue_form.searches(story),
+        title=title_of(story),
+        headline=headline_of(story),
+        contrast=contrast_line(story),
+        answers=[*answers(story)],
+        located=located(story),
+        kernel=markdown.shown_kernel(story.answers.kernel, _LONGEST_KERNEL),
+        labels=labels_of(story),
+        form=FORM,
+        searches=searches(story),
         grid=layout(story.ablation) if story.ablation else None,
         states=_STATES,
         rows=[_row(cell) for cell in story.ablation.cells] if story.ablation else [],
@@ -69,7 +77,6 @@ def report(story: Story) -> tuple[str, dict[str, str]]:
         curve=Markup(curve(story.reduction)) if story.reduction and story.reduction.steps else "",
         twin=list(_diff_lines(story.twin.diff)) if story.twin else [],
         log=markdown.middle_cut(markdown.without_warnings(markdown.steady(story.log)), LONGEST_LOG + _MARK),
-        nightly=markdown.nightly(story),
     )
     return page, {mark: escape(text) for mark, text in code.items()}
 
@@ -78,14 +85,6 @@ def _row(cell: Cell) -> CellRow:
     return CellRow(
         cell.name, _STATES.get(symbol(cell), "other"), f"{symbol(cell)} {word(cell)}", remark(cell), cell.repeat
     )
-
-
-def readable(text: str) -> Program | None:
-    """The parsed program; None if there is none, redaction broke it, or it is damaged."""
-    try:
-        return parse(text) if text else None
-    except (ReproKitError, RecursionError, MemoryError):
-        return None
 
 
 def _picture(program: Program | None, name: str, kept: Program | None) -> Picture | None:

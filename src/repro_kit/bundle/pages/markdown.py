@@ -3,57 +3,80 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 
 from repro_kit.bundle.pages.ablation_markdown import tables
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, labels_of, searches, title_of
+from repro_kit.bundle.story.answer_lines import answers, builds_table, contrast_line, located, tested
+from repro_kit.bundle.story.answer_lines import code as inline
+from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, searches
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Aspect, Story
-from repro_kit.model.ablation.evidence import chain_markdown
+from repro_kit.bundle.story.title_facts import headline_of, title_of
 from repro_kit.model.ablation.workaround import markdown as workarounds
+from repro_kit.model.answers import GeneratedKernel, TorchSource
 from repro_kit.model.failure.brief import shortened
 
-_REPRO = "repro.py"
+LONGEST_READ = 80  # lines of the issue before its versions, which a maintainer reads
 
-_KINDS = "https://docs.pytorch.org/docs/main/torch.compiler_troubleshooting.html#creating-a-reproducer"
-_HEAD_LINES, _TAIL_LINES = 40, 80
+_REPRO = "repro.py"
+_IN_COMMENT = ("Runs", "Against float64", "Precision casts", "Eager", "Devices", "Builds", "Workaround")
+_LONGEST_LINE = 240  # characters of a line of a log
+#: Where the code is, by whether there is room for it below the versions.
+_ELSEWHERE = ("The code is too long for an issue.", "The whole code stands below, after the versions.")
+_LOG_LINES = 150  # of the whole output, below the versions
+_COLLECT_ENV = 12_000  # characters
+_LONGEST_KERNEL = 60  # lines
+_ROWS = 60  # cells of the ablation that do not fit into its grid
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _CLOCK = re.compile(r"^(?P<rank>\[rank\d+\]:)?[VDIWEC]\d{4} [\d:.]+ \d+ ", re.MULTILINE)
-_WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note): ")
-_CONTINUED = re.compile(r"\s+\d* *\|")
+#: Of a native compiler, or of Python; each is followed by the line of code that it is about.
+_WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note|\w*Warning): ")
+_CONTINUED = re.compile(r"\s+\d* *\||  \S")
+_NATIVE_ERROR = re.compile(r":\d+(?::\d+)?: (?:fatal )?error: ")
+_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Failed|Unsupported|FAIL\b.*)(?::|$)")
 _RANDOM_DIRECTORY = re.compile(r"/tmp/(?:tmp[a-z0-9_]{8}|repro-kit-(?:[0-9]+-)?[a-z0-9_]{8})")
-_WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
-_NUMBER = re.compile(r"(?<![`\w])#\d+\b")  # GitHub would link it to an issue
-_NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 
 
 @dataclass(frozen=True)
 class _Room:
-    """How many characters (for the table: rows) the parts of the issue may take."""
+    """How many lines the parts of the issue before its versions may take, and characters what stands below them."""
 
-    repro: int
+    code: int
     log: int
-    versions: int
-    diff: int
-    rows: int
+    kernel: int
+    below: int
 
 
-#: The first of these that keeps the issue within GitHub's limit is used.
+#: The first of these that keeps the issue within its limits is used.
 _ROOMS = (
-    _Room(24_000, 16_000, 12_000, 6_000, 60),
-    _Room(16_000, 8_000, 8_000, 3_000, 40),
-    _Room(0, 6_000, 6_000, 0, 20),
+    _Room(60, 24, 60, 40_000),
+    _Room(60, 10, 60, 40_000),
+    _Room(60, 10, 24, 40_000),
+    _Room(60, 10, 12, 40_000),
+    _Room(60, 6, 12, 40_000),
+    _Room(60, 4, 0, 40_000),
+    _Room(32, 6, 0, 24_000),
+    _Room(16, 4, 0, 12_000),
+    _Room(0, 4, 0, 6_000),
 )
 
 
 def issue(story: Story) -> str:
     """The text to paste into PyTorch's torch.compile bug form, box by box; `marks` stand for the code in it."""
-    code = sum(len(text) for text in marks(story).values())
+    story = replace(story, log=without_warnings(steady(story.log)))
     texts = (_issue(story, room) for room in _ROOMS)
-    return next((text for text in texts if len(text) + code <= LONGEST_BODY), _issue(story, _ROOMS[-1]))
+    return next((text for text in texts if _fits(text, story)), _issue(story, _ROOMS[-1]))
+
+
+def _fits(text: str, story: Story) -> bool:
+    """Whether the text with its code is short enough to be read, and to be an issue at all."""
+    text = with_code(text, story)
+    before = body_of(text).partition(VERSIONS)[0]
+    return len(before.splitlines()) <= LONGEST_READ and len(text) <= LONGEST_BODY
 
 
 def marks(story: Story) -> dict[str, str]:
@@ -67,11 +90,14 @@ def code_of(story: Story) -> Sequence[tuple[str, str]]:
 
 
 def _issue(story: Story, room: _Room) -> str:
-    code = {} if story.runs_users_files else marks(story)  # files of the user's are too long, and the user's
-    excerpt = story.excerpt.text if story.excerpt else ""
-    fits = sum(len(text) for text in code.values()) <= room.repro
-    log = trim(without_warnings(steady(story.log)), room.log)
-    twin = story.twin.diff if story.twin and len(story.twin.diff) <= room.diff else ""
+    code, excerpt = marks(story), story.excerpt.text if story.excerpt else ""
+    lines = sum(len(text.splitlines()) for text in code.values())
+    is_shown = lines <= room.code and bool(any(code.values()))
+    listed = [(name, mark, fence(text)) for (name, text), mark in zip(code_of(story), code, strict=True)]
+    log = trim(story.log, room.log)
+    kernel = shown_kernel(story.answers.kernel, room.kernel)
+    below = [*_details(story, [] if is_shown else listed, kernel_is_cut=kernel is None or kernel.is_cut)]
+    details = _within(below, room.below, story)
     return render(
         "issue.md.j2",
         story=story,
@@ -79,27 +105,140 @@ def _issue(story: Story, room: _Room) -> str:
         labels=labels_of(story),
         form=FORM,
         searches=searches(story),
-        attachment=_attachment(story),
-        kinds_link=_KINDS,
         opening=_opening(story),
         inline=inline,
-        table=tables(story.ablation, room.rows) if story.ablation else "",
-        chain=_NUMBER.sub(r"`\g<0>`", chain_markdown(story.chain).rstrip()) if story.chain else "",
-        workarounds=workarounds(story.ablation.workarounds) if story.ablation else "",
-        aspect_words=partial(aspect_words, minimal=story.minimal),
-        nightly=nightly(story),
-        trace=_trace(story),
+        code=listed if is_shown else [],
+        excerpt="" if is_shown else excerpt,
+        excerpt_fence=fence(excerpt),
+        appended="" if is_shown or not any(code.values()) else _ELSEWHERE[details[:1] == below[:1]],
+        contrast=contrast_line(story),
+        answers=[*answers(story)],
+        checked=checked(story),
+        builds=builds_table(story),
+        located=located(story),
+        tested=tested(story),
+        linked=linked,
+        kernel=kernel,
         log=log,
         log_fence=fence(log),
-        code=[
-            (name, mark, fence(text))
-            for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)
-            if fits
-        ],
-        excerpt_fence=fence(excerpt) if excerpt else "",
-        twin_fence=fence(twin) if twin else "",
-        versions=middle_cut(story.environment.collect_env.strip(), room.versions),
+        seen_with=story.seen_with,
+        details=details,
     )
+
+
+def _within(details: Sequence[tuple[str, str]], longest: int, story: Story) -> list[tuple[str, str]]:
+    """The first of `details` that together have at most `longest` characters."""
+    kept, left = [], longest
+    for summary, text in details:
+        length = len(with_code(text, story))
+        if length <= left:
+            kept.append((summary, text))
+            left -= length
+    return kept
+
+
+def _details(story: Story, code: Sequence[tuple[str, str, str]], *, kernel_is_cut: bool) -> Iterator[tuple[str, str]]:
+    """(summary, Markdown) of what stands below the versions, folded up."""
+    for name, mark, ticks in code:
+        yield f"<code>{escape(name)}</code>", f"{ticks}python\n{mark}\n{ticks}"
+    collected = middle_cut(story.environment.collect_env.strip(), _COLLECT_ENV)
+    yield "Output of torch.utils.collect_env", f"{fence(collected)}\n{collected}\n{fence(collected)}"
+    if story.ablation is not None:
+        rows = [story.evidence, tables(story.ablation, _ROWS), *(f"- {note}" for note in story.ablation.notes)]
+        yield "Every setting that was tried", "\n\n".join(filter(None, rows))
+        workarounds = _workarounds(story)
+        if workarounds:
+            yield "Workarounds", workarounds
+    whole = shown_kernel(story.answers.kernel, _LONGEST_KERNEL) if kernel_is_cut else None
+    if whole is not None:
+        yield "The generated kernel", f"{whole.fence}{whole.language}\n{whole.text}\n{whole.fence}"
+    if story.minimized or story.twin:
+        yield "How the code was reduced", "\n\n".join(_reduced(story))
+    if story.bisected:
+        yield "Which build broke it", story.bisected
+    log = trim(story.log, _LOG_LINES)
+    yield "Output of the failing run", f"{fence(log)}\n{log}\n{fence(log)}"
+
+
+def _reduced(story: Story) -> Iterator[str]:
+    if story.minimized:
+        yield story.minimized
+    if story.twin:
+        diff = story.twin.diff
+        yield f"The nearest variant that passes: {story.twin.what}\n\n{fence(diff)}diff\n{diff}\n{fence(diff)}"
+
+
+def _workarounds(story: Story) -> str:
+    """The workarounds that were tried, and the settings with which it passes."""
+    flips = story.chain.flips if story.chain else ()
+    settings = [f"- `{flip.name}={flip.value}`{f' ({flip.limits})' if flip.limits else ''}" for flip in flips]
+    listed = ["Each of these settings makes it pass:\n", *settings] if settings else []
+    tried = workarounds(story.ablation.workarounds) if story.ablation else ""
+    return "\n\n".join(filter(None, [tried, "\n".join(listed)]))
+
+
+@dataclass(frozen=True)
+class ShownKernel:
+    """A kernel, or the part of it around the suspicious line, as Markdown."""
+
+    heading: str
+    language: str
+    text: str
+    fence: str
+    is_cut: bool
+
+
+def shown_kernel(kernel: GeneratedKernel | None, most: int) -> ShownKernel | None:
+    """At most `most` lines of the `kernel`, with a remark at the line that the values point to."""
+    if kernel is None or most <= 0:
+        return None
+    comment = "#" if kernel.language == "triton" else "//"
+    lines = kernel.code.splitlines()
+    if kernel.marked:
+        lines[kernel.marked - 1] += f"  {comment} <-- {kernel.why}"
+    first = max(0, min(kernel.marked - 1 - most // 2, len(lines) - most)) if kernel.marked else 0
+    shown = lines[first : first + most]
+    left = len(lines) - len(shown) + kernel.left_out
+    text = "\n".join(shown)
+    cut = f", {left} lines of it are not here" if left else ""
+    language = "python" if kernel.language == "triton" else kernel.language
+    return ShownKernel(f"The generated kernel `{kernel.name}`{cut}:", language, text, fence(text), bool(left))
+
+
+def linked(place: TorchSource) -> str:
+    """A place in torch's source as Markdown, with a link where the commit is known."""
+    at = f"`{place.file}:{place.line}`"
+    return f"{place.what}: {f'[{at}]({place.link})' if place.link else at}"
+
+
+def comment(story: Story) -> str:
+    """A short comment on an issue that exists: that it is reproduced, with smaller code and the layer."""
+    code = marks(story)
+    listed = [(name, mark, fence(text)) for (name, text), mark in zip(code_of(story), code, strict=True)]
+    lines = sum(len(text.splitlines()) for text in code.values())
+    return render(
+        "comment.md.j2",
+        story=story,
+        headline=headline_of(story),
+        inline=inline,
+        code=listed if 0 < lines <= LONGEST_READ else [],
+        contrast=contrast_line(story),
+        answers=[(question, answer) for question, answer in answers(story) if question in _IN_COMMENT],
+        located=located(story),
+        linked=linked,
+    )
+
+
+def comment_with_code(story: Story) -> str:
+    """The comment as it is sent, of a story whose code is redacted."""
+    return with_code(comment(story), story)
+
+
+def with_code(text: str, story: Story) -> str:
+    """`text` with the code in place of its marks."""
+    for mark, shown in marks(story).items():
+        text = text.replace(mark, shown)
+    return text
 
 
 def readme(story: Story) -> str:
@@ -108,6 +247,11 @@ def readme(story: Story) -> str:
         "README.md.j2",
         story=story,
         inline=inline,
+        headline=headline_of(story),
+        contrast=contrast_line(story),
+        answers=[*answers(story)],
+        located=located(story),
+        linked=linked,
         title=title_of(story),
         labels=labels_of(story),
         form=FORM,
@@ -116,20 +260,19 @@ def readme(story: Story) -> str:
 
 
 def _opening(story: Story) -> str:
-    subject = "the code below" if story.level == "program" else "the attached code"
-    ops = f" ({', '.join(f'`{op}`' for op in story.ops[:6])})" if story.ops and len(story.ops) <= 6 else ""
-    if story.in_eager:
-        return f"{subject[0].upper()}{subject[1:]} fails: {inline(story.title)}."
-    return f"`{story.call}` of {subject}{ops} fails: {inline(story.title)}."
+    """The failure in one sentence, and what is expected instead."""
+    how = "without torch.compile too" if story.in_eager else f"under `{story.call}`"
+    return f"{inline(headline_of(story))}, {how}. **Expected:** {story.expected}"
 
 
-def _attachment(story: Story) -> str:
-    """What to attach to the issue."""
-    return "the bundle, with the trace that the form asks for" if _is_traced(story) else "the bundle"
-
-
-def _is_traced(story: Story) -> bool:
-    return any(name == "trace/" for name, _ in story.files)
+def checked(story: Story) -> str:
+    """What the failure needs and what not, of the points that PyTorch asks about, in one line."""
+    if story.unchecked:
+        return story.unchecked
+    used = [each for each in story.aspects if each.kept or each.captured]
+    told = [f"{each.name.lower()} {aspect_words(each, minimal=story.minimal)}" for each in used]
+    absent = [f"no {each.name.lower()}" for each in story.aspects if not (each.kept or each.captured)]
+    return " · ".join([*told, ", ".join(absent)] if absent else told)
 
 
 def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
@@ -139,25 +282,7 @@ def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
         return f"{'needed' if minimal else 'not reduced'}: {aspect.kept}" + (
             "" if same or not aspect.captured else f" (originally: {aspect.captured})"
         )
-    return f"not needed; the captured graph had: {aspect.captured}" if aspect.captured else "not involved"
-
-
-def nightly(story: Story) -> str:
-    """Whether the failure was tried on a nightly."""
-    dated = _NIGHTLY.search(story.environment.torch or "")
-    if dated:
-        return f"seen on the nightly of {dated['date']}."
-    if story.bisected:
-        return "the build was found by bisection, see above."
-    kind = _WHEELS.search(story.environment.torch or "")
-    wheels = f"https://download.pytorch.org/whl/nightly/{kind['kind'] if kind else 'cpu'}"
-    return f"not tried. To try it: `pip install --pre torch --index-url {wheels}`, then `python repro.py`."
-
-
-def _trace(story: Story) -> str:
-    if _is_traced(story):
-        return "the full `TORCH_TRACE` logs are in `trace/` of the attached bundle."
-    return "not attached, since it holds model code. `TORCH_TRACE=trace python repro.py && tlparse trace` makes one."
+    return f"not needed (the captured graph had: {aspect.captured})" if aspect.captured else "not involved"
 
 
 def steady(log: str) -> str:
@@ -167,7 +292,7 @@ def steady(log: str) -> str:
 
 
 def without_warnings(log: str) -> str:
-    """`log` without warnings of native compilers and the code lines that follow each."""
+    """`log` without warnings of native compilers and of Python, and the code lines that follow each."""
     kept: list[str] = []
     skipping = False
     count = 0
@@ -177,29 +302,27 @@ def without_warnings(log: str) -> str:
         count += warning
         if not skipping:
             kept.append(line)
-    note = [f"[{count} compiler warnings left out]"] if count else []
+    note = [f"[{count} warning{'s' * (count > 1)} left out]"] if count else []
     return "\n".join([*kept, *note])
 
 
-def trim(log: str, longest: int = 16_000) -> str:
-    """`log` short enough to paste. The middle is left out, and a line says how much."""
-    lines = log.rstrip().splitlines()
-    if len(lines) > _HEAD_LINES + _TAIL_LINES + 1:
-        left = len(lines) - _HEAD_LINES - _TAIL_LINES
-        lines = [*lines[:_HEAD_LINES], f"[… {left} lines left out …]", *lines[-_TAIL_LINES:]]
-    return middle_cut("\n".join(lines), longest)
+def trim(log: str, most: int) -> str:
+    """At most `most` lines of `log`, up to the error that it tells of; a line says how many were left out."""
+    lines = [middle_cut(line, _LONGEST_LINE).replace("\n", " ") for line in log.rstrip().splitlines()]
+    if len(lines) <= most:
+        return "\n".join(lines)
+    errors = [at for at, line in enumerate(lines) if _NATIVE_ERROR.search(line)][:1] or [
+        at for at, line in enumerate(lines) if _ERROR.match(line)
+    ]
+    last = min(len(lines), errors[-1] + 1 + most // 2) if errors else len(lines)
+    first = max(0, last - most)
+    before, after = ([f"[… {count} lines left out …]"] * bool(count) for count in (first, len(lines) - last))
+    return "\n".join([*before, *lines[first:last], *after])
 
 
 def middle_cut(text: str, longest: int) -> str:
     """`text` with at most about `longest` characters; a line in the middle says how much was cut."""
     return shortened(text, longest // 2, longest // 2) if len(text) > longest else text
-
-
-def inline(text: str) -> str:
-    """`text` as inline code in Markdown, whatever characters it has."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    ticks, space = "`" * (longest + 1), " " * (longest > 0)
-    return f"{ticks}{space}{' '.join(text.split())}{space}{ticks}"
 
 
 def fence(text: str) -> str:

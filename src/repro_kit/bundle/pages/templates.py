@@ -30,6 +30,7 @@ def _environment() -> Environment:
     environment.filters["indented"] = _indented
     environment.filters["docstring"] = _docstring
     environment.filters["marked"] = _marked
+    environment.filters["told"] = _told
     environment.filters["plain"] = _plain
     return environment
 
@@ -46,6 +47,11 @@ def _docstring(text: str) -> str:
 def _plain(text: str) -> str:
     """`text` as one line of Markdown for a table: angle brackets and bars are escaped."""
     return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")
+
+
+def _told(text: str) -> Markup:
+    """A line of Markdown as HTML: code and bold words, and nothing else."""
+    return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", _marked(text)))
 
 
 def _marked(text: str) -> Markup:

@@ -14,26 +14,47 @@ from repro_kit.program import DynamicMark, Program, TensorInput
 from repro_kit.program.effects import effects_of, op_name
 
 _CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
+_JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")
+_FORWARD_MODE = re.compile(r"_jvp_|_make_dual|\bforward_ad\b|\bjacfwd\b|\bjvp\b")
+_TRANSFORMED = re.compile(r"_grad_increment_nesting|\bjacrev\b|torch\.func\.(?:grad|vjp|hessian)")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
 
 
 def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
-    """The aspects of the captured program, and which of them the reproducer still has."""
+    """The aspects of the captured program, and which of them the reproducer still has.
+
+    Whether a graph is compiled whole, and by how many threads, is the capture's choice and not the user's.
+    """
+    ours = {"fullgraph": kept.recipe.fullgraph, "threads": kept.recipe.threads}
+    captured = captured.with_(recipe=captured.recipe.with_(**ours))
     before, after = dict(_aspects(captured)), dict(_aspects(kept))
     return tuple(Aspect(name, before[name], after[name]) for name in before)
 
 
 def _aspects(program: Program) -> Iterator[tuple[str, str]]:
     recipe = program.recipe
-    text = "\n".join(
-        [program.preamble, *(statement.text for function in program.functions() for statement in function.statements)]
-    )
-    yield "Autograd", _autograd(program)
-    yield "Dynamic shapes", _dynamic(program)
+    statements = [statement.text for function in program.functions() for statement in function.statements]
+    text = "\n".join([program.preamble, *statements, *(input_.line for input_ in program.inputs)])
+    yield "Autograd", ", ".join(filter(None, [_autograd(program), *_transforms(text)]))
+    yield "Dynamic shapes", ", ".join(filter(None, [_dynamic(program), *_jagged_sizes(text)]))
     yield "Custom operators", ", ".join(dict.fromkeys(_CUSTOM_OP.findall(text)))
     yield "Configuration", ", ".join(_configuration(recipe))
     yield "Context managers", ", ".join(_contexts(recipe))
-    yield "Tensor subclasses", "a subclass is defined" if _SUBCLASS.search(program.preamble) else ""
+    defined = "a subclass is defined" if _SUBCLASS.search(program.preamble) else ""
+    yield "Tensor subclasses", ", ".join(filter(None, [defined, "a nested tensor" if _JAGGED.search(text) else ""]))
+
+
+def _transforms(text: str) -> Iterator[str]:
+    """How the graph differentiates without a backward()."""
+    if _FORWARD_MODE.search(text):
+        yield "forward-mode"
+    if _TRANSFORMED.search(text):
+        yield "gradients inside the graph"
+
+
+def _jagged_sizes(text: str) -> Iterator[str]:
+    if _JAGGED.search(text):
+        yield "the sizes of a nested tensor are symbolic"
 
 
 def _autograd(program: Program) -> str:
@@ -98,13 +119,13 @@ def kind_of_program(repro: str, *, stored: bool, included: bool) -> ReproducerKi
     `stored`: the script loads tensor values; `included`: the bundle holds them.
     """
     if stored and not included:
-        return ReproducerKind(4, "it needs tensor values that are not attached")
+        return ReproducerKind(4, "it needs tensor values that are not in the bundle")
     lines = len(repro.splitlines())
     packages = packages_of([repro])
     if packages:
         return ReproducerKind(3, f"it needs {', '.join(packages)}")
     if stored:
-        return ReproducerKind(2, f"self-contained with the tensor values attached, {lines} lines")
+        return ReproducerKind(2, f"self-contained with the tensor values of the bundle, {lines} lines")
     if lines >= SMALL:
         return ReproducerKind(2, f"self-contained, {lines} lines: not under {SMALL}")
     return ReproducerKind(1, f"self-contained, needs torch only, {lines} lines")

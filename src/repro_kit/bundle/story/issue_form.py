@@ -1,88 +1,39 @@
-"""Turn a bundle into an issue of PyTorch: title, labels, links."""
+"""Turn a bundle into an issue of PyTorch: its form, its links, what its body is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.bundle.story.title_facts import title_of
+from repro_kit.model.failure.failure import Kind
 
 REPOSITORY = "pytorch/pytorch"
 FORM = f"https://github.com/{REPOSITORY}/issues/new?template=pt2-bug-report.yml"
 #: Why `--yes` files nothing where somebody else is asked before PyTorch.
 UNANSWERED = "--yes does not answer this question, as PyTorch is not to be asked first"
+LOGS, VERSIONS = "### Error logs\n", "### Versions\n"  # boxes of the form, as headings of the text
 LONGEST_BODY = 65_536  # characters that GitHub takes for an issue
 
 _NEW = f"https://github.com/{REPOSITORY}/issues/new"
 _ISSUES = f"https://github.com/{REPOSITORY}/issues"
 _LONGEST_LINK = 8_000  # characters; GitHub refuses links of about 8,190
-_LONGEST_TITLE = 120
 _WORDS = 4  # words of the message; GitHub searches for all of them
 _TELLS_NOTHING = re.compile(
     r"(?i)that|this|with|from|have|been|will|which|when|were|does|into|than|then|your|there|expected|given|called|after|"
     r"torch|error|values?|types?|functions?|objects?|arguments?|instance"
 )
-_LABELS = {
-    Layer.DYNAMO: ("module: dynamo",),
-    Layer.AOT: ("module: aotdispatch",),
-    Layer.DECOMPOSITION: ("module: decompositions",),
-    Layer.INDUCTOR: ("module: inductor",),
-    Layer.EXPORT: ("oncall: export",),
-    Layer.AOT_INDUCTOR: ("module: aotinductor",),
-}
-_KIND_LABELS = {
-    Kind.ACCURACY: "module: correctness (silent)",
-    Kind.VALIDATION: "module: error checking",
-    Kind.CRASH: "module: crash",
-    Kind.COMPILE_TIME: "module: startup-tracing-compile",
-    Kind.SLOWDOWN: "module: performance",
-    Kind.MEMORY: "module: memory usage",
-    Kind.OOM: "module: memory usage",
-}
-_NAMES: Mapping[str | None, str] = {
-    None: "torch.compile",
-    Layer.AOT: "aotautograd",
-    Layer.EXPORT: "torch.export",
-    Layer.USER: "user code",
-}
 _CUT = "\n\n[… the rest is in issue.md: paste it over this …]\n"
-
-
-def title_of(story: Story) -> str:
-    """A title for the issue."""
-    return title_from(story.layer, story.addressee, story.title, story.ops)
-
-
-def title_from(layer: str | None, addressee: Addressee, failure: str, ops: Sequence[str]) -> str:
-    """A title for the issue: the layer, what fails, on which operators."""
-    where = "code of the script" if addressee is Addressee.SCRIPT_CODE else _NAMES.get(layer, str(layer))
-    others = ", ".join(op for op in ops if op not in failure)
-    title = f"[{where}] {failure}"
-    named = f"{title} ({others})"
-    chosen = named if others and len(named) <= _LONGEST_TITLE else title
-    return chosen if len(chosen) <= _LONGEST_TITLE else chosen[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
 def refusal(evidence: str, issue: Path) -> str:
     """Why a failure that is not PyTorch's is not filed there, and what to do instead."""
     why = f": {evidence}" if evidence else "."
     return f"The failure is not PyTorch's{why} Send {issue} to {Addressee.USER.maintainer}."
-
-
-def labels_of(story: Story) -> tuple[str, ...]:
-    """Labels that fit. The first one is the issue form's own."""
-    layer = None if story.addressee is Addressee.SCRIPT_CODE else story.layer
-    labels = ["oncall: pt2", *(_LABELS.get(layer, ()) if layer else ())]
-    if layer is Layer.INDUCTOR and not story.environment.accelerator:
-        labels.append("module: cpu inductor")
-    labels += filter(None, [_KIND_LABELS.get(story.signature.kind)])
-    if any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects):
-        labels.append("module: dynamic shapes")
-    return tuple(labels)
 
 
 def searches(story: Story) -> tuple[tuple[str, str], ...]:
@@ -124,6 +75,9 @@ def new_issue_link(story: Story, body: str) -> str:
 
     if len(link(body)) <= _LONGEST_LINK:
         return link(body)
+    body = body.partition("\n<details>")[0]  # what is folded up goes first
+    if len(link(body + _CUT)) <= _LONGEST_LINK:
+        return link(body + _CUT)
     low, high = 0, len(body)
     while low < high:
         middle = (low + high + 1) // 2

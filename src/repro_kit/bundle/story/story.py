@@ -170,6 +170,12 @@ class Story:
         return self.addressee.caution(self.evidence)
 
     @property
+    def is_regression(self) -> bool:
+        """Whether an older build passes and a newer one fails."""
+        outcomes = [build.outcome for build in self.answers.builds]
+        return "passes" in outcomes and "fails" in outcomes[outcomes.index("passes") :]
+
+    @property
     def unready(self) -> str:
         """Why nothing is to be reported yet, in one sentence; "" if the bundle is verified."""
         return "" if self.verified else "The bundle is not verified: mend that before you report it."
@@ -195,12 +201,14 @@ class Story:
         match self.signature.kind:
             case Kind.ACCURACY:
                 if self.signature.rounding:
-                    return "The compiled graph rounds as eager does."
+                    return "The compiled code rounds as eager does."
                 if self.signature.difference == STATE:
                     return "A compiled call leaves the Python state that the same call leaves in eager."
-                return "The compiled graph gives the same results as eager, within the usual tolerance."
+                if self.signature.difference is None:
+                    return "The check of the code passes, as it does in eager."
+                return "The compiled code gives the same results as eager, within the usual tolerance."
             case Kind.VALIDATION:
-                return "The compiled graph raises, as eager does."
+                return "The compiled code raises, as eager does."
             case Kind.CRASH:
                 return "The process does not crash. Eager runs to the end."
             case Kind.TIMEOUT:
@@ -211,7 +219,7 @@ class Story:
                 return "Compile time grows in proportion to the size of the graph, or nearly so."
             case kind if kind in MEASURED:
                 return "The measured value stays below that limit."
-        return "The graph compiles and runs, as it does in eager."
+        return "The code compiles and runs, as it does in eager."
 
     @property
     def chain(self) -> Chain | None:
@@ -262,7 +270,7 @@ class Story:
         # Versions that did not record the runs used the user's own home and variables.
         clean = ", an empty home and few variables" if any(self.runs) else ""
         return (
-            f"repro.py failed with this signature in a fresh interpreter with empty caches{clean}, "
+            f"repro.py failed in this way in a fresh interpreter with empty caches{clean}, "
             f"and {self.without_compiler}{how}."
         )
 
@@ -273,12 +281,12 @@ class Story:
 
     @property
     def for_git(self) -> str:
-        """How to use `git bisect run` with repro.py, as a Markdown sentence."""
+        """How to use `git bisect run` with this failure, as a Markdown sentence."""
         if self.repeats == 1:
-            return "`git bisect run python repro.py` works as it is."
+            return "`git bisect run python check.py` finds the commit."
         return (
             f"The failure is flaky, so {self.repeats} runs must all pass before it counts as fixed: "
-            f"`git bisect run sh -c 'for run in $(seq {self.repeats}); do python repro.py || exit; done'`."
+            f"`git bisect run sh -c 'for run in $(seq {self.repeats}); do python check.py || exit; done'`."
         )
 
 

@@ -75,6 +75,7 @@ SETTINGS: dict[str, OptionRule] = {
     "open": _command(_SENDS),
     "gh": _command(_SENDS),
     "issue": _command(_SENDS),
+    "comment": _command(_SENDS),
     "index-url": _command(_INSTALLS),
     "wheels": _command(_INSTALLS),
     "package": _command(_INSTALLS),

@@ -89,7 +89,7 @@ def _issue(outcome: CaseSummary) -> str:
         form = FORM if to is Addressee.PYTORCH else to.maintainer
         return f"{report} says why the bundle is not verified; mend that before it goes to {form}"
     if to is Addressee.PYTORCH:
-        return f"paste {report} into {FORM}"
+        return f"paste {report} into {FORM}; nothing needs to be attached"
     return f"{report}, first for {to.maintainer}; then for {FORM}"
 
 

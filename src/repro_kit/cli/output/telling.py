@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.bundle.pages.html import functions_of, readable
-from repro_kit.bundle.pages.markdown import aspect_words
+from repro_kit.bundle.pages.markdown import aspect_words, code_of, shown_kernel
+from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
 from repro_kit.bundle.story.compare import Comparison
-from repro_kit.bundle.story.issue_form import labels_of, title_of
+from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
+from repro_kit.bundle.story.title_facts import headline_of, title_of
 from repro_kit.model.ablation.grid import layout
 from repro_kit.ui import Ui
 
 _SHORT = 60  # lines of a file that are worth showing
-_LONGEST = 300_000  # characters of a graph that is drawn
 _MOST = 1000  # lines of anything
 
 
 def tell(story: Story, ui: Ui) -> None:
-    """Print the story: the failure, the matrix, the reduced graph, and the nearest variant that passes."""
-    ui.print(story.title)
-    ui.panel("Story", [*_about(story)])
+    """Print the story, the best facts first: code, what differs, what was tried, where; then how it was found."""
+    ui.print(headline_of(story))
+    for name, text in code_of(story):
+        if len(text.splitlines()) <= _SHORT and (name in story.named or not story.runs_users_files):
+            _print(ui, name, text)
+    ui.print(_plain(contrast_line(story)))
+    ui.panel("Facts", [*_about(story)])
+    kernel = shown_kernel(story.answers.kernel, _SHORT)
+    if kernel is not None:
+        _print(ui, _plain(kernel.heading), kernel.text)
+    _tell_search(story, ui)
+
+
+def _tell_search(story: Story, ui: Ui) -> None:
+    """Print how the failure was narrowed and reduced."""
     if story.ablation:
         grid = layout(story.ablation)
         ui.table("Ablation", grid.columns, grid.rows)
@@ -38,12 +50,6 @@ def tell(story: Story, ui: Ui) -> None:
         ui.panel("Workarounds", [(workaround.name, workaround.cost) for workaround in story.workarounds])
     if story.insights:
         ui.panel("Trace", [("", sentence) for sentence in story.insights])
-    program = readable(story.program) if len(story.program) <= _LONGEST else None
-    if program is not None:
-        _print(ui, "Graph", functions_of(program))
-    for name, text in story.sources:
-        if name in story.named and len(text.splitlines()) <= _SHORT:
-            _print(ui, name, text)
     if story.twin:
         _print(ui, f"Passes: {story.twin.what}", story.twin.diff)
     if story.aspects:
@@ -64,9 +70,16 @@ def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:
 
 
 def _about(story: Story) -> Iterator[tuple[str, str]]:
-    yield from story.chapters
     yield "expected", story.expected
+    yield from ((question.lower(), _plain(answer)) for question, answer in answers(story))
+    if at := located(story):
+        yield "where", f"{at}. {story.evidence}".rstrip(". ") + "."
+    if story.answers.replay:
+        yield "replay", story.answers.replay
+    yield from (("look at", f"{place.what}: {place.file}:{place.line}") for place in story.answers.places)
+    yield "recognised by", story.title
     yield "seen with", story.seen_with
+    yield from ((name, text) for name, text in story.chapters if name not in ("layer", "cause"))
     if kind := story.reproducer_kind:
         yield "repro.py", f"kind {kind.number} of PyTorch's four kinds of reproducers (1 is the best): {kind.why}"
     if story.addressee.finding:
@@ -75,6 +88,11 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     if story.addressee.takes_pytorch:
         yield "labels", ", ".join(labels_of(story))
     yield from (("also", other) for other in story.others)
+
+
+def _plain(text: str) -> str:
+    """A line of Markdown without its marks."""
+    return text.replace("**", "").replace("`", "")
 
 
 def _print(ui: Ui, title: str, text: str) -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 from repro_kit.bundle.story.addressee import addressee_of
 from repro_kit.bundle.story.issue_form import (
     FORM,
+    LOGS,
     REPOSITORY,
     UNANSWERED,
     body_of,
     refusal,
-    title_from,
-    title_of,
 )
 from repro_kit.bundle.story.story import Story
+from repro_kit.bundle.story.title_facts import title_from, title_of
 from repro_kit.commands.farm.judging import repeat_command, standing_of_case
 from repro_kit.commands.farm.place import FarmPlace, named_case
 from repro_kit.commands.show import story_at
@@ -143,7 +143,7 @@ def _new_issue(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable
     at_pytorch = repository.lower() == REPOSITORY
     if at_pytorch and not to.takes_pytorch:
         raise UsageError(f"{refusal(evidence, entry / 'issue.md')} `--repo OWNER/NAME` files it elsewhere.")
-    title = title_of(story) if story else title_from(facts.layer, to, facts.summary, facts.operators)
+    title = title_of(story) if story else title_from(facts.signature, facts.layer, to, facts.operators)
     caution = to.caution(evidence) if at_pytorch else ""
     return Draft(title, _report(entry, case, tables), repository, caution=caution)
 
@@ -174,7 +174,8 @@ def _report(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]])
     else:
         code = read_plain(entry / REPRO, _LARGEST).decode("utf-8", "replace")
         text = f"### 🐛 Describe the bug\n\n{case.facts.summary}\n\n````python\n{code.rstrip()}\n````\n"
-    return f"{text.rstrip()}\n\n### On other builds\n\n{_shown(tables)}"
+    facts, logs, rest = text.partition(f"\n{LOGS}")  # the versions stay last
+    return f"{facts.rstrip()}\n\n#### On other builds\n\n{_shown(tables)}{logs}{rest}"
 
 
 def _comment(place: FarmPlace, store: FarmStore, case: FarmCase, tables: list[tuple[str, ReleaseTable]]) -> str:

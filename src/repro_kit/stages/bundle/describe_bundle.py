@@ -142,7 +142,7 @@ def _redacted_text(make: Callable[[Story], str], story: Story, contents: Content
 
 
 def _issue(story: Story) -> str:
-    return _filled(markdown.issue(story), markdown.marks(story))
+    return markdown.with_code(markdown.issue(story), story)
 
 
 def _page(story: Story) -> str:
@@ -182,12 +182,11 @@ def story_of(
     `told`: what torch was asked. `code`: the story may show the user's code.
     """
     facts, program = without_private(form.facts, contents.redactor), form.program
-    captured = bare(parse(read_text(case.path / "capture/program.py"))) if program is not None else None
     named = () if program is not None else (REDUCED,) if not form.is_users_script else _named(case, form)
     sources = in_order({name: entry.data for name, entry in contents.entries.items()}, named)
     own_files = sources_of(case, form).files if form.is_users_script else {}
     has_source = bool(own_files and sources)
-    return Story(
+    story = Story(
         signature=facts.signature,
         error=shown_error(facts, check, contents.redactor),
         environment=facts.environment,
@@ -198,12 +197,7 @@ def story_of(
         named=named if named == (REDUCED,) else tuple(name for name, _ in sources if name in named),
         excerpt=excerpt_of(form.facts.failure, own_files, contents) if has_source else None,
         lacks_source=bool(own_files) and not has_source,
-        verified=bool(check and check.verified),
         reason=remarks.reason,
-        flaky=check.rate if check else "",
-        runs=(check.same, len(check.runs)) if check else (0, 0),
-        repeats=check.repeats if check and check.flaky else 1,
-        needs=check.needs if check else (),
         dropped=remarks.dropped,
         layer=Layer.USER if facts.in_eager else facts.layer,
         in_eager=facts.in_eager,
@@ -221,16 +215,39 @@ def story_of(
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
         insights=_insights(case) if code else (),
-        program=runnable(program) if program is not None else "",
-        original=runnable(captured) if captured and code else "",
-        ops=ops_of(program) if program else (),
         reproducer_kind=_reproducer_kind(case, form, contents),
         rounding=_rounding(case, facts, code=code),
-        aspects=aspects(captured, program) if captured and program else (),
         log=markdown.middle_cut(contents.redactor(_log(form, results, check, code=code or has_source)), LONGEST_LOG),
         files=_listed(contents),
         left_out=remarks.left_out,
         answers=answers_of(case, results, form, check, told, values=contents.every_word, code=code or has_source),
+    )
+    if program is not None:
+        story = _with_program(story, case, program, code=code)
+    return story if check is None else _checked(story, check)
+
+
+def _with_program(story: Story, case: Case, program: Program, *, code: bool) -> Story:
+    """`story` with what its programs show; `code`: the captured one may be shown, too."""
+    captured = bare(parse(read_text(case.path / "capture/program.py")))
+    return replace(
+        story,
+        program=runnable(program),
+        original=runnable(captured) if code else "",
+        ops=ops_of(program),
+        aspects=aspects(captured, program),
+    )
+
+
+def _checked(story: Story, check: Check) -> Story:
+    """`story` with what the runs of `repro.py` showed."""
+    return replace(
+        story,
+        verified=check.verified,
+        flaky=check.rate,
+        runs=(check.same, len(check.runs)),
+        repeats=check.repeats if check.flaky else 1,
+        needs=check.needs,
     )
 
 

@@ -29,6 +29,9 @@ _PROGRAM = re.compile(r"(?s:(?:.*/)?)(?:capture/program|minify/best)\.py")  # wi
 _REMARK = re.compile(r"  # ")
 _VARIABLE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>.*)", re.DOTALL)
 _STRING = re.compile(r"(?<!\w)(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")  # as `repr` writes it
+#: Before a statement: its place in a file. A program of the case is not in the bundle.
+_PLACE_IN_FILE = re.compile(r"^\S*:\d+: ")
+_STATEMENT_AT = re.compile(r"^\S*(?:program|best)\.py:\d+: ")
 _LINE = 500  # characters of a message
 #: repro.py runs these in a child process, which settings made before do not reach.
 _IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)
@@ -162,7 +165,7 @@ def _chain(chain: Chain, repeat: Callable[[str], str], shown: str | None, *, oth
 
     def link(original: Link) -> Link:
         numbered = original.step == "op"
-        where = original.where if _may_show(original.where, shown) else ""
+        where = _STATEMENT_AT.sub("", original.where) if _may_show(original.where, shown) else ""
         return replace(
             original,
             good=side(original.good, numbered=numbered),
@@ -178,5 +181,5 @@ def _chain(chain: Chain, repeat: Callable[[str], str], shown: str | None, *, oth
 
 def _may_show(where: str, shown: str | None) -> bool:
     """Whether the statement in `where` (``program.py:17: y = torch.relu(x)``) is part of the `shown` code."""
-    statement = re.sub(r"^\S*:\d+: ", "", where).strip()
+    statement = _PLACE_IN_FILE.sub("", where).strip()
     return shown is None or bool(statement and statement in shown)

@@ -1,0 +1,172 @@
+"""The answers to what maintainers ask first, in words: lines of Markdown, the best facts first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from repro_kit.bundle.story.story import Story
+from repro_kit.bundle.story.title_facts import readable
+from repro_kit.model.ablation.layer import is_own
+from repro_kit.model.answers import FirstWrong, TriedVariant
+from repro_kit.model.failure.failure import STATE, Kind, Layer
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.program import ScalarInput, TensorInput
+
+CASTS = "TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1"
+_MOST_INPUTS, _MOST_BUILDS = 4, 6
+_NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
+_WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
+
+
+def contrast_line(story: Story) -> str:
+    """What eager and the compiled program give at the first wrong place; the line of an exception, and its place."""
+    first = story.answers.first_wrong
+    if first is not None and (first.eager or first.compiled):
+        return _values(first)
+    reduced = story.reduction.difference if story.reduction and story.reduction.self_contained else None
+    if reduced is not None and reduced.detail:
+        return f"In {code(reduced.where)}, {reduced.detail}." if reduced.where else code(reduced.detail)
+    if story.signature.kind is Kind.ACCURACY:
+        why = story.answers.why_unknown("first_wrong")
+        return f"{code(story.error)}{f' (no single value: {why})' if why else ''}"
+    frame = f", raised in {code(story.signature.frames[0])} of torch" if story.signature.frames else ""
+    return f"{code(story.error)}{frame}"
+
+
+def _values(first: FirstWrong) -> str:
+    place = {STATE: "state"}.get(first.what, first.what if first.what not in ("value", "nan") else "")
+    where = f"{place} of {code(first.where)}" if place and first.where else code(first.where) if first.where else place
+    at = f" at {code(first.index)}" if first.index else ""
+    exact = f", float64 **{code(first.double)}**" if first.double else ""
+    return f"Eager **{code(first.eager or '?')}**, compiled **{code(first.compiled or '?')}**{exact}: {where}{at}."
+
+
+def answers(story: Story) -> Iterator[tuple[str, str]]:
+    """(question in a word, answer): what was run and seen, as Markdown."""
+    yield "Runs", _runs(story)
+    if story.signature.kind is Kind.ACCURACY and not story.signature.rounding:
+        yield from _numerics(story)
+    if story.signature.kind is Kind.TIMEOUT:
+        yield "Eager", _eager(story)
+    if story.answers.devices:
+        yield "Devices", " · ".join(map(_tried, story.answers.devices))
+    yield "Builds", _builds(story)
+    sizes = "; ".join(filter(None, [", ".join(_inputs(story)), "; ".join(map(_tried, story.answers.variants))]))
+    if sizes:
+        yield "Sizes and dtypes", sizes
+    if story.answers.workaround is not None:
+        tried = story.answers.workaround
+        yield "Workaround", f"{code(tried.what)} makes the {tried.subject} pass"
+
+
+def _runs(story: Story) -> str:
+    runs = story.answers.runs or (f"{story.runs[0]} of {story.runs[1]} runs fail" if story.runs[1] else "not run yet")
+    in_eager = "fails alike" if story.in_eager else "passes"
+    eager = f"; without torch.compile it {in_eager}" if story.verified else ""
+    flaky = f"; not deterministic: {story.flaky}" if story.flaky else ""
+    return f"{runs}{flaky}{eager}. {story.for_git}"
+
+
+def _numerics(story: Story) -> Iterator[tuple[str, str]]:
+    """How far eager and the compiled program are from float64, and whether precision casts help."""
+    told = story.answers
+    if story.signature.difference not in (None, "value", "nan"):
+        return
+    errors = [f"{code(row.where)}: eager off by {row.eager:.2g}, compiled by {row.compiled:.2g}" for row in told.double]
+    unknown = told.why_unknown("double")
+    if errors or unknown:
+        yield "Against float64", "; ".join(errors) or f"not known: {unknown}"
+    casts = {"fails": "it still fails", "passes": "it passes"}.get(told.with_casts)
+    unknown = told.why_unknown("with_casts")
+    if casts or unknown:
+        yield "Precision casts", f"with `{CASTS}` {casts}" if casts else f"not known: {unknown}"
+
+
+def _eager(story: Story) -> str:
+    seconds = story.answers.eager_seconds
+    if seconds is not None:
+        return f"takes about {seconds:g} s"
+    why = story.answers.why_unknown("eager_seconds")
+    return f"time not known{f': {why}' if why else ''}"
+
+
+def _builds(story: Story) -> str:
+    """What is known of builds, the last good one first; a table of more stands elsewhere."""
+    own = f"torch {story.environment.torch or 'unknown'}: fails"
+    if story.bisected:
+        return story.bisected.partition("\n")[0]
+    if not story.answers.builds:
+        return f"{own} · {nightly(story)} · last good build: not searched"
+    good = [build.what for build in story.answers.builds if build.outcome == "passes"]
+    regression = f"last good build: {good[-1]}" if story.is_regression else "no older build that passes is known"
+    return f"{own} · {regression} · {nightly(story)}"
+
+
+def builds_table(story: Story) -> list[tuple[str, str]]:
+    """(build, outcome) of the builds that were tried, the newest of many."""
+    return [(build.what, build.outcome) for build in story.answers.builds[-_MOST_BUILDS:]]
+
+
+def nightly(story: Story) -> str:
+    """Whether the failure was tried on a nightly."""
+    dated = _NIGHTLY.search(story.environment.torch or "")
+    if dated:
+        return f"this is the nightly of {dated['date']}"
+    tried = [build for build in story.answers.builds if _NIGHTLY.search(build.what)]
+    if tried:
+        return f"nightly: {tried[-1].outcome}"
+    kind = _WHEELS.search(story.environment.torch or "")
+    wheels = f"https://download.pytorch.org/whl/nightly/{kind['kind'] if kind else 'cpu'}"
+    return f"nightly: not tried (`pip install --pre torch --index-url {wheels}`)"
+
+
+def _inputs(story: Story) -> Iterator[str]:
+    """The inputs of the reduced program, with dtype and sizes."""
+    program = readable(story.program)
+    inputs = [each for each in (program.inputs if program else ()) if isinstance(each, TensorInput | ScalarInput)]
+    for each in inputs[:_MOST_INPUTS]:
+        if isinstance(each, ScalarInput):
+            yield f"`{each.name}` = {code(repr(each.value))}"
+            continue
+        dtype = (each.dtype or ("torch.int64" if each.data.kind in ("randint", "arange") else "torch.float32"))[6:]
+        strides = f" strides {list(each.stride)}" if each.stride else ""
+        grad = ", requires grad" if each.requires_grad or each.parameter else ""
+        shape = "of stored sizes" if each.shape is None else str(list(each.shape))
+        yield f"`{each.name}` {dtype} {shape}{strides}{grad}"
+    if len(inputs) > _MOST_INPUTS:
+        yield f"and {len(inputs) - _MOST_INPUTS} more"
+
+
+def _tried(each: TriedVariant) -> str:
+    return f"{each.what}: {each.outcome}"
+
+
+def located(story: Story) -> str:
+    """``inductor → lowerings → aten.avg_pool2d_backward.default``; else the layer alone; "" where none is known."""
+    if story.layer is Layer.USER:
+        return ""
+    links = [link for link in story.chain.links if not link.beside] if story.chain else []
+    parts = [re.sub(r"^#[\d-]+ ", "", link.culprit) for link in links if link.step in ("backend", "subsystem", "op")]
+    parts = [part for part in dict.fromkeys(parts) if " " not in part]
+    return " → ".join(parts) if len(parts) > 1 else str(story.layer or "")
+
+
+def tested(story: Story) -> list[tuple[str, str]]:
+    """(what ran, result): the backends, and each subsystem that was switched off, one row for each result."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    ablation = story.ablation if story.layer is not Layer.USER else None
+    for cell in ablation.cells if ablation else ():
+        if is_own(cell, ablation.recipe) and not (cell.inferred or cell.no_effect):  # type: ignore[union-attr]
+            word = "fails" if cell.same else "passes" if cell.outcome is RunOutcome.PASSES else "fails differently"
+            rows.setdefault(("backend", word), []).append(cell.recipe.backend)
+    for each in story.answers.subsystems:
+        rows.setdefault(("without", each.outcome), []).append(each.what.removeprefix("without "))
+    return [(f"{what} {', '.join(dict.fromkeys(names))}", outcome) for (what, outcome), names in rows.items()]
+
+
+def code(text: str) -> str:
+    """`text` as inline code in Markdown, whatever characters it has."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks, space = "`" * (longest + 1), " " * (longest > 0)
+    return f"{ticks}{space}{' '.join(text.split())}{space}{ticks}"

@@ -1,0 +1,142 @@
+"""The operators of a graph as maintainers name them: ``avg_pool2d(ceil_mode=True)``, ``F.interpolate(mode='area')``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repro_kit.program import Program
+from repro_kit.program.effects import effects_of, op_name
+from repro_kit.program.statement import Statement
+
+_MOST_OPTIONS = 2  # of one operator
+#: Homes of functions that are named as in code. Those of others are known by their bare name.
+_HOMES = (
+    ("torch.nn.functional.", "F."),
+    ("torch.linalg.", "linalg."),
+    ("torch.fft.", "fft."),
+    ("torch.special.", "special."),
+    ("torch.func.", "torch.func."),
+    ("torch.nested.", "torch.nested."),
+    ("torch.nn.attention.flex_attention.", ""),
+)
+#: Parameters of functions whose options stand in a captured graph by position, since their Python signatures are
+#: written in C++ (native_functions.yaml). `x.f(…)` has the first one before the dot.
+_PARAMETERS = {
+    name: tuple(words.split())
+    for names, words in {
+        "avg_pool1d avg_pool2d avg_pool3d": "input kernel_size stride padding ceil_mode count_include_pad",
+        "max_pool1d max_pool2d max_pool3d": "input kernel_size stride padding dilation ceil_mode",
+        "max_pool1d_with_indices max_pool2d_with_indices": "input kernel_size stride padding dilation ceil_mode",
+        "index_put index_put_": "input indices values accumulate",
+        "put put_": "input index source accumulate",
+        "std var": "input dim unbiased keepdim",
+        "sum mean prod amax amin all any argmax argmin max min median mode logsumexp": "input dim keepdim",
+        "norm": "input p dim keepdim",
+        "sort argsort": "input dim descending",
+        "topk": "input k dim largest sorted",
+        "kthvalue": "input k dim keepdim",
+        "tril_indices triu_indices": "row col offset",
+        "batch_norm": "input weight bias running_mean running_var training momentum eps cudnn_enabled",
+        "instance_norm": "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
+        "dropout feature_dropout alpha_dropout": "input p train inplace",
+        "upsample_linear1d upsample_bilinear2d upsample_bicubic2d": "input output_size align_corners",
+        "upsample_trilinear3d": "input output_size align_corners",
+        "_upsample_bilinear2d_aa _upsample_bicubic2d_aa": "input output_size align_corners",
+        "embedding": "weight input padding_idx scale_grad_by_freq sparse",
+        "embedding_bag": "weight input offsets scale_grad_by_freq mode sparse per_sample_weights include_last_offset",
+        "scaled_dot_product_attention": "query key value attn_mask dropout_p is_causal",
+        "grid_sampler": "input grid interpolation_mode padding_mode align_corners",
+        "pad": "input pad mode value",
+        "interpolate upsample": "input size scale_factor mode align_corners",
+        "gru lstm": "input hx params has_biases num_layers dropout train bidirectional batch_first",
+        "cumsum cumprod softmax log_softmax": "input dim dtype",
+        "convolution conv_transpose2d": "input weight bias stride padding dilation transposed",
+        "unique_dim": "input dim sorted return_inverse return_counts",
+    }.items()
+    for name in names.split()
+}
+#: Options that are on where nothing is said.
+_ON = ("count_include_pad", "largest", "sorted", "unbiased", "cudnn_enabled")
+#: torch.func's transformations, by what a captured graph has of them.
+_TRANSFORMS = (
+    ("_vmap_increment_nesting", "vmap"),
+    ("_grad_increment_nesting", "grad"),
+    ("_jvp_increment_nesting", "jvp"),
+)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of the graph: its bare name, and how a title writes it, with and without its telling options."""
+
+    name: str
+    plain: str
+    full: str
+
+
+def operators(program: Program) -> tuple[Operator, ...]:
+    """The operators that the program computes with, each once, in order."""
+    computing = list(_computing(program))
+    own = [statement for statement in computing if "_functorch" not in statement.callee]  # the rest are transformations
+    return tuple(dict.fromkeys(map(operator, own or computing)))
+
+
+def transforms(program: Program) -> tuple[str, ...]:
+    """The transformations of torch.func that the graph is under, the outermost first."""
+    called = [statement.callee for function in program.functions() for statement in function.statements]
+    names = (next((word for name, word in _TRANSFORMS if callee.endswith(name)), "") for callee in called)
+    return tuple(name for name in names if name)
+
+
+def _computing(program: Program) -> Iterator[Statement]:
+    for function in program.functions():
+        for statement in function.statements:
+            if op_name(statement) not in ("", "getitem") and not effects_of(statement).state:
+                yield statement
+
+
+def operator(statement: Statement) -> Operator:
+    """The operator of a statement."""
+    name = op_name(statement)
+    call = statement.expression
+    if not isinstance(call, ast.Call):
+        return Operator(name, name, name)
+    plain = _called(statement.callee, name)
+    return Operator(name, plain, with_options(plain, name, call))
+
+
+def _called(callee: str, name: str) -> str:
+    parts = callee.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
+        return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
+    return next((short + callee.removeprefix(home) for home, short in _HOMES if callee.startswith(home)), name)
+
+
+def with_options(plain: str, name: str, call: ast.Call) -> str:
+    """`plain` with the options of `call` that tell of a variant: truth values, words and dtypes."""
+    options = [text for option, value in _given(name, call) if (text := _option(option, value))]
+    return f"{plain}({', '.join(options[:_MOST_OPTIONS])})" if options else plain
+
+
+def _given(name: str, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """(parameter, value) of the call's arguments; "" for a parameter that is not known."""
+    parameters: Sequence[str] = _PARAMETERS.get(name, ())
+    dotted = isinstance(call.func, ast.Attribute) and not ast.unparse(call.func).startswith(("torch.", "F."))
+    names = parameters[1:] if dotted else parameters
+    for at, value in enumerate(call.args):
+        yield names[at] if at < len(names) else "", value
+    for keyword in call.keywords:
+        yield keyword.arg or "", keyword.value
+
+
+def _option(name: str, value: ast.expr) -> str:
+    match value:
+        case ast.Constant(value=bool(on)) if name and on != (name in _ON):
+            return f"{name}={on}"
+        case ast.Constant(value=str(word)):
+            return f"{name}={word!r}" if name else repr(word)
+        case ast.Attribute() if name == "dtype":
+            return f"dtype={ast.unparse(value)}"
+    return ""

@@ -1,0 +1,204 @@
+"""The title of an issue: what fails, for which operator or construct, under which condition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
+from repro_kit.model.failure.signature import DEADLOCK, Signature
+
+LONGEST = 90  # characters
+GRADIENT, ARGUMENT = "gradient", "argument"
+
+_MOST_OPERATORS = 3
+_LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
+_LEAST_CLAUSE, _LEAST_WORDS = 18, 36  # characters of a part of a message that still tell something
+_CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
+_NATIVE = ("CppCompileError", "CUDACompileError")
+_CRASHES = {"memory": "memory corruption in", "SIGABRT": "abort in", "SIGFPE": "SIGFPE in", "SIGILL": "SIGILL in"}
+_WRONG = {
+    "value": "wrong result of",
+    "nan": "wrong NaN from",
+    "shape": "wrong shape from",
+    "dtype": "wrong dtype from",
+    "stride": "wrong strides from",
+    "alias": "wrong aliasing by",
+    "structure": "wrong output structure of",
+    "requires_grad": "wrong requires_grad from",
+}
+_REFUSES = {
+    "torch.export.export": "export",
+    "torch.export": "export",
+    "torch.export.draft_export": "export",
+    "run_decompositions": "decompose",
+    "aoti_compile_and_package": "compile with AOTInductor",
+    "torch.compiler.precompile": "precompile",
+}
+_LAYERS = {Layer.AOT: "aotautograd", Layer.AOT_INDUCTOR: "aotinductor", Layer.USER: "user code"}
+
+
+@dataclass(frozen=True)
+class TitleFacts:
+    """What a title is made of."""
+
+    signature: Signature
+    error: str = ""  # "TypeError: cannot determine truth value of Relational", in the words of the run
+    operators: tuple[tuple[str, str], ...] = ()  # (plain, with its telling options), the one at fault first
+    is_narrowed: bool = False  # the first operator is known to be the one at fault
+    construct: str = ""  # of a script: the call that fails
+    is_setter: bool = False  # the construct sets a state
+    conditions: tuple[str, ...] = ()  # "with dynamic=True", the most telling first
+    places: tuple[str, ...] = ()  # of the wrong values: "gradient", "output", "argument"
+    call: str = "torch.compile"
+    layer: str | None = None
+    addressee: Addressee = Addressee.PYTORCH
+    in_eager: bool = False  # it fails alike without torch.compile
+
+
+def title(facts: TitleFacts) -> str:
+    """The title, of at most `LONGEST` characters, never cut inside a word; with the layer, if there is room."""
+    text, layer = headline(facts), _layer(facts)
+    return f"{layer}{text}" if len(layer) + len(text) <= LONGEST else text
+
+
+def headline(facts: TitleFacts) -> str:
+    """The title without the layer."""
+    text = _head(facts, _subject(facts, full=True))
+    if len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
+        text = _head(facts, _subject(facts, full=False))
+    for condition in facts.conditions:
+        if len(text) + len(condition) < LONGEST:
+            text += f" {condition}"
+    text += _fitting(_details(facts), LONGEST - len(text))
+    return cut(text, LONGEST)
+
+
+def cut(text: str, longest: int) -> str:
+    """`text` on one line with at most `longest` characters, cut between two words."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    kept = text[: longest - 1].rpartition(" ")[0]
+    return f"{kept.rstrip(' ,;:(=')} …" if kept else text[:longest]
+
+
+def _fitting(details: Sequence[str], room: int) -> str:
+    """The first of `details` that fits; else as many clauses, or words, of the last one as fit and tell something."""
+    whole = next((detail for detail in details if len(detail) <= room), "")
+    if whole or not details:
+        return whole
+    detail = details[-1]
+    ends = [match.start() for match in _CLAUSE.finditer(detail) if _LEAST_CLAUSE <= match.start() <= room]
+    return detail[: ends[-1]] if ends else cut(detail, room) if room >= _LEAST_WORDS else ""
+
+
+def _subject(facts: TitleFacts, *, full: bool) -> str:
+    """The operators or the construct. `full`: with telling options."""
+    named = [options if full else plain for plain, options in facts.operators]
+    if facts.is_narrowed:
+        return named[0]
+    if len(named) > _MOST_OPERATORS:
+        return f"{named[0]}, {named[1]} and {len(named) - 2} more operators"
+    if named:
+        return ", ".join(named)
+    return facts.construct or "the compiled function"
+
+
+def _head(facts: TitleFacts, subject: str) -> str:
+    """What fails, of what."""
+    raised = "".join(facts.signature.exceptions[-1:]) or "an error"
+    s = "" if len(facts.operators) > 1 and not facts.is_narrowed else "s"
+    does = "does" if s else "do"
+    match facts.signature.kind:
+        case Kind.ACCURACY | Kind.ROUNDING:
+            return _wrong(facts, subject)
+        case Kind.VALIDATION:
+            return f"{_compiled(facts, subject)} {does} not raise eager's {raised}"
+        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR if facts.in_eager:
+            return f"{subject} fail{s} without torch.compile too"
+        case Kind.COMPILE_ERROR if _is_native(facts.signature):
+            return f"generated code of {subject} does not compile"
+        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR:
+            return f"{subject} {does} not {_REFUSES.get(facts.call, 'compile')}"
+        case Kind.RUNTIME_ERROR:
+            eager = " in eager too" * facts.in_eager
+            return f"{_compiled(facts, subject)} raise{s} {raised}{eager}"
+        case Kind.CRASH:
+            return f"{_CRASHES.get(facts.signature.signal or '', 'crash in')} {_compiled(facts, subject)}"
+        case Kind.TIMEOUT if facts.signature.message == DEADLOCK:
+            return f"ranks deadlock in {_compiled(facts, subject)}"
+        case Kind.TIMEOUT:
+            compiling = facts.signature.message.startswith("compiling")
+            return f"compiling {subject} does not end" if compiling else f"{_compiled(facts, subject)} hang{s}"
+        case Kind.OOM:
+            return f"{_compiled(facts, subject)} run{s} out of memory, eager does not"
+        case Kind.COMPILE_GROWTH:
+            return f"compile time of {subject} grows too fast"
+        case kind if kind in MEASURED and subject != "the compiled function":
+            return f"{subject}: {facts.signature.message or kind}"
+    return facts.signature.message or str(facts.signature.kind)
+
+
+def _compiled(facts: TitleFacts, subject: str) -> str:
+    if facts.in_eager or subject.startswith("the compiled"):
+        return subject
+    return f"{'exported' if facts.call.startswith('torch.export') else 'compiled'} {subject}"
+
+
+def _wrong(facts: TitleFacts, subject: str) -> str:
+    difference = facts.signature.difference
+    if facts.is_setter and difference in (None, STATE):
+        return f"{subject} inside a compiled function is lost"
+    if facts.signature.rounding or facts.signature.kind is Kind.ROUNDING:
+        return f"rounding of {subject} differs from eager's"
+    if difference == STATE:
+        return f"side effects of {subject} differ under torch.compile"
+    if facts.places == (GRADIENT,) and difference in ("value", "nan"):
+        return f"{'wrong gradient' if difference == 'value' else 'wrong NaN in the gradient'} of {subject}"
+    if facts.places == (ARGUMENT,) and difference in ("value", "nan"):
+        return f"wrong input mutation by {subject}"
+    return f"{_WRONG.get(difference or '', 'wrong result of')} {subject}"
+
+
+def _details(facts: TitleFacts) -> list[str]:
+    """What else a title tells where there is room, the whole first: what agrees, and what an exception says."""
+    signature, message = facts.signature, _message(facts.error)
+    match signature.kind:
+        case Kind.ACCURACY if facts.places == (GRADIENT,):
+            return ["; forward agrees"]
+        case Kind.ACCURACY:
+            says_what = (
+                signature.difference is None and not facts.is_setter and any(map(str.isalpha, signature.message))
+            )
+            return [f": {message}"] if says_what and message else []
+        case Kind.COMPILE_GROWTH:
+            return [f": {signature.message}"] if signature.message else []
+        case Kind.CRASH:
+            return [f": {signature.message}"] if signature.message else []
+        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR | Kind.RUNTIME_ERROR | Kind.VALIDATION if message:
+            is_typed = signature.kind in (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR) and not _is_native(signature)
+            return [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]
+        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR | Kind.RUNTIME_ERROR if signature.frames:
+            return [f" in {signature.frames[0]}"]
+    return []
+
+
+def _is_native(signature: Signature) -> bool:
+    """Whether a native compiler refuses generated code."""
+    return bool(signature.exceptions) and signature.exceptions[-1] in _NATIVE
+
+
+def _message(error: str) -> str:
+    """``size 3`` of ``ValueError: size 3``, and of ``wrong result: size 3``."""
+    kind, colon, message = error.partition(": ")
+    return message if colon and (" " not in kind or kind == "wrong result") else ("" if not colon else error)
+
+
+def _layer(facts: TitleFacts) -> str:
+    if facts.addressee is Addressee.SCRIPT_CODE:
+        return "[code of the script] "
+    layer = facts.layer and _LAYERS.get(Layer(facts.layer), str(facts.layer))
+    return f"[{layer}] " if layer else ""

@@ -1,0 +1,449 @@
+"""Titles: what fails, for which operator or construct, under which condition; recorded for every example and case."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from programs import HEAD
+from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.story import Excerpt
+from repro_kit.bundle.story.title import LONGEST, TitleFacts, title
+from repro_kit.bundle.story.title_facts import title_from, title_of
+from repro_kit.model.ablation.cell import Ablation
+from repro_kit.model.ablation.evidence import Chain, Link
+from repro_kit.model.failure.failure import STATE, Kind, Layer
+from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT
+from repro_kit.program import parse
+from stories import story_of
+
+POOL = (("avg_pool2d", "avg_pool2d(ceil_mode=True)"),)
+
+
+def wrong(difference="value", *places, **more):
+    return Signature(Kind.ACCURACY, difference=difference, places=places, **more)
+
+
+@pytest.mark.parametrize(
+    ("signature", "error", "expected"),
+    [
+        (wrong("value", "output"), "", "wrong result of relu"),
+        (wrong("value", "gradient"), "", "wrong gradient of relu; forward agrees"),
+        (wrong("value", "argument"), "", "wrong input mutation by relu"),
+        (wrong("value", "gradient", "output"), "", "wrong result of relu"),
+        (wrong("nan", "output"), "", "wrong NaN from relu"),
+        (wrong("nan", "gradient"), "", "wrong NaN in the gradient of relu; forward agrees"),
+        (wrong("shape"), "", "wrong shape from relu"),
+        (wrong("dtype"), "", "wrong dtype from relu"),
+        (wrong("stride"), "", "wrong strides from relu"),
+        (wrong("alias"), "", "wrong aliasing by relu"),
+        (wrong("structure"), "", "wrong output structure of relu"),
+        (wrong("requires_grad"), "", "wrong requires_grad from relu"),
+        (wrong(STATE), "", "side effects of relu differ under torch.compile"),
+        (wrong("value", "output", rounding=True), "", "rounding of relu differs from eager's"),
+        (
+            wrong(None, exceptions=("AssertionError",), message="expected # records, have #"),
+            "wrong result: expected 6 records, have 0",
+            "wrong result of relu: expected 6 records, have 0",
+        ),
+        (wrong(None, exceptions=("SystemExit",)), "wrong result: the script's own check fails", "wrong result of relu"),
+        (
+            Signature(Kind.VALIDATION, ("RuntimeError",), "all elements of target should be between # and #"),
+            "RuntimeError: all elements of target should be between 0 and 1",
+            "compiled relu does not raise eager's RuntimeError: all elements of target should be …",
+        ),
+        (
+            Signature(Kind.COMPILE_ERROR, ("InductorError", "TypeError"), "cannot determine truth value"),
+            "TypeError: cannot determine truth value",
+            "relu does not compile: TypeError: cannot determine truth value",
+        ),
+        (
+            Signature(Kind.COMPILE_ERROR, ("InductorError", "AssertionError"), "", ("cpp.py:store",)),
+            "AssertionError",
+            "relu does not compile in cpp.py:store",
+        ),
+        (
+            Signature(Kind.COMPILE_ERROR, ("InductorError", "CppCompileError"), "no match"),
+            "CppCompileError: error: no match for 'operator='",
+            "generated code of relu does not compile: no match for 'operator='",
+        ),
+        (
+            Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "TypeError"), "no"),
+            "TypeError: no",
+            "relu does not compile: TypeError: no",
+        ),
+        (
+            Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#"),
+            "AssertionError: expected size 8==8, stride 32==1 at dim=0",
+            "compiled relu raises AssertionError: expected size 8==8, stride 32==1 at dim=0",
+        ),
+        (Signature(Kind.CRASH, signal="memory"), "", "memory corruption in compiled relu"),
+        (
+            Signature(Kind.CRASH, signal="SIGABRT", message="terminate called"),
+            "",
+            "abort in compiled relu: terminate called",
+        ),
+        (Signature(Kind.CRASH, signal="SIGUSR1"), "", "crash in compiled relu"),
+        (Signature(Kind.TIMEOUT), "", "compiled relu hangs"),
+        (Signature(Kind.TIMEOUT, message="compiling in Inductor"), "", "compiling relu does not end"),
+        (Signature(Kind.TIMEOUT, message=DEADLOCK), "", "ranks deadlock in compiled relu"),
+        (Signature(Kind.OOM), "", "compiled relu runs out of memory, eager does not"),
+        (
+            Signature(Kind.COMPILE_GROWTH, message="it doubles with each of # steps"),
+            "",
+            "compile time of relu grows too fast: it doubles with each of # steps",
+        ),
+        (Signature(Kind.RECOMPILES, message="5 recompiles > 3"), "", "relu: 5 recompiles > 3"),
+        (Signature(Kind.GRAPH_BREAKS, message="1 graph break > 0"), "", "relu: 1 graph break > 0"),
+        (Signature(Kind.COMPILE_TIME, message="31 s > 30 s"), "", "relu: 31 s > 30 s"),
+        (Signature(Kind.SLOWDOWN, message="1.43x eager's time"), "", "relu: 1.43x eager's time"),
+        (Signature(Kind.MEMORY, message="2.00x eager's memory"), "", "relu: 2.00x eager's memory"),
+        (Signature(Kind.ORACLE, message="the oracle says bad"), "", "relu: the oracle says bad"),
+    ],
+)
+def test_each_kind_in_the_words_of_the_field(signature, error, expected) -> None:
+    facts = TitleFacts(signature, error, (("relu", "relu"),), places=signature.places)
+    assert title(facts) == expected
+    alone = replace(facts, operators=())
+    assert title(alone).strip() and len(title(alone)) <= LONGEST
+    assert title(replace(facts, layer=Layer.INDUCTOR)) in (expected, f"[inductor] {expected}")
+
+
+OPERATORS = (("relu", "relu"), ("torch.nested.nested_tensor", "torch.nested.nested_tensor(layout='jagged')"), *POOL)
+CONDITIONS = ("with dynamic=True", "with mode='max-autotune-no-cudagraphs'", "under torch.func.jvp of vmap")
+LONG = "ValueError: " + "the sizes of these tensors must match except in one dimension, " * 4
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
+def test_a_title_is_short_and_never_cut_inside_a_word(kind, count) -> None:
+    named = tuple(itertools.islice(itertools.cycle(OPERATORS), count))
+    for conditions in (CONDITIONS[:number] for number in range(4)):
+        signature = Signature(kind, ("ValueError",), "the sizes", difference="value" * (kind is Kind.ACCURACY) or None)
+        facts = TitleFacts(signature, LONG, named, conditions=conditions, layer=Layer.AOT_INDUCTOR)
+        text = title(facts)
+        assert len(text) <= LONGEST and text == " ".join(text.split())
+        words = f"{text} {LONG}".replace("…", "").replace(",", "").split()
+        assert set(text.replace("…", "").rstrip(",").replace(",", "").split()) <= set(words)
+        assert count == 0 or named[0][0] in text
+        assert len(conditions) != 1 or count > 1 or conditions[0] in text
+
+
+def test_the_operator_at_fault_is_named_alone_and_of_many_the_first_two() -> None:
+    many = tuple((name, name) for name in ("sin", "cos", "mul", "relu"))
+    assert title(TitleFacts(wrong(), operators=many)) == "wrong result of sin, cos and 2 more operators"
+    assert title(TitleFacts(wrong(), operators=many, is_narrowed=True)) == "wrong result of sin"
+
+
+def test_a_failure_of_other_code_says_so() -> None:
+    facts = TitleFacts(wrong(), operators=POOL, layer=Layer.DYNAMO, addressee=Addressee.SCRIPT_CODE)
+    assert title(facts) == "[code of the script] wrong result of avg_pool2d(ceil_mode=True)"
+    error = Signature(Kind.RUNTIME_ERROR, ("ValueError",), "no")
+    in_eager = TitleFacts(error, "ValueError: no", construct="f()", in_eager=True)
+    assert title(in_eager) == "f() raises ValueError in eager too: no"
+
+
+def program(body, inputs, recipe="{}"):
+    names = ", ".join(line.partition(" = ")[0] for line in inputs)
+    lines = "".join(f"    {line}\n" for line in inputs)
+    given = f"({names},)" if names else "()"
+    return f"{HEAD}RECIPE = {recipe}\n\n\ndef graph({names}):\n{body}\n\ndef calls():\n{lines}    return [{given}]\n"
+
+
+def chain(culprit):
+    return Ablation("program", chain=Chain("program", (Link("op", culprit, "It begins there."),)))
+
+
+def inductor_error(message, *exceptions):
+    return Signature(Kind.COMPILE_ERROR, ("InductorError", *exceptions), message)
+
+
+X = "x = torch.ones(4)"
+WRONG_GRADIENT = {"signature": wrong("value", "gradient")}
+RECORDED = {
+    "pooling_gradient": (
+        "[inductor] wrong gradient of avg_pool2d(ceil_mode=True); forward agrees",
+        {**WRONG_GRADIENT, "layer": Layer.INDUCTOR, "ablation": chain("#1 aten.avg_pool2d_backward.default")},
+        program("    y = torch._C._nn.avg_pool2d(x, 2, 2, 0, True)\n    return (y,)\n", [X], "{'backward': 'sum'}"),
+    ),
+    "dynamic_shape_error": (
+        "[inductor] F.interpolate(mode='area') does not compile with dynamic=True",
+        {
+            "signature": inductor_error("cannot determine truth value of Relational", "TypeError"),
+            "error": "TypeError: cannot determine truth value of Relational: (((2*s17 + 1)//s17)) > 25",
+            "layer": Layer.INDUCTOR,
+            "ablation": chain("#0 aten._adaptive_avg_pool2d.default"),
+        },
+        program(
+            "    y = torch.nn.functional.interpolate(x, None, 1, 'area')\n    return (y,)\n",
+            ["x = torch.rand(1, 1, 3, 1)"], "{'dynamic': True}",
+        ),
+    ),
+    "inductor_accuracy": (
+        "[inductor] wrong result of arange(dtype=torch.int64), mul",
+        {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
+        program("    a = torch.arange(4, dtype=torch.int64)\n    y = a * 1000000000\n    return (y,)\n", []),
+    ),
+    "inductor_cpp_compile_error": (
+        "generated code of relu does not compile: 'compile' was not declared in this scope",
+        {
+            "signature": inductor_error("'compile' was not declared in this scope", "CppCompileError"),
+            "error": "CppCompileError: error: 'compile' was not declared in this scope",
+            "layer": Layer.INDUCTOR,
+        },
+        program("    y = torch.relu(x)\n    return (y,)\n", [X]),
+    ),
+    "inductor_runtime_error": (
+        "compiled examples.whiten raises AssertionError: expected size 8==8, stride 32==1 at …",
+        {
+            "signature": Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#, stride #==# at dim=#"),
+            "error": "AssertionError: expected size 8==8, stride 32==1 at dim=0; expected size 32==32, stride 1==8",
+            "layer": Layer.USER,
+        },
+        program("    y = torch.ops.examples.whiten.default(x)\n    return (y,)\n", [X]),
+    ),
+    "aot_backward_accuracy": (
+        "[aotautograd] wrong gradient of matmul under autocast(bfloat16); forward agrees",
+        {"signature": wrong("value", "gradient"), "layer": Layer.AOT},
+        program(
+            "    y = x @ x\n    return (y,)\n", ["x = torch.ones(2, 2)"],
+            "{'backward': 'sum', 'backend': 'aot_eager', 'autocast': {'device': 'cpu', 'dtype': 'bfloat16'}}",
+        ),
+    ),
+    "aot_runtime_error": (
+        "compiled mul_, view raise AssertionError: incorrect out shape after application of …",
+        {
+            "signature": Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "incorrect out shape"),
+            "error": "AssertionError: incorrect out shape after application of ViewMeta sequence: (20,) (actual)",
+            "layer": Layer.AOT,
+        },
+        program("    m = x.mul_(0.9)\n    y = w.view(-1)\n    return (y,)\n", [X, "w = x"]),
+    ),
+    "lost_shape_check": (
+        "[decomposition] compiled index_copy does not raise eager's RuntimeError",
+        {
+            "signature": Signature(Kind.VALIDATION, ("RuntimeError",), "index_copy_(): Source must have"),
+            "error": "RuntimeError: index_copy_(): Source/destination tensor must have same slice shapes",
+            "layer": Layer.DECOMPOSITION,
+        },
+        program("    y = torch.index_copy(x, 0, x, x)\n    return (y,)\n", [X]),
+    ),
+    "aot_inductor_error": (
+        "to_sparse, to_dense do not compile with AOTInductor: aten::_to_dense: attempted to run …",
+        {
+            "signature": inductor_error("aten::_to_dense: attempted to run", "NotImplementedError"),
+            "error": "NotImplementedError: aten::_to_dense: attempted to run this operator with Meta tensors",
+            "layer": Layer.AOT_INDUCTOR,
+        },
+        program(
+            "    a = x.to_sparse()\n    y = a.to_dense()\n    return (y,)\n", [X], f"{{'backend': {AOT_INDUCTOR!r}}}"
+        ),
+    ),
+    "precompiled_overflow": (
+        "[inductor] wrong result of arange, mul",
+        {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
+        program("    a = torch.arange(4)\n    y = a * 1000000000\n    return (y,)\n", []),
+    ),
+    "backend_failure": (
+        "F.hardswish does not compile with backend 'toy_npu': toy_npu has no kernel for hardswish",
+        {
+            "signature": Signature(Kind.COMPILE_ERROR, ("BackendCompilerFailed", "NotImplementedError")),
+            "error": "NotImplementedError: toy_npu has no kernel for hardswish",
+            "layer": Layer.BACKEND,
+        },
+        program("    y = torch.nn.functional.hardswish(x)\n    return (y,)\n", [X], "{'backend': 'toy_npu'}"),
+    ),
+    "crash_signal": (
+        "[inductor] abort in compiled relu: terminate called",
+        {
+            "signature": Signature(Kind.CRASH, message="terminate called", signal="SIGABRT"),
+            "error": "the process dies of SIGABRT",
+            "layer": Layer.INDUCTOR,
+        },
+        program("    y = torch.relu(x)\n    return (y,)\n", [X]),
+    ),
+    "hang": (
+        "[inductor] compile time of add, mul grows too fast: exponential in the number of steps",
+        {
+            "signature": Signature(Kind.COMPILE_GROWTH, message="exponential in the number of steps"),
+            "layer": Layer.INDUCTOR,
+        },
+        program("    a = x + x\n    y = a * x\n    return (y,)\n", [X], "{'backward': 'sum', 'growth': 2.0}"),
+    ),
+    "191837_tile2d_atomic_add": (
+        "[inductor] memory corruption in compiled mul",
+        {"signature": Signature(Kind.CRASH, signal="memory"), "layer": Layer.INDUCTOR},
+        program("    a = x[:, i]\n    y = a * x\n    return (y,)\n", ["x = torch.ones(4, 4)", "i = torch.ones(4)"]),
+    ),
+    "193757_bce_target": (
+        "[decomposition] compiled binary_cross_entropy does not raise eager's RuntimeError",
+        {
+            "signature": Signature(Kind.VALIDATION, ("RuntimeError",), "all elements of target should be between"),
+            "error": "RuntimeError: all elements of target should be between 0 and 1",
+            "layer": Layer.DECOMPOSITION,
+        },
+        program("    y = torch._C._nn.binary_cross_entropy(x, x, None, 1)\n    return (y,)\n", [X]),
+    ),
+    "194706_jacfwd_fp16": (
+        "generated code of mm, prod does not compile under torch.func.vmap of jvp in float16",
+        {
+            "signature": inductor_error("no match for 'operator*'", "CppCompileError"),
+            "error": "CppCompileError: error: no match for 'operator*' (operand types are 'Half' and 'Vectorized')",
+            "layer": Layer.INDUCTOR,
+        },
+        program(
+            "    a = torch._functorch.predispatch._vmap_increment_nesting(3, 'error')\n"
+            "    b = torch._functorch.predispatch._jvp_increment_nesting()\n"
+            "    c = torch.mm(x, x)\n    y = torch.prod(c)\n    return (y,)\n",
+            ["x = torch.ones(3, 3, dtype=torch.float16)"],
+        ),
+    ),
+    "197622_bicubic_antialias": (
+        "F.interpolate(mode='bicubic', antialias=True) does not compile with dynamic=True",
+        {
+            "signature": Signature(Kind.COMPILE_ERROR, ("BackendCompilerFailed", "RuntimeError")),
+            "error": "RuntimeError: isIntList() INTERNAL ASSERT FAILED at ivalue.h:706, please report a bug to PyTorch",
+            "layer": Layer.AOT,
+        },
+        program(
+            "    y = torch.nn.functional.interpolate(x, (21, 21), mode='bicubic', antialias=True)\n    return (y,)\n",
+            ["x = torch.rand(1, 1, 3, 1)"], "{'dynamic': True, 'backend': 'aot_eager'}",
+        ),
+    ),
+    "large_dlrm_index_put": (
+        "[inductor] index_put(accumulate=True) does not compile in cpp.py:store",
+        {
+            "signature": Signature(Kind.COMPILE_ERROR, ("InductorError", "AssertionError"), "", ("cpp.py:store",)),
+            "error": "AssertionError",
+            "layer": Layer.INDUCTOR,
+        },
+        program("    y = x.index_put((i,), x, True)\n    return (y,)\n", [X, "i = torch.ones(4)"]),
+    ),
+    "foreach": (
+        "[inductor] wrong result of _foreach_add_",
+        {"signature": wrong(), "layer": Layer.INDUCTOR},
+        program("    y = torch._foreach_add_([x], 1)\n    return (x,)\n", [X]),
+    ),
+    "higher_order": (
+        "exported cond raises TypeError: no",
+        {"signature": Signature(Kind.RUNTIME_ERROR, ("TypeError",), "no"), "error": "TypeError: no", "layer": None},
+        program("    y = torch.ops.higher_order.cond(x, x)\n    return (y,)\n", [X], f"{{'backend': {EXPORT!r}}}"),
+    ),
+    "prims_at_fault": (
+        "[inductor] wrong result of aten.bmm",
+        {"signature": wrong(), "layer": Layer.INDUCTOR, "ablation": chain("#3 aten.bmm.default")},
+        program("    a = x @ x\n    y = torch.relu(a)\n    return (y,)\n", [X]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_title_of_a_reduced_program(name) -> None:
+    expected, changes, text = RECORDED[name]
+    story = story_of("accuracy", program=text, **{"ablation": None, **changes})
+    story = replace(story, recipe=parse(text).recipe)
+    assert title_of(story) == expected
+    assert len(title_of(story)) <= LONGEST
+
+
+DYNAMO = """import torch
+
+weights = [torch.ones(2), torch.ones(2)]
+
+@torch.compile(dynamic=True, backend='eager')
+def step(x):
+    return x + weights.pop(x.shape[0] - 3)
+
+step(torch.ones(5))
+"""
+DETERMINISM = """import torch
+
+def f(x):
+    torch.use_deterministic_algorithms(True)
+    return x + 1
+
+torch.compile(f)(torch.ones(1))
+assert torch.are_deterministic_algorithms_enabled()
+"""
+SUBCLASS = """import torch
+
+class Quirky(torch.Tensor):
+    pass
+
+def fn(x):
+    return torch.sin(x)
+
+torch.compile(fn, backend='eager')(torch.randn(4).as_subclass(Quirky))
+"""
+MARKED = """import torch
+
+@torch.compiler.assume_constant_result
+def f(x):
+    return torch.sin(x)
+
+torch.compile(lambda x: x * f(x))(torch.ones(1))
+"""
+TRANSFORMED = """import torch
+g = torch.vmap(torch.func.jacfwd(lambda x: x))
+def h(x):
+    return g(x)
+torch.compile(h)(torch.ones(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "signature", "error", "expected"),
+    [
+        (
+            DYNAMO,
+            Signature(
+                Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "AsPythonConstantNotImplementedError"), "not const"
+            ),
+            "AsPythonConstantNotImplementedError: SymNodeVariable() is not a constant",
+            "[dynamo] weights.pop(x.shape[0] - 3) does not compile with dynamic=True",
+        ),
+        (
+            DETERMINISM,
+            wrong(None, exceptions=("AssertionError",)),
+            "wrong result: the script's own check fails: AssertionError",
+            "[dynamo] torch.use_deterministic_algorithms inside a compiled function is lost",
+        ),
+        (
+            SUBCLASS,
+            Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "AttributeError"), "'int' object has no"),
+            "AttributeError: 'int' object has no attribute 'as_subclass'",
+            "[dynamo] sin does not compile: AttributeError: 'int' object has no attribute 'as_subclass'",
+        ),
+        (TRANSFORMED, wrong("value"), "", "[dynamo] wrong result of g(x)"),
+        (MARKED, wrong("value"), "", "[dynamo] wrong result of torch.compiler.assume_constant_result"),
+        (MARKED.replace("@torch", "# "), wrong("value"), "", "[dynamo] wrong result of sin"),
+        ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
+    ],
+)
+def test_the_title_of_a_reduced_script(source, signature, error, expected) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, error=error)
+    assert title_of(replace(story, ablation=None)) == expected
+
+
+def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:
+    files = (("files/train.py", DYNAMO),)
+    signature = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), "no")
+    own = {"level": "script", "program": "", "ops": (), "named": ("files/train.py",), "sources": files}
+    story = story_of(
+        "accuracy", **own, signature=signature, excerpt=Excerpt("files/train.py", 7, "…"), error="Unsupported: no"
+    )
+    assert "weights.pop(x.shape[0] - 3) does not compile" in title_of(story)
+    assert "weights.pop(x.shape[0] - 3) does not compile" in title_of(replace(story, excerpt=None)), "the only call"
+    several = DYNAMO.replace("return x +", "return torch.sin(x) + torch.cos(x) +")
+    unsure = replace(story, excerpt=None, sources=(("files/train.py", several),))
+    assert title_of(unsure) == "[inductor] the compiled function does not compile with dynamic=True: Unsupported: no"
+    lost = replace(story, excerpt=None, sources=(("files/train.py", DETERMINISM),), signature=wrong(None))
+    assert "torch.use_deterministic_algorithms inside a compiled function is lost" in title_of(lost)
+
+
+def test_a_case_without_a_program_has_a_title_too() -> None:
+    named = title_from(wrong("value", "gradient"), Layer.INDUCTOR, Addressee.PYTORCH, ("avg_pool2d",))
+    assert named == "[inductor] wrong gradient of avg_pool2d; forward agrees"
+    assert title_from(None, None, Addressee.PYTORCH, ()) == "repro.py fails"
