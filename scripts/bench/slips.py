@@ -11,6 +11,7 @@ taken out, or is less defined than the original. Exits with 1 where one has; doc
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import textwrap
@@ -22,9 +23,9 @@ from pathlib import Path
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import Program, parse, render, size
-from repro_kit.reduce import minify
+from repro_kit.reduce import Result, minify
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.stages.minify.reducer_oracle import ReducerOracle
+from repro_kit.stages.minify.reducer_oracle import ReducerOracle, without_slip
 from repro_kit.ui import SilentUi
 
 _SECONDS = 60.0  # for one query
@@ -124,6 +125,29 @@ def _second_bugs() -> list[Slippery]:
             found.append(
                 Slippery(f"another bug {where}, at {name}", body, when=needs, decoy_at=decoy_at, decoy_when=when)
             )
+    return found
+
+
+def _large() -> list[Slippery]:
+    """Graphs whose result is too large to be watched in each step."""
+    found = []
+    for where, decoy_at, bug_at in (("before", 5, 15), ("after", 15, 5)):
+        made = {decoy_at: "torch.log1p({}.abs())", bug_at: "torch.relu({})"}
+        names = ["x", *(f"v{number}" for number in range(1, 25))]
+        lines = [
+            f"{name} = {made.get(number, 'torch.neg({})').format(before)}"
+            for number, (before, name) in enumerate(itertools.pairwise(names), start=1)
+        ]
+        body = "\n".join([*lines, f"return ({names[-1]},)"])
+        found.append(
+            Slippery(
+                f"another bug {where}, in a graph that gets smaller",
+                body,
+                when="len(gm.graph.nodes) >= 20",
+                decoy_at="log1p",
+                decoy_when="len(gm.graph.nodes) < 20",
+            )
+        )
     return found
 
 
@@ -234,7 +258,7 @@ def _forms() -> list[Slippery]:
 
 def cases() -> list[Slippery]:
     """All graphs."""
-    return [*_second_bugs(), *_random(), *_undefined(), *_rounding(), *_forms()]
+    return [*_second_bugs(), *_large(), *_random(), *_undefined(), *_rounding(), *_forms()]
 
 
 def _of(text: str, **off: bool) -> str:
@@ -253,8 +277,11 @@ def reduced(oracle: ProgramOracle, case: Slippery, inputs: Path) -> tuple[Progra
     judge = ReducerOracle(oracle, signature_of(verdict.failure), inputs, _SECONDS, SilentUi())
     hints = judge.hints(program, verdict.failure)
     judge.begins_at(program, hints)
-    result = minify(program, judge, hints=hints, before=[judge.answer(verdict)])
-    return result.program, verdict
+
+    def search() -> Result[Program]:
+        return minify(program, judge, hints=hints, before=[judge.answer(verdict)])
+
+    return without_slip(judge, search).program, verdict
 
 
 def slip(oracle: ProgramOracle, case: Slippery, result: Program, original: Verdict, inputs: Path) -> str:

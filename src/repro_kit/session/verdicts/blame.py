@@ -36,6 +36,7 @@ from repro_kit.ui import Ui
 
 ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMAND' (exit status 0: good)"
 _COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
+_EVERY_GRAPH, _NO_GRAPH = ">=0", ">=1000000"  # by the numbers of their frames
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
 #: How Dynamo tells that the user's code raises with fake tensors, and the lines in its message. (An operator that is
@@ -198,26 +199,35 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     or some call was not compared.
     """
     all_agree = all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
-    if not calls or not all_agree or not _fails_without_graphs(runs, chosen):
+    if not calls or not all_agree:
         return None
+    said = (
+        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in"
+    )
+    if not _fails_with_eager(runs, chosen, _EVERY_GRAPH):
+        if _fails_with_eager(runs, chosen, _NO_GRAPH):
+            return None
+        return f"{said} eager, and the script passes where repro-kit looks at its graphs and changes none; {ORACLE}"
     states = _compared(runs, "state")
     if wrong_result(states) is not None:
         return ""
     if any(call.problem for call in states):
         return None
     return (
-        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
-        "eager, in its results or in the Python state that it leaves, and the script fails with all graphs in eager, "
-        f"too; {ORACLE}"
+        f"{said} eager, in its results or in the Python state that it leaves, and the script fails with all graphs in "
+        f"eager, too; {ORACLE}"
     )
 
 
-def _fails_without_graphs(runs: Reruns, chosen: ObservedFailure) -> bool:
-    """Whether the script fails alike where Dynamo traces it, and each of its graphs runs in eager."""
-    why = "does its check pass with all graphs in eager?"
+def _fails_with_eager(runs: Reruns, chosen: ObservedFailure, graphs: str) -> bool:
+    """Whether the script fails alike where Dynamo traces it, and `graphs` run in eager.
+
+    `_NO_GRAPH` tells whether the script fails at all in such a run: its check may be about what else is in the process.
+    """
+    why = f"does its check pass with {'all' if graphs == _EVERY_GRAPH else 'none'} of its graphs in eager?"
     runs.ui.progress(f"running the script: {why}")
-    directory = runs.case.path / "observe" / "no-graphs"
-    return _fails_alike(runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout), {"eager_graphs": ">=0"})
+    directory = runs.case.path / "observe" / ("no-graphs" if graphs == _EVERY_GRAPH else "all-graphs")
+    return _fails_alike(runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout), {"eager_graphs": graphs})
 
 
 def _fails_alike(runs: Reruns, chosen: ObservedFailure, run: SubjectRun, changes: Override) -> bool:
