@@ -19,7 +19,7 @@ SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their argumen
 NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
-INTERPRETED = "interpreted"  # the graph that the subject's own backend gets is run node by node
+INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
 #: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.

@@ -6,9 +6,6 @@ backend fails by another bug. Interpreted, the graph itself tells.
 
 from __future__ import annotations
 
-from repro_kit.model.recipe import LADDER
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
-
 #: Makes the weaker backends interpret their graph, node by node. The ``aot_*`` ones call `boxed_nop`.
 INTERPRETERS = """\
 import torch
@@ -27,11 +24,3 @@ registry.list_backends(())  # imports them all, which a later call would registe
 registry._COMPILER_FNS["eager"] = interpreted
 debugging.boxed_nop = interpreted_boxed
 """
-
-
-def giver_of(backend: str, failing: str) -> str:
-    """The weaker backend that stops at the graph which `backend` gets; "" where `failing` does more than that one."""
-    if failing == backend or failing not in LADDER or backend in ENTRIES:
-        return ""
-    giver = LADDER[LADDER.index(backend) - 1] if backend in LADDER[1:] else LADDER[0]
-    return giver if LADDER.index(failing) <= LADDER.index(giver) else ""

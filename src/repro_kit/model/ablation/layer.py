@@ -71,7 +71,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
     words = ", with an exception of Dynamo's own" if unsupported and failing != LADDER[0] else ""
     words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
-    words += _uncertain_words(ladder, failing, graph_is_right=passes(contrasts_of(cells), INTERPRETED))
+    words += _uncertain_words(ladder, failing, contrasts_of(cells))
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
 
 
@@ -159,14 +159,14 @@ def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
 
-def _uncertain_words(ladder: Mapping[str, Cell], failing: str, *, graph_is_right: bool) -> str:
+def _uncertain_words(ladder: Mapping[str, Cell], failing: str, contrasts: Mapping[str, Cell]) -> str:
     """Says that a backend before the failing one has no verdict: it fails differently, or could not be run."""
     unclear = [name for name in (*LADDER, *ENTRIES) if _rank(name) < _rank(failing) and name in ladder]
     unclear = [name for name in unclear if ladder[name].outcome is not RunOutcome.PASSES]
     if not unclear:
         return ""
-    if graph_is_right:
-        return f" ({' and '.join(map(repr, unclear))} too, but not where the graph is interpreted: it is right)"
+    if all(passes(contrasts, f"{INTERPRETED}: {name}") for name in unclear):
+        return f" ({' and '.join(map(repr, unclear))} too, but not with the graph interpreted, which is right)"
     return f" ({' and '.join(map(repr, unclear))} could not be judged: {_why(ladder[unclear[0]])})"
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
 from repro_kit.errors import Exit, StageError
-from repro_kit.model.ablation.handed_on import giver_of
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
@@ -26,7 +25,7 @@ from repro_kit.session.script.subject_check import fails_in_eager, is_program_al
 from repro_kit.session.stop import Stop
 from repro_kit.session.verdicts.symptoms import case_symptom
 from repro_kit.source import CannotFold, SourceProgram, measure
-from repro_kit.source.compile_calls import settings, with_backend
+from repro_kit.source.compile_calls import with_backend
 from repro_kit.source.decisive import decisive
 from repro_kit.source.loader_workers import without_workers
 from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
@@ -236,12 +235,9 @@ class _Attempt:
             why = "does not pass without torch.compile either"
         return why
 
-    def is_right_interpreted(self, program: SourceProgram, start: _Start, weaker: str) -> bool:
-        """Whether the graph that the script's own backend gets is right, although a `weaker` one fails alike."""
-        giver = giver_of(settings(program).get("backend", ""), weaker)
-        form = with_backend(program, giver) if giver else None
-        judge = SourceOracle(self.oracle, start.expected, self.timeout, self.ranks)
-        return form is not None and judge.is_right_interpreted(form)
+    def is_right_interpreted(self, program: SourceProgram, start: _Start) -> bool:
+        """Whether the graph that a weaker backend hands on is right, although the backend fails alike."""
+        return SourceOracle(self.oracle, start.expected, self.timeout, self.ranks).is_right_interpreted(program)
 
     def search(
         self,
@@ -297,17 +293,17 @@ def _first(
 def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
     """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own.
 
-    It stays as it is where the graph that its own backend gets is right.
+    A backend that fails, but hands on a graph that is right, shows another failure.
     """
     for backend in LADDER[:-1] if not attempt.in_eager else ():
         form = with_backend(program, backend)
-        less = attempt.first(form) if form is not None else None
-        if form is not None and isinstance(less, _Start) and _is_as_wrong(less, start):
-            if attempt.is_right_interpreted(program, start, backend):
-                break
-            return form, less, backend
         if form is None:  # the script has this backend itself, or no call that could be changed
             break
+        less = attempt.first(form)
+        if not isinstance(less, _Start) or not _is_as_wrong(less, start):
+            continue
+        if not attempt.is_right_interpreted(form, less):
+            return form, less, backend
     return program, start, ""
 
 

@@ -9,28 +9,27 @@ import pytest
 from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.handed_on import giver_of
 from repro_kit.model.failure.failure import Difference, Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.ablate.cells.graph_handed_on import with_graph_interpreted
+from repro_kit.stages.ablate.cells.graph_handed_on import with_graphs_interpreted
 
 WRONG = Verdict(Status.FAIL, Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_rel=1.0)))
 PASS = Verdict(Status.PASS)
 
 
 class Subject:
-    """Passes with its graph interpreted, or fails alike."""
+    """Fails alike with the graphs of `wrong` interpreted, and passes with those of other backends."""
 
-    def __init__(self, *, is_right: bool) -> None:
-        self.is_right = is_right
-        self.asked: list[CellPlan] = []
+    def __init__(self, *wrong: str) -> None:
+        self.wrong = wrong
+        self.asked: list[str] = []
 
     def run(self, plans: Sequence[CellPlan]) -> list[Cell]:
-        self.asked += plans
-        verdict = PASS if self.is_right else WRONG
+        self.asked += [plan.recipe.backend for plan in plans]
         return [
-            Cell(plan.name, True, plan.recipe, verdict, same=not self.is_right, changed=dict(plan.axes))
+            Cell(plan.name, True, plan.recipe, WRONG if same else PASS, same=same, changed=dict(plan.axes))
             for plan in plans
+            for same in [plan.recipe.backend in self.wrong]
         ]
 
 
@@ -51,23 +50,35 @@ def ladder(failing: Sequence[str], own: str = "inductor", verdict: Verdict = WRO
 
 def interpreted(subject: Subject, cells: Sequence[Cell], own: str = "inductor") -> list[Cell]:
     given: Any = subject
-    return with_graph_interpreted(given, cells, Recipe(backend=own))
+    return with_graphs_interpreted(given, cells, Recipe(backend=own))
 
 
-def test_where_the_graph_is_right_the_own_backend_is_at_fault() -> None:
-    subject = Subject(is_right=True)
-    cells = interpreted(subject, ladder(LADDER))
-    diagnosis = diagnose(cells, Recipe())
-    assert [plan.recipe.backend for plan in subject.asked] == ["aot_eager_decomp_partition"]
+def test_where_every_graph_is_right_the_own_backend_is_at_fault() -> None:
+    subject = Subject()
+    diagnosis = diagnose(interpreted(subject, ladder(LADDER)), Recipe())
+    assert subject.asked == list(LADDER[:-1])
     assert diagnosis.layer is Layer.INDUCTOR
-    assert "'eager' and 'aot_eager' and 'aot_eager_decomp_partition' too, but not where the graph is" in (
-        diagnosis.sentence
-    )
+    words = "('eager' and 'aot_eager' and 'aot_eager_decomp_partition' too, but not with the graph interpreted, which"
+    assert words in diagnosis.sentence
 
 
-def test_where_the_graph_is_wrong_the_weaker_backend_stands() -> None:
-    cells = interpreted(Subject(is_right=False), ladder(LADDER))
-    assert diagnose(cells, Recipe()).layer is Layer.DYNAMO
+@pytest.mark.parametrize(
+    ("wrong", "layer"),
+    [
+        (LADDER, Layer.DYNAMO),
+        (LADDER[1:], Layer.AOT),
+        (LADDER[2:], Layer.DECOMPOSITION),
+    ],
+)
+def test_the_first_backend_that_hands_on_a_wrong_graph_stands(wrong: Sequence[str], layer: Layer) -> None:
+    subject = Subject(*wrong)
+    assert diagnose(interpreted(subject, ladder(LADDER)), Recipe()).layer is layer
+    assert subject.asked == list(LADDER[: LADDER.index(wrong[0]) + 1])
+
+
+def test_a_backend_of_the_users_own_is_at_fault_where_the_graph_is_right() -> None:
+    cells = interpreted(Subject(), ladder(["eager", "mine"], "mine"), "mine")
+    assert diagnose(cells, Recipe(backend="mine")).layer is Layer.BACKEND
 
 
 @pytest.mark.parametrize(
@@ -79,22 +90,6 @@ def test_where_the_graph_is_wrong_the_weaker_backend_stands() -> None:
     ],
 )
 def test_nothing_is_asked_where_nothing_could_be_told(cells: list[Cell]) -> None:
-    subject = Subject(is_right=True)
+    subject = Subject()
     assert interpreted(subject, cells) == cells
     assert not subject.asked
-
-
-@pytest.mark.parametrize(
-    ("own", "failing", "giver"),
-    [
-        ("inductor", "eager", "aot_eager_decomp_partition"),
-        ("aot_eager", "eager", "eager"),
-        ("mine", "eager", "eager"),
-        ("mine", "aot_eager", ""),  # what the user's own backend gets is not known then
-        ("inductor", "inductor", ""),
-        ("aot_eager", "inductor", ""),
-        ("export", "eager", ""),
-    ],
-)
-def test_the_backend_that_stops_at_the_graph(own: str, failing: str, giver: str) -> None:
-    assert giver_of(own, failing) == giver
