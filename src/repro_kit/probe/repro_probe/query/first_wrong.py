@@ -22,33 +22,35 @@ def first_wrong(
     """Return those of `values` that are wrong although nothing that they are computed from is.
 
     `values` are in the order in which they are computed, `sizes` are in bytes. `wrong_among(watched)` runs the program
-    and returns which of the watched values are wrong; None where watching them changes what the program returns. Where
-    all values together need more than `room` bytes, every n-th is watched; then those between the first wrong value and
-    the right ones that it is computed from.
+    and returns which of the watched values are wrong; None where watching them makes the program wrong in another way.
+    Where all values together need more than `room` bytes, every n-th is watched; then those between the first wrong
+    value and the right ones that it is computed from.
     """
     right: set[T] = set()
+    unseen: set[T] = set()
     target: list[T] = []
     waiting = list(values)
     while waiting:
         asked = _spread(waiting, sizes, room)
         watched, wrong = _watched(asked, wrong_among)
         right |= set(watched) - wrong
+        unseen |= set(asked) - set(watched)
         if len(asked) == len(waiting):
-            later = {value for value in wrong if any(source in wrong for source in upstream(value, sources))}
-            return [value for value in watched if value in wrong - later] or target
+            later = {value for value in wrong if wrong & upstream(value, sources)}
+            unsure = {value for value in wrong if unseen & upstream(value, sources, right)}
+            return [value for value in watched if value in wrong - later - unsure] or target
         target = [value for value in watched if value in wrong][:1] or target
         suspects: set[T] = set()
         for value in target:
             suspects |= upstream(value, sources, right)
-        unseen = set(asked) - set(watched)
         waiting = [value for value in waiting if value in suspects and value not in unseen]
     return target
 
 
 def _watched(values: Sequence[T], wrong_among: Callable[[Sequence[T]], Collection[T] | None]) -> tuple[list[T], set[T]]:
-    """Return those of `values` that can be watched without changing what the program returns, and the wrong ones.
+    """Return those of `values` that can be watched without making the program wrong in another way, and the wrong ones.
 
-    Where the program changes, each half of the values is watched alone.
+    Where that happens, each half of the values is watched alone.
     """
     waiting, seen, wrong = deque([values]), set[T](), set[T]()
     for _ in range(_MOST_PARTS):

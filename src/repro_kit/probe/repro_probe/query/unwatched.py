@@ -9,6 +9,7 @@ from __future__ import annotations
 from repro_probe.judge import compare_outputs
 from repro_probe.judge.compare_outputs import Evidence
 from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.protocol.failure_data import DifferenceData
 from repro_probe.run import outputs, process_group
 from repro_probe.run.load_program import LoadedProgram
 from repro_probe.run.outputs import Outcome
@@ -29,8 +30,8 @@ class Unwatched:
         self._comparable = not process_group.is_real(program.recipe["group"])
         if not self._comparable:
             return
-        eager = outputs.run(program, program.graph, quiet)
-        self._comparable = not eager.random
+        self._eager = outputs.run(program, program.graph, quiet)
+        self._comparable = not self._eager.random
         if not self._comparable:
             return
         compiled = program.compiled()
@@ -38,19 +39,29 @@ class Unwatched:
             self._results, again = (outputs.run(program, compiled, quiet) for _ in range(2))
         unsteady = compare_outputs.places_that_differ(self._results, again, self._tolerance)
         self._evidence = Evidence(ignore=unsteady)
-        own = compare_outputs.differences(eager, self._results, self._tolerance, self._evidence)
-        self._slight = _SLIGHT * max((each["max_abs"] for each in own), default=0.0)
+        self._slight = 0.0
+        self._slight = _SLIGHT * max(
+            (each["max_abs"] for each in self._between(self._eager, self._results)), default=0.0
+        )
 
     def is_unlike(self, watched: Outcome) -> bool:
-        """Whether a compiled run with watched values, which come before the outputs, has other results of its own."""
+        """Whether a compiled run with watched values, which come before the outputs, is wrong in another way.
+
+        Where its own results are right, the failure is gone, and no value is wrong.
+        """
         if not self._comparable:
             return False
         own = _last_outputs(watched, self._results)
-        differences = compare_outputs.differences(self._results, own, self._tolerance, self._evidence)
-        return any(
-            each["kind"] in OF_VALUES and (each["kind"] != "value" or each["max_abs"] > self._slight)
-            for each in differences
-        )
+        return all(self._between(other, own) for other in (self._results, self._eager))
+
+    def _between(self, one: Outcome, other: Outcome) -> list[DifferenceData]:
+        """Return the differences of two runs in their values that are more than slight."""
+        found = compare_outputs.differences(one, other, self._tolerance, self._evidence)
+        return [
+            each
+            for each in found
+            if each["kind"] in OF_VALUES and (each["kind"] != "value" or each["max_abs"] > self._slight)
+        ]
 
 
 def quiet(step: outputs.Step, number: int) -> None:
