@@ -51,4 +51,6 @@ def _of_graph(failure: Failure) -> Iterable[str]:
 def _against_double(row: ResultErrors) -> str:
     if row.eager is None or row.compiled is None:
         return "it has no result in double precision to be held against"
-    return f"of double precision eager is off by {row.eager:.2g} at most, and the compiled result by {row.compiled:.2g}"
+    return (
+        f"from double precision eager differs by {row.eager:.2g} at most, and the compiled result by {row.compiled:.2g}"
+    )
