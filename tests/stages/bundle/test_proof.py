@@ -33,8 +33,8 @@ def form(
 
 def test_all_that_was_asked_is_told() -> None:
     assert proof_of(form(WRONG), stays_with_casts=True) == (
-        "Eager gives the same in two runs, and draws no random numbers; from double precision eager differs by 0.001 at "
-        "most, and the compiled result by 2; with TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1 it fails alike."
+        "Eager gives the same in two runs, and draws no random numbers; from double precision eager differs by 0.001 "
+        "at most, and the compiled result by 2; with TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1 it fails alike."
     )
 
 

@@ -36,7 +36,6 @@ from repro_kit.ui import Ui
 
 ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMAND' (exit status 0: good)"
 _COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
-_EVERY_GRAPH, _NO_GRAPH = ">=0", ">=1000000"  # by the numbers of their frames
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
 #: How Dynamo tells that the user's code raises with fake tensors, and the lines in its message. (An operator that is
@@ -193,41 +192,35 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
 
 
 def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str | None:
-    """Why nobody is blamed for a check of the script's own: each compiled call agrees, and no graph is needed for it.
+    """Why nobody is blamed for a check of the script's own: each compiled call agrees, and the check needs no graph.
 
-    "": Dynamo is to blame, since a call leaves another state. None: that is not known, since the check needs a graph,
-    or some call was not compared.
+    It may need one where it asks about no tensor: what a process has loaded, say. "": Dynamo is to blame, since a call
+    leaves another state. None: that is not known, since the check needs a graph, or some call was not compared.
     """
     all_agree = all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
     if not calls or not all_agree:
         return None
-    said = (
-        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in"
-    )
-    if not _fails_with_eager(runs, chosen, _EVERY_GRAPH):
-        if _fails_with_eager(runs, chosen, _NO_GRAPH):
-            return None
-        return f"{said} eager, and the script passes where repro-kit looks at its graphs and changes none; {ORACLE}"
+    of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
+    if not of_no_tensor and not _fails_without_graphs(runs, chosen):
+        return None
     states = _compared(runs, "state")
     if wrong_result(states) is not None:
         return ""
     if any(call.problem for call in states):
         return None
+    reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
     return (
-        f"{said} eager, in its results or in the Python state that it leaves, and the script fails with all graphs in "
-        f"eager, too; {ORACLE}"
+        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
+        f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
     )
 
 
-def _fails_with_eager(runs: Reruns, chosen: ObservedFailure, graphs: str) -> bool:
-    """Whether the script fails alike where Dynamo traces it, and `graphs` run in eager.
-
-    `_NO_GRAPH` tells whether the script fails at all in such a run: its check may be about what else is in the process.
-    """
-    why = f"does its check pass with {'all' if graphs == _EVERY_GRAPH else 'none'} of its graphs in eager?"
+def _fails_without_graphs(runs: Reruns, chosen: ObservedFailure) -> bool:
+    """Whether the script fails alike where Dynamo traces it, and each of its graphs runs in eager."""
+    why = "does its check pass with all graphs in eager?"
     runs.ui.progress(f"running the script: {why}")
-    directory = runs.case.path / "observe" / ("no-graphs" if graphs == _EVERY_GRAPH else "all-graphs")
-    return _fails_alike(runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout), {"eager_graphs": graphs})
+    directory = runs.case.path / "observe" / "no-graphs"
+    return _fails_alike(runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout), {"eager_graphs": ">=0"})
 
 
 def _fails_alike(runs: Reruns, chosen: ObservedFailure, run: SubjectRun, changes: Override) -> bool:
