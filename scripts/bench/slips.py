@@ -11,7 +11,6 @@ taken out, or is less defined than the original. Exits with 1 where one has; doc
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import tempfile
 import textwrap
@@ -128,29 +127,6 @@ def _second_bugs() -> list[Slippery]:
     return found
 
 
-def _large() -> list[Slippery]:
-    """Graphs whose result is too large to be watched in each step."""
-    found = []
-    for where, decoy_at, bug_at in (("before", 5, 15), ("after", 15, 5)):
-        made = {decoy_at: "torch.log1p({}.abs())", bug_at: "torch.relu({})"}
-        names = ["x", *(f"v{number}" for number in range(1, 25))]
-        lines = [
-            f"{name} = {made.get(number, 'torch.neg({})').format(before)}"
-            for number, (before, name) in enumerate(itertools.pairwise(names), start=1)
-        ]
-        body = "\n".join([*lines, f"return ({names[-1]},)"])
-        found.append(
-            Slippery(
-                f"another bug {where}, in a graph that gets smaller",
-                body,
-                when="len(gm.graph.nodes) >= 20",
-                decoy_at="log1p",
-                decoy_when="len(gm.graph.nodes) < 20",
-            )
-        )
-    return found
-
-
 _RANDOM = (
     ("dropout that is off", "y = torch.nn.functional.dropout(a, 0.5, False)"),
     ("alpha dropout that is off", "y = torch.nn.functional.alpha_dropout(a, 0.5, False)"),
@@ -258,7 +234,7 @@ def _forms() -> list[Slippery]:
 
 def cases() -> list[Slippery]:
     """All graphs."""
-    return [*_second_bugs(), *_large(), *_random(), *_undefined(), *_rounding(), *_forms()]
+    return [*_second_bugs(), *_random(), *_undefined(), *_rounding(), *_forms()]
 
 
 def _of(text: str, **off: bool) -> str:

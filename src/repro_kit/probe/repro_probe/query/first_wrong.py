@@ -36,8 +36,8 @@ def first_wrong(
         right |= set(watched) - wrong
         unseen |= set(asked) - set(watched)
         if len(asked) == len(waiting):
-            later = {value for value in wrong if wrong & upstream(value, sources)}
-            unsure = {value for value in wrong if unseen & upstream(value, sources, right)}
+            later = {value for value in wrong if any(source in wrong for source in upstream(value, sources))}
+            unsure = {value for value in wrong if any(source in unseen for source in upstream(value, sources, right))}
             return [value for value in watched if value in wrong - later - unsure] or target
         target = [value for value in watched if value in wrong][:1] or target
         suspects: set[T] = set()
