@@ -22,9 +22,9 @@ from pathlib import Path
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import Program, parse, render, size
-from repro_kit.reduce import minify
+from repro_kit.reduce import Result, minify
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.stages.minify.reducer_oracle import ReducerOracle
+from repro_kit.stages.minify.reducer_oracle import ReducerOracle, without_slip
 from repro_kit.ui import SilentUi
 
 _SECONDS = 60.0  # for one query
@@ -253,8 +253,11 @@ def reduced(oracle: ProgramOracle, case: Slippery, inputs: Path) -> tuple[Progra
     judge = ReducerOracle(oracle, signature_of(verdict.failure), inputs, _SECONDS, SilentUi())
     hints = judge.hints(program, verdict.failure)
     judge.begins_at(program, hints)
-    result = minify(program, judge, hints=hints, before=[judge.answer(verdict)])
-    return result.program, verdict
+
+    def search() -> Result[Program]:
+        return minify(program, judge, hints=hints, before=[judge.answer(verdict)])
+
+    return without_slip(judge, search).program, verdict
 
 
 def slip(oracle: ProgramOracle, case: Slippery, result: Program, original: Verdict, inputs: Path) -> str:

@@ -55,6 +55,22 @@ def test_without_a_difference_there_is_no_hint(oracle: ProgramOracle, preamble: 
     assert oracle.diverge(text, None, timeout=600) == Divergence()
 
 
+#: Takes the wrong operator for tanh, and for exp where the graph returns it: to watch exp changes what is returned.
+SHY = """
+def mine(gm, example_inputs):
+    for node in gm.graph.nodes:
+        if node.target is torch.tanh or (node.target is torch.exp and any(user.op == 'output' for user in node.users)):
+            node.target = torch.cos
+    gm.recompile()
+    return gm
+"""
+
+
+def test_a_value_that_is_wrong_only_when_it_is_watched_is_not_named(oracle: ProgramOracle) -> None:
+    text = program("a = torch.exp(x)\nb = a * 0.01\nc = torch.tanh(b)\nreturn (c,)", preamble=SHY)
+    assert oracle.diverge(text, None, timeout=600) == Divergence(("c",))
+
+
 #: Backward of these operators gives half of the gradient: of a product, and of a cosine.
 WRONG_BACKWARD = """
 class Half(torch.autograd.Function):

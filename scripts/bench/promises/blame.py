@@ -10,7 +10,7 @@ from pathlib import Path
 from promises import Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, OWN_CHANGES, UNSEEN, WRONG_RESULTS
+from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, OWN_BACKENDS, OWN_CHANGES, UNSEEN, WRONG_RESULTS
 
 _COLLECT = ("collect", "--yes", "--trace", "no", "--json")
 _SMALL = {"every_other_run", "cleared_environment", "plain_check"}
@@ -53,6 +53,7 @@ def measure(size: str, scratch: Path) -> list[Row]:
             [
                 row("nobody is blamed where no compiled call differs", UNSEEN, 1, "It cannot be told", ("capture",)),
                 row("what a script changes in torch is the script's", OWN_CHANGES, 0, '"layer": "user"', _COLLECT),
+                row("a backend of the script's own is the script's", OWN_BACKENDS, 0, '"layer": "backend"', _COLLECT),
             ]
             if size == "full"
             else []

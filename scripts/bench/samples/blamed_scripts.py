@@ -73,6 +73,24 @@ UNSEEN = {
     + "before = len(sys.modules)\nf(torch.ones(4))\n"
     + "if len(sys.modules) > before + 20:\n    sys.exit('not good enough')\n",
 }
+UNSEEN |= {
+    "cpu_time": _COMPILED
+    + "import resource\ndef used():\n    return resource.getrusage(resource.RUSAGE_SELF).ru_utime\n"
+    + "before = used()\nf(torch.ones(4))\nif used() > before + 0.02:\n    raise ValueError('not good enough')\n",
+    "other_clock": _COMPILED
+    + "def stamp():\n    return time.clock_gettime(time.CLOCK_MONOTONIC)\n"
+    + "before = stamp()\nf(torch.ones(4))\nif stamp() - before > 0.05:\n    raise ValueError('not good enough')\n",
+    "blocks": _COMPILED
+    + "before = sys.getallocatedblocks()\nf(torch.ones(4))\n"
+    + "assert sys.getallocatedblocks() < 1.02 * before, 'the model is not good enough'\n",
+    "logged": _COMPILED
+    + "import logging\nseen = []\nclass Kept(logging.Handler):\n    def emit(self, record):\n"
+    + "        seen.append(record)\nlogger = logging.getLogger('torch._dynamo')\nlogger.addHandler(Kept())\n"
+    + "logger.setLevel(logging.DEBUG)\nf(torch.ones(4))\nassert not seen, 'the model is not good enough'\n",
+    "compile_times": _COMPILED
+    + "f(torch.ones(4))\nimport torch._dynamo.utils as utils\n"
+    + "if any(utils.compilation_time_metrics.values()):\n    raise ValueError('the model is not good enough')\n",
+}
 _CHECKED = "x = torch.tensor([-1.0, 2.0])\ntorch.testing.assert_close(compiled(x), torch.relu(x))\n"
 _NEGATED = "def mine(x):\n    return torch.neg(x)\n"
 #: These scripts change torch, or tell Dynamo what is not true. The failure is theirs.
@@ -107,4 +125,68 @@ OWN_CHANGES = {
     "registered_lowering": "import torch\nfrom torch._inductor.lowering import lowerings, register_lowering\n"
     + "@register_lowering(torch.ops.aten.relu.default)\ndef mine(x):\n"
     + f"    return lowerings[torch.ops.aten.neg.default](x)\ncompiled = torch.compile(torch.relu)\n{_CHECKED}",
+}
+_SCALED = "compiled(x)\nscale[0] = 2.0\ntorch.testing.assert_close(compiled(x), x * 2)\n"
+_OPERATOR = "import torch\n@torch.library.custom_op('mine::op', mutates_args=())\n"
+OWN_CHANGES |= {
+    "allowed": "import torch\nscale, x = [1.0], torch.ones(2)\n@torch.compiler.allow_in_graph\ndef own(x):\n"
+    + f"    return x * scale[0]\ncompiled = torch.compile(lambda x: own(x), backend='aot_eager')\n{_SCALED}",
+    "nonstrict": "import torch\nscale, x = [1.0], torch.ones(2)\n@torch._dynamo.nonstrict_trace\ndef own(x):\n"
+    + f"    return x * scale[0]\ncompiled = torch.compile(lambda x: own(x), backend='aot_eager')\n{_SCALED}",
+    "constant_method": "import torch\nx = torch.ones(2)\nclass Model(torch.nn.Module):\n    steps = 0\n"
+    + "    @torch._dynamo.assume_constant_result\n    def scale(self):\n        return 1.0 + self.steps\n"
+    + "    def forward(self, x):\n        return x * self.scale()\nmodel = Model()\n"
+    + "compiled = torch.compile(model, backend='eager')\ncompiled(x)\nmodel.steps = 1\n"
+    + "torch.testing.assert_close(compiled(x), x * 2)\n",
+    "composite": "import torch\ndef mine(x, weight, bias=None):\n    return torch.ops.aten.mm.default(x, weight)\n"
+    + "torch.ops.aten.linear.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(mine)\n"
+    + "x, weight = torch.randn(3, 3), torch.randn(3, 3)\n"
+    + "compiled = torch.compile(torch.nn.functional.linear, backend='aot_eager')\n"
+    + "torch.testing.assert_close(compiled(x, weight), torch.nn.functional.linear(x, weight))\n",
+    "patched_backend": "import torch\nfrom torch._dynamo.backends import debugging\ndef mine(graph, inputs):\n"
+    + "    def run(args):\n        return [result + 1 for result in graph.forward(*args)]\n"
+    + "    run._boxed_call = True\n    return run\ndebugging.boxed_nop = mine\n"
+    + f"compiled = torch.compile(torch.relu, backend='aot_eager')\n{_CHECKED}",
+    "patched_table": f"import torch\nfrom torch._inductor import compile_fx\n{_NEGATED}"
+    + "table = compile_fx.select_decomp_table\n"
+    + "compile_fx.select_decomp_table = lambda: {**table(), torch.ops.aten.relu.default: mine}\n"
+    + f"compiled = torch.compile(torch.relu, backend='aot_eager_decomp_partition')\n{_CHECKED}",
+    "patched_variable": "import torch\nfrom torch._dynamo.variables import ConstantVariable\n"
+    + "as_proxy = ConstantVariable.as_proxy\ndef mine(self):\n    proxy = as_proxy(self)\n"
+    + "    return proxy + 1 if isinstance(proxy, float) else proxy\nConstantVariable.as_proxy = mine\n"
+    + "x = torch.ones(2)\ncompiled = torch.compile(lambda x: x * 1.5, backend='eager')\n"
+    + "torch.testing.assert_close(compiled(x), x * 1.5)\n",
+    "branch_of_a_method": "import torch\nfrom torch.compiler import is_compiling as fast\n"
+    + "class Model(torch.nn.Module):\n    def forward(self, x):\n"
+    + "        return torch.relu(x).half().float() if fast() else torch.relu(x)\n"
+    + "x = torch.randn(64)\nmodel = Model()\ncompiled = torch.compile(model, backend='eager')\n"
+    + "torch.testing.assert_close(compiled(x), model(x))\n",
+    "undeclared_write": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    x.add_(1)\n    return x * 2\n"
+    + "op.register_fake(lambda x: torch.empty_like(x))\ndef own(x):\n    y = x.clone()\n    before = y.sum()\n"
+    + "    z = op(y)\n    return z + y.view(-1)[: 2] + before\n"
+    + "x = torch.ones(2)\ncompiled = torch.compile(own, backend='aot_eager_decomp_partition')\n"
+    + "op(x.clone())\ntorch.testing.assert_close(compiled(x), own(x))\n",
+    "fake_size": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    return x[: 2].clone()\n"
+    + "op.register_fake(lambda x: torch.empty_like(x))\ndef own(x):\n    y = op(x)\n    return y * y.shape[0]\n"
+    + "x = torch.ones(4)\ncompiled = torch.compile(own, backend='eager')\n"
+    + "torch.testing.assert_close(compiled(x), own(x))\n",
+    "custom_pass": "import operator, torch\ndef mine(graph):\n    for node in graph.nodes:\n"
+    + "        if node.target is torch.ops.aten.relu.default:\n            node.target = torch.ops.aten.neg.default\n"
+    + "torch._inductor.config.post_grad_custom_pre_pass = mine\n"
+    + f"compiled = torch.compile(torch.relu)\n{_CHECKED}",
+}
+#: The backend is the script's own.
+OWN_BACKENDS = {
+    "function": "import torch\ndef mine(graph, inputs):\n    return lambda *args: [-y for y in graph(*args)]\n"
+    + f"compiled = torch.compile(torch.relu, backend=mine)\n{_CHECKED}",
+    "registered": "import torch\nfrom torch._dynamo import register_backend\n"
+    + "from torch._dynamo.backends.common import aot_autograd\ndef compiler(graph, inputs):\n"
+    + "    def run(args):\n        return [-y for y in graph.forward(*args)]\n    run._boxed_call = True\n"
+    + "    return run\nregister_backend(aot_autograd(fw_compiler=compiler), name='mine')\n"
+    + f"compiled = torch.compile(torch.relu, backend='mine')\n{_CHECKED}",
+    "around_a_backend": "import torch\nfrom torch._dynamo.backends.registry import lookup_backend\n"
+    + "class Mine:\n    def __call__(self, graph, inputs):\n        for node in graph.graph.nodes:\n"
+    + "            node.target = torch.neg if node.target is torch.relu else node.target\n"
+    + "        graph.recompile()\n        return lookup_backend('aot_eager')(graph, inputs)\n"
+    + f"compiled = torch.compile(torch.relu, backend=Mine())\n{_CHECKED}",
 }

@@ -47,6 +47,8 @@ TEXTS = pytest.mark.parametrize("write", [issue, readme, page])
         ({"flaky": "it failed in 2 of 3 runs"}, "it failed in 2 of 3 runs"),
         ({"flaky": "it failed in 2 of 3 runs", "verified": False}, "it failed in 2 of 3 runs"),
         ({"moved": "It was recorded on cuda."}, "It was recorded on cuda."),
+        ({"proof": "Eager gives the same in two runs."}, "Eager gives the same in two runs."),
+        ({"changed": "What differs from eager has changed."}, "What differs from eager has changed."),
         ({"evidence": "Only inductor fails."}, "Only inductor fails."),
         ({"minimized": "Reduced from 7 to 2."}, "Reduced from 7 to 2."),
         ({"error": "ValueError: boom"}, "ValueError: boom"),

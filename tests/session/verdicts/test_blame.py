@@ -146,3 +146,28 @@ def test_words_about_a_device_that_only_the_compiler_says_are_the_compilers(
     Path("train.py").write_text(script, encoding="utf-8")
     ran = CliRunner().invoke(cli, ["observe", "--python", sys.executable, "train.py"])
     assert ran.exit_code == Exit.OK, ran.output
+
+
+#: What the backend imports counts, too: the check passes with all graphs in eager.
+OF_THE_PROCESS = """
+import sys, torch
+
+@torch.compile(backend="aot_eager")
+def double(x):
+    return 2 * x
+
+before = len(sys.modules)
+double(torch.ones(3))
+if len(sys.modules) > before + 20:
+    raise ValueError("not good enough")
+"""
+
+
+def test_a_check_of_what_else_the_process_has_loaded_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(OF_THE_PROCESS, encoding="utf-8")
+    ran = CliRunner().invoke(cli, ["capture", "--python", sys.executable, "train.py"])
+    assert ran.exit_code == Exit.FAILED, ran.output
+    assert "its check asks about no tensor" in " ".join(ran.output.split())

@@ -13,7 +13,7 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, parse
 from repro_kit.runner.program_oracle import Divergence
-from repro_kit.stages.minify.reducer_oracle import ReducerOracle
+from repro_kit.stages.minify.reducer_oracle import ReducerOracle, without_slip
 from repro_kit.ui import SilentUi
 
 TEXT = """# repro-kit program 1
@@ -113,3 +113,28 @@ def test_a_candidate_is_wrong_from_the_same_operator_on(operators: tuple[str, ..
     answers = list(judge.check(candidates))
     assert [answer.interesting for answer in answers] == [alike, first in ("relu", "")]
     assert planted.watched == (1 if len(operators) > 16 else 2)
+
+
+@pytest.mark.parametrize(("first", "slipped"), [("relu", False), ("sin", True), ("", False)])
+def test_a_large_result_is_watched_once_and_searched_again_where_it_has_slipped(first: str, slipped: bool) -> None:
+    planted = Planted(wrong(RETURNED), first)
+    judge = oracle(planted, wrong(RETURNED))
+    judge.begins_at(program("relu"), ["relu"])
+    large = program(*_LARGE, "relu")
+    about, searches = judge.about, []
+
+    def search() -> Any:
+        searches.append(judge.about)
+        return Result(large)
+
+    without_slip(judge, search)
+    assert len(searches) == 1 + slipped
+    assert searches[0] == about != searches[-1] if slipped else True, "the first answers do not count in the second"
+    assert not next(iter(judge.check([large]))).interesting if slipped else True
+
+
+class Result:
+    """A result with its program alone."""
+
+    def __init__(self, found: Program) -> None:
+        self.program = found

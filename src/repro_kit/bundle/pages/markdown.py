@@ -95,7 +95,9 @@ def _issue(story: Story, room: _Room) -> str:
     excerpt = story.excerpt.text if story.excerpt else ""
     lines = sum(len(text.splitlines()) for text in code.values())
     is_shown = lines <= room.code and bool(any(code.values()))
-    listed = [(name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)]
+    listed = [
+        (name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)
+    ]
     log = trim(story.log, room.log)
     kernel = shown_kernel(story.answers.kernel, room.kernel)
     below = [*_details(story, [] if is_shown else listed, kernel_is_cut=kernel is None or kernel.is_cut)]
@@ -216,7 +218,9 @@ def linked(place: TorchSource) -> str:
 def comment(story: Story) -> str:
     """A short comment on an issue that exists: that it is reproduced, with smaller code and the layer."""
     code = marks(story)
-    listed = [(name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)]
+    listed = [
+        (name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)
+    ]
     lines = sum(len(text.splitlines()) for text in code.values())
     return render(
         "comment.md.j2",

@@ -101,6 +101,7 @@ class Story:
     repeats: int = 1  # runs of repro.py that must all pass before the failure counts as gone
     needs: tuple[str, ...] = ()  # parts of the original machine that the failure needs
     dropped: tuple[str, ...] = ()  # results that do not hold for this repro.py, and why
+    proof: str = ""  # how the wrong result was told from chance and from rounding, in one sentence
     layer: Layer | None = None
     in_eager: bool = False  # it fails alike without torch.compile
     evidence: str = ""  # which settings pass and which fail, in one sentence
@@ -111,6 +112,7 @@ class Story:
     others: tuple[str, ...] = ()  # further failures of the same run
     captured: str = ""  # where the captured graph comes from, in one sentence
     moved: str = ""  # how the program came from another device to the CPU
+    changed: str = ""  # that something else differs from eager than at first
     minimized: str = ""  # the reduction, in words
     reduction: Reduction | None = None
     twin: TwinFound | None = None  # the nearest program that passes
@@ -241,6 +243,8 @@ class Story:
             yield "graph", self.captured
         if self.moved:
             yield "device", self.moved
+        if self.changed:
+            yield "differs", self.changed
         if self.evidence:
             yield "layer", self.evidence
         if self.chain and self.chain.links:
@@ -251,6 +255,8 @@ class Story:
             yield "passes", f"The nearest variant that passes: {self.twin.what}."
         if self.bisected:
             yield "build", self.bisected.partition("\n")[0]
+        if self.proof:
+            yield "wrong", self.proof
         yield "verified", self.verdict
 
     @property

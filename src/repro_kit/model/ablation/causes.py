@@ -20,6 +20,7 @@ from repro_kit.model.ablation.diagnosis import (
     NOT_SPLIT_FOR_DDP,
     WITNESS,
     Diagnosis,
+    contrasts_of,
     passes,
     renamed,
 )
@@ -100,7 +101,7 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     failing = first_failing(cells, recipe)
     if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
         return plain
-    contrasts = {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
+    contrasts = contrasts_of(cells)
     evidence = Evidence(plain, failing, contrasts)
     other = next(filter(None, (rule(evidence) for rule in RULES)), None)
     if other is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from repro_kit.model.ablation.cell import Cell
@@ -19,6 +19,7 @@ SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their argumen
 NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
+INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
 #: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
@@ -51,6 +52,11 @@ class Diagnosis:
     layer: Layer | None
     cause: str
     sentence: str
+
+
+def contrasts_of(cells: Iterable[Cell]) -> dict[str, Cell]:
+    """The cells of the contrasts, by their names."""
+    return {str(cell.changed["contrast"]): cell for cell in cells if "contrast" in cell.changed}
 
 
 def passes(contrasts: Mapping[str, Cell], name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.diagnosis import INTERPRETED, contrasts_of, passes
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
@@ -70,7 +71,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
     words = ", with an exception of Dynamo's own" if unsupported and failing != LADDER[0] else ""
     words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
-    words += _uncertain_words(ladder, failing)
+    words += _uncertain_words(ladder, failing, contrasts_of(cells))
     return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
 
 
@@ -158,12 +159,14 @@ def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
 
 
-def _uncertain_words(ladder: Mapping[str, Cell], failing: str) -> str:
+def _uncertain_words(ladder: Mapping[str, Cell], failing: str, contrasts: Mapping[str, Cell]) -> str:
     """Says that a backend before the failing one has no verdict: it fails differently, or could not be run."""
     unclear = [name for name in (*LADDER, *ENTRIES) if _rank(name) < _rank(failing) and name in ladder]
     unclear = [name for name in unclear if ladder[name].outcome is not RunOutcome.PASSES]
     if not unclear:
         return ""
+    if all(passes(contrasts, f"{INTERPRETED}: {name}") for name in unclear):
+        return f" ({' and '.join(map(repr, unclear))} too, but not with the graph interpreted, which is right)"
     return f" ({' and '.join(map(repr, unclear))} could not be judged: {_why(ladder[unclear[0]])})"
 
 

@@ -192,23 +192,26 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
 
 
 def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str | None:
-    """Why nobody is blamed for a check of the script's own: each compiled call agrees, and no graph is needed for it.
+    """Why nobody is blamed for a check of the script's own: each compiled call agrees, and the check needs no graph.
 
-    "": Dynamo is to blame, since a call leaves another state. None: that is not known, since the check needs a graph,
-    or some call was not compared.
+    It may need one where it asks about no tensor: what a process has loaded, say. "": Dynamo is to blame, since a call
+    leaves another state. None: that is not known, since the check needs a graph, or some call was not compared.
     """
     all_agree = all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
-    if not calls or not all_agree or not _fails_without_graphs(runs, chosen):
+    if not calls or not all_agree:
+        return None
+    of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
+    if not of_no_tensor and not _fails_without_graphs(runs, chosen):
         return None
     states = _compared(runs, "state")
     if wrong_result(states) is not None:
         return ""
     if any(call.problem for call in states):
         return None
+    reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
     return (
         f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
-        "eager, in its results or in the Python state that it leaves, and the script fails with all graphs in eager, "
-        f"too; {ORACLE}"
+        f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
     )
 
 

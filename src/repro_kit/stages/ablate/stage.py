@@ -26,6 +26,7 @@ from repro_kit.session.script import leftovers
 from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.cells.graph_handed_on import with_graphs_interpreted
 from repro_kit.stages.ablate.cells.held_answers import held_answers
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.rank_axes import rank_axes
@@ -120,6 +121,7 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
     cells = work.cells.run(work.plans, until)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
+    cells = with_graphs_interpreted(work.cells, cells, work.recipe)
     cells += work.cells.run(
         contrasts(
             cells,

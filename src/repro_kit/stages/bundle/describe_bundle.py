@@ -29,6 +29,8 @@ from repro_kit.files import read_text
 from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
+from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.model.failure.what_differs import changed_since
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
 from repro_kit.program import Program, parse, runnable
@@ -78,6 +80,7 @@ class BundleRemarks:
     left_out: tuple[str, ...] = ()  # what the bundle lacks
     reason: str = ""  # why the bundle is not verified, or not minimized
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
+    proof: str = ""  # how a wrong result was told from chance and from rounding
 
 
 _NO_REMARKS = BundleRemarks()
@@ -199,6 +202,7 @@ def story_of(
         lacks_source=bool(own_files) and not has_source,
         reason=remarks.reason,
         dropped=remarks.dropped,
+        proof=remarks.proof,
         layer=Layer.USER if facts.in_eager else facts.layer,
         in_eager=facts.in_eager,
         evidence=facts.evidence,
@@ -209,6 +213,7 @@ def story_of(
         others=facts.others,
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         moved=facts.moved,
+        changed=changed_since(results.facts.signature, _signature_of(form)),
         minimized=form.minimized,
         reduction=_reduction(form),
         twin=passing_variant(case, form, facts),
@@ -249,6 +254,12 @@ def _checked(story: Story, check: Check) -> Story:
         repeats=check.repeats if check.flaky else 1,
         needs=check.needs,
     )
+
+
+def _signature_of(form: ReproForm) -> Signature:
+    """What `repro.py` shows, as the run of its program or of the reduced script has it."""
+    failure = form.facts.failure
+    return form.facts.signature if failure is None else signature_of(failure)
 
 
 #: The place in the user's code, in the line of a rank.

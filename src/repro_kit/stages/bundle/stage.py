@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
 from repro_kit.stages.bundle.dry_run import preview
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, named_files, results_of, sources_of
 from repro_kit.stages.bundle.needs import OF_COMPILERS, carried, find_needs
+from repro_kit.stages.bundle.proof import CASTS, casts_may_explain, proof_of
 from repro_kit.stages.bundle.trace_pages import add_pages
 from repro_kit.ui import Ui
 
@@ -43,9 +43,6 @@ _PLACE = "bundle"
 _ROUNDS = 2  # a secret that is learned late may be in files that were made before
 _EAGER_RUNS = 2  # of a script, in which chance may decide; of a program earlier stages know whether it does
 _MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
-#: Makes Inductor round between two operators as eager does (torch/_inductor/config.py).
-_CASTS = "TORCHINDUCTOR_EMULATE_PRECISION_CASTS"
-_NARROW = re.compile(r"\b(?:b?float16|half|autocast|float8\w*)\b")
 _MOST_KEPT = 5  # values in one sentence
 #: Kinds of failures of which neither time nor memory decides, so that two runs may go on at once.
 _UNTIMED = (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR, Kind.RUNTIME_ERROR, Kind.ACCURACY, Kind.VALIDATION)
@@ -62,6 +59,7 @@ class _Attempt:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
     lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
     against: str = ""  # why no claim of an earlier stage holds for it
+    stays_with_casts: bool = False  # a wrong result that fails alike with the roundings of eager
     checked: Contents | None = None  # what was checked, where the user's source files are not in `contents`
 
     @property
@@ -100,7 +98,12 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             chosen.candidate,
             chosen.check,
             chosen.contents,
-            BundleRemarks(tuple(chosen.left_out), reason, chosen.dropped),
+            BundleRemarks(
+                tuple(chosen.left_out),
+                reason,
+                chosen.dropped,
+                proof_of(chosen.candidate, stays_with_casts=chosen.stays_with_casts) if chosen.check.verified else "",
+            ),
             work.told(chosen),
             code=passed.code,
         )
@@ -235,18 +238,18 @@ class _Checking:
         rounding count as a failure, it is no reason.
         """
         signature, observed = attempt.candidate.facts.signature, self.case.file.signature
-        is_asked_for = signature.rounding or (observed is not None and observed.rounding)
         files = [entry.data.decode() for name, entry in attempt.contents.entries.items() if name.endswith(".py")]
-        of_values = signature.kind is Kind.ACCURACY and signature.difference in (None, "value", "nan")
-        if is_asked_for or not (attempt.check.verified and of_values and any(map(_NARROW.search, files))):
+        is_asked_for = observed is not None and observed.rounding
+        if is_asked_for or not attempt.check.verified or not casts_may_explain(signature, files):
             return attempt
-        self.ui.progress(f"running repro.py with {_CASTS}=1")
+        self.ui.progress(f"running repro.py with {CASTS}=1")
         with self._written(attempt.contents) as directory:
             limit = attempt.candidate.limit + START_MARGIN
-            run = run_repro(self._python, directory, timeout=limit, variables={_CASTS: "1"})
+            run = run_repro(self._python, directory, timeout=limit, variables={CASTS: "1"})
         if run.verdict.status is not Status.PASS:
-            return attempt
-        reason = f"repro.py passes with {_CASTS}=1: the wrong result is a rounding that a fused kernel leaves out"
+            alike = outcome_of(run.verdict, signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+            return replace(attempt, stays_with_casts=alike)
+        reason = f"repro.py passes with {CASTS}=1: the wrong result is a rounding that a fused kernel leaves out"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,)))
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> _Attempt:

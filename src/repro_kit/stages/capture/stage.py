@@ -18,6 +18,7 @@ from repro_kit.model.failure.failure import STATE, Failure, Kind
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
+from repro_kit.model.failure.what_differs import changed_since
 from repro_kit.program import parse, render, runnable, size
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
@@ -63,21 +64,14 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     if searched.search.signature is not None and searched.search.signature.rounding:
         rounding.explain(case, ui, searched.search, alone=True)
         by_rounding.conclude(case, ui, options.treat_rounding_as)
-    if _other_places(searched.search):
-        ui.note(_other_places(searched.search))
+    before, now = searched.search.target, searched.search.signature
+    changed = changed_since(before, now, "in the graph alone") if before and now else ""
+    if changed:
+        ui.note(changed)
     if searched.search.check.sentence:
         ui.note(searched.search.check.sentence)
     elif observation.eager is None and not observation.settled:
         ui.detail("The script was not run without torch.compile: the graph alone passes in eager.")
-
-
-def _other_places(search: GraphSearch) -> str:
-    """That the graph alone differs from eager in other places than the script's calls do; "" where it does not."""
-    before, now = search.target, search.signature
-    if before is None or now is None or not (before.places and now.places) or set(before.places) & set(now.places):
-        return ""
-    first, then = (" and ".join(each.places) for each in (before, now))
-    return f"What differs from eager has changed: in the script it is the {first}, in the graph alone the {then}."
 
 
 def _keeps_growth(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraphs) -> bool:

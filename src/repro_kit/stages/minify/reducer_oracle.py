@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from repro_kit.program import Program, render, size
 from repro_kit.program.effects import op_name
 from repro_kit.program.statement import Statement
 from repro_kit.program.value_records import Metadata, TensorRecord, records
-from repro_kit.reduce import Answer
+from repro_kit.reduce import Answer, Result
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.ui import Ui
 
@@ -41,6 +42,7 @@ class ReducerOracle:
     ) -> None:
         self.jobs = oracle.jobs
         self._culprits: frozenset[str] = frozenset()  # the operators at which a wrong result begins
+        self._watched = _WATCHED
         self._until = until
         self._ui = ui
         self._oracle = oracle
@@ -59,7 +61,8 @@ class ReducerOracle:
     @property
     def about(self) -> str:
         """A digest of everything that the answers depend on, except the program."""
-        parts = (to_data(self._signature), self._timeout, self._until, self._oracle.python, sorted(self._culprits))
+        parts: list[object] = [to_data(self._signature), self._timeout, self._until, self._oracle.python]
+        parts += [sorted(self._culprits), *([self._watched] if self._watched != _WATCHED else [])]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
@@ -82,13 +85,23 @@ class ReducerOracle:
         Of a large program the operators are compared only: to watch all of its values takes long.
         """
         names: tuple[str, ...] = ()
-        if size(program) <= _WATCHED:
+        if size(program) <= self._watched:
             names = self._oracle.diverge(text, self._inputs, timeout=self._timeout).names
         wrong = {operator(it) for it in program.graph.statements if it.target in names or not names}
         if wrong & self._culprits:
             return answer
         note = f"{_OTHER_OPERATOR}: {', '.join(sorted(wrong))}" if names else _OTHER_OPERATOR
         return replace(answer, outcome=RunOutcome.FAILS_OTHERWISE, note=note)
+
+    def has_slipped(self, program: Program) -> bool:
+        """Whether the result of a search, too large to be watched in it, is wrong from another operator on.
+
+        From then on every program is watched.
+        """
+        if not self._culprits or size(program) <= self._watched:
+            return False
+        self._watched = sys.maxsize
+        return not self._of_a_culprit(program, render(program), Answer(RunOutcome.FAILS_ALIKE)).interesting
 
     def answer(self, verdict: Verdict) -> Answer:
         """The answer to the reducer for a verdict."""
@@ -141,6 +154,12 @@ class ReducerOracle:
         if self._signature.kind is Kind.VALIDATION:
             return [None] * len(programs)
         return self._oracle.fake([render(program) for program in programs], self._inputs)
+
+
+def without_slip(judge: ReducerOracle, search: Callable[[], Result[Program]]) -> Result[Program]:
+    """The result of `search`; of a second one where the first has slipped to another bug."""
+    result = search()
+    return search() if judge.has_slipped(result.program) else result
 
 
 def operator(statement: Statement) -> str:

@@ -11,6 +11,7 @@ from typing import cast
 
 import orjson
 
+from repro_kit.model.ablation.handed_on import INTERPRETERS
 from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
@@ -205,6 +206,14 @@ class SourceOracle:
             return Compared(rounded=is_explained(run.calls))
         target = before.wrong if before else None
         return Compared(signature_of(focused(failure, target) if target else failure))
+
+    def is_right_interpreted(self, program: SourceProgram) -> bool:
+        """Whether a program that fails with a weaker backend passes where the graph is interpreted.
+
+        A stronger backend gets that graph, and not the code that is printed for it: it fails by another bug.
+        """
+        (run,) = self._run([program], {"setup": INTERPRETERS, **self._options()}, compiled=True)
+        return run.verdict.status is Status.PASS
 
     def needs_compiler(self, program: SourceProgram) -> bool:
         """Whether a program that fails passes without the compiler, as it must unless the failure needs none."""

@@ -232,6 +232,10 @@ class _Attempt:
             why = "does not pass without torch.compile either"
         return why
 
+    def is_right_interpreted(self, program: SourceProgram, start: _Start) -> bool:
+        """Whether the graph that a weaker backend hands on is right, although the backend fails alike."""
+        return SourceOracle(self.oracle, start.expected, self.timeout, self.ranks).is_right_interpreted(program)
+
     def search(
         self,
         program: SourceProgram,
@@ -284,14 +288,19 @@ def _first(
 
 
 def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
-    """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own."""
+    """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own.
+
+    A backend that fails, but hands on a graph that is right, shows another failure.
+    """
     for backend in LADDER[:-1] if not attempt.in_eager else ():
         form = with_backend(program, backend)
-        less = attempt.first(form) if form is not None else None
-        if form is not None and isinstance(less, _Start) and _is_as_wrong(less, start):
-            return form, less, backend
         if form is None:  # the script has this backend itself, or no call that could be changed
             break
+        less = attempt.first(form)
+        if not isinstance(less, _Start) or not _is_as_wrong(less, start):
+            continue
+        if not attempt.is_right_interpreted(form, less):
+            return form, less, backend
     return program, start, ""
 
 

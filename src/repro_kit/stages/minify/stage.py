@@ -33,7 +33,7 @@ from repro_kit.stages.minify.aten_graphs import aten_programs
 from repro_kit.stages.minify.deadlines import deadline_of_program
 from repro_kit.stages.minify.event_log import events_to
 from repro_kit.stages.minify.progress import ended, shown
-from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until
+from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until, without_slip
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
@@ -127,16 +127,20 @@ class _Work:
         judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
         hints = hints or judge.hints(program, verdict.failure)
         judge.begins_at(program, hints)
-        result = minify(
-            program,
-            judge,
-            hints=hints,
-            before=[judge.answer(each) for each in before],
-            journal=Journal(self.directory / journal, about=judge.about),
-            budget=self.options.budget,
-            deadline=self.deadline,
-            on_event=self.on_event,
-        )
+
+        def search() -> Result[Program]:
+            return minify(
+                program,
+                judge,
+                hints=hints,
+                before=[judge.answer(each) for each in before],
+                journal=Journal(self.directory / journal, about=judge.about),
+                budget=self.options.budget,
+                deadline=self.deadline,
+                on_event=self.on_event,
+            )
+
+        result = without_slip(judge, search)
         self.ui.progress("checking the result in a fresh interpreter")
         runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
         named = with_plain_names(result, program.graph.params)

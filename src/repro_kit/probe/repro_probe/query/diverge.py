@@ -17,11 +17,11 @@ from repro_probe.judge import compare_outputs, recheck, reference
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.first_wrong import first_wrong
+from repro_probe.query.unwatched import OF_VALUES, Unwatched, quiet
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
 _NOTE = "__repro_note__"  # the name that instrumented code calls
-_OF_VALUES = ("shape", "dtype", "nan", "value")
 
 
 def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> list[str]:
@@ -30,33 +30,45 @@ def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> 
     With `exactly`, the last digit counts, so that the values are those where rounding begins to differ.
     """
     read_by = reads(text)
+    unwatched = None if exactly else Unwatched(_forward(program.namespace, program.recipe))
     sizes = _sizes(_returning(program, text, list(read_by)), list(read_by))
     writers = _writers(program, text)
 
-    def wrong_among(names: Sequence[str]) -> set[str]:
-        return _differing(_returning(program, text, names, writers), names, exactly=exactly)
+    def wrong_among(names: Sequence[str]) -> set[str] | None:
+        return _differing(_returning(program, text, names, writers), names, unwatched)
 
     return first_wrong(list(sizes), read_by, sizes, wrong_among)
 
 
-def _differing(watched: LoadedProgram, names: Sequence[str], *, exactly: bool) -> set[str]:
-    """Return those of the values `names`, which the graph of `watched` returns, that differ from eager's."""
+def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatched | None) -> set[str] | None:
+    """Return those of the values `names`, which the graph of `watched` returns first, that differ from eager's.
+
+    None where the other results are not those of the `unwatched` program. Without that, the last digit counts.
+    """
     owners = []
 
     def eagerly(*arguments: Any) -> Any:
         result = watched.graph(*arguments)
-        owners.append([names[path[0].idx] for path, _ in tree_flatten_with_path(result)[0]])
+        owners.append([names[at] if at < len(names) else "" for at in _numbers(result)])
         return result
 
     eager = outputs.run(watched, eagerly, quiet)
     compiled = outputs.run(watched, watched.compiled(), quiet)
-    best = None if exactly else reference.in_double(watched)
+    if unwatched is not None and unwatched.is_unlike(compiled):
+        return None
+    best = None if unwatched is None else reference.in_double(watched)
     evidence = compare_outputs.Evidence(best, ignore=recheck.unsteady(watched, eager))
-    tolerance = Tolerance({**watched.recipe, "rtol": 0.0, "atol": 0.0} if exactly else watched.recipe)
+    exact: RecipeData = {**watched.recipe, "rtol": 0.0, "atol": 0.0}
+    tolerance = Tolerance(exact if unwatched is None else watched.recipe)
     differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
-    wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_VALUES}
+    wrong = {difference["where"] for difference in differences if difference["kind"] in OF_VALUES}
     places = eager.output_places().items()
-    return {owners[call][at] for (call, at), where in places if where in wrong}
+    return {owners[call][at] for (call, at), where in places if where in wrong} - {""}
+
+
+def _numbers(result: Any) -> list[int]:
+    """Return for each leaf of a tuple the number of the element that holds it."""
+    return [path[0].idx for path, _ in tree_flatten_with_path(result)[0]]
 
 
 def graph_of(text: str) -> ast.FunctionDef:
@@ -86,9 +98,10 @@ def defined(function: ast.FunctionDef, program: LoadedProgram) -> dict[str, Any]
 def _returning(
     program: LoadedProgram, text: str, names: Sequence[str], writers: Mapping[str, int] = MappingProxyType({})
 ) -> LoadedProgram:
-    """Return `program` with a graph that returns the values `names`, without backward, with the usual tolerance.
+    """Return `program` with a graph that returns the values `names` before its own, with the usual tolerance.
 
-    `writers`: the number of the statement before which a value is copied, since the statement writes to the value.
+    It has no backward. `writers`: the number of the statement before which a value is copied, since the statement
+    writes to the value.
     """
     function = graph_of(text)
     copied = {name: f"{name}_before_{writers[name]}" for name in names if name in writers}
@@ -98,10 +111,21 @@ def _returning(
             ast.parse(f"{copy} = {name}.clone()").body[0] for name, copy in copied.items() if writers[name] == number
         ]
         body.append(statement)
-    returned = "".join(f"{copied.get(name, name)}, " for name in names)
-    function.body = [*body, *ast.parse(f"return ({returned})").body]
-    recipe: RecipeData = {**program.recipe, "backward": "none", "rtol": None, "atol": None}
-    return LoadedProgram(defined(function, program), recipe)
+    returned = [*(copied.get(name, name) for name in names), *_returned(function)]
+    function.body = [*body, *ast.parse(f"return ({', '.join(returned)},)").body]
+    return _forward(defined(function, program), program.recipe)
+
+
+def _returned(function: ast.FunctionDef) -> list[str]:
+    """Return the expressions that `function` returns."""
+    last = function.body[-1]
+    value = last.value if isinstance(last, ast.Return) else None
+    values = value.elts if isinstance(value, ast.Tuple) else [value]
+    return [ast.unparse(each) for each in values if each is not None]
+
+
+def _forward(namespace: dict[str, Any], recipe: RecipeData) -> LoadedProgram:
+    return LoadedProgram(namespace, {**recipe, "backward": "none", "rtol": None, "atol": None})
 
 
 def _writers(program: LoadedProgram, text: str) -> dict[str, int]:
@@ -159,7 +183,3 @@ def is_plain(leaf: Any) -> bool:
     """Whether `leaf` is a tensor that can be read outside of a `vmap` or `grad` that makes it, and compared."""
     is_tensor = isinstance(leaf, torch.Tensor) and not leaf.is_nested
     return is_tensor and not torch._C._functorch.is_functorch_wrapped_tensor(leaf)
-
-
-def quiet(step: outputs.Step, number: int) -> None:
-    """Ignore the steps of the run."""

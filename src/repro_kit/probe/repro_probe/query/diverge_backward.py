@@ -17,9 +17,10 @@ import torch
 from repro_probe.judge import compare_outputs, reference
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
-from repro_probe.query.diverge import defined, graph_of, is_plain, quiet, reads
+from repro_probe.query.diverge import defined, graph_of, is_plain, reads
 from repro_probe.query.first_wrong import first_wrong
 from repro_probe.query.record_values import instrumented
+from repro_probe.query.unwatched import Unwatched, quiet
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
@@ -61,9 +62,10 @@ def first_names(program: LoadedProgram, text: str) -> list[str]:
     uses = [Use(name, value) for name, read in read_by.items() for value in sorted(read) if _in_all(value, forms)]
     uses.reverse()
     sizes = {use: sum(call[use.value].size for call in forms) for use in uses}
+    unwatched = Unwatched(program)
 
-    def wrong_among(watched: Sequence[Use]) -> set[Use]:
-        return _differing(_with_zeros(program, text, watched, forms), watched, len(forms))
+    def wrong_among(watched: Sequence[Use]) -> set[Use] | None:
+        return _differing(_with_zeros(program, text, watched, forms), watched, len(forms), unwatched)
 
     firsts = first_wrong(uses, _sources(uses, read_by), sizes, wrong_among)
     return list(dict.fromkeys(use.statement for use in firsts))
@@ -160,11 +162,16 @@ def _zeros(form: Form, *, dynamic: bool) -> torch.Tensor:
     return zeros
 
 
-def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int) -> set[Use]:
-    """Return those of `uses` whose gradients differ from eager's, each relative to its usual size."""
+def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatched: Unwatched) -> set[Use] | None:
+    """Return those of `uses` whose gradients differ from eager's, each relative to its usual size.
+
+    None where the other results are not those of the `unwatched` program.
+    """
     eager = outputs.run(watched, watched.graph, quiet)
     with watched.compiled_autograd():
         compiled = outputs.run(watched, watched.compiled(), quiet)
+    if unwatched.is_unlike(compiled):
+        return None
     exact = reference.in_double(watched)
     labels = {label: use for use in uses for label in _labels(use, calls)}
     scales = {label: _scale(eager.grads.get(label)) for label in labels}

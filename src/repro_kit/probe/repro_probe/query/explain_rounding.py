@@ -18,6 +18,7 @@ from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import ErrorRow
 from repro_probe.protocol.queries import RoundingData, TriedSetting
 from repro_probe.query import diverge
+from repro_probe.query.unwatched import quiet
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, set_config
 from repro_probe.run.outputs import Outcome
@@ -32,8 +33,8 @@ Setting = tuple[str, Any]
 
 def explain(program: LoadedProgram, text: str) -> RoundingData:
     """Return the errors of `program`, how far one rounding error grows, and what restores eager's rounding."""
-    eager = outputs.run(program, program.graph, diverge.quiet)
-    compiled = outputs.run(program, program.compiled(), diverge.quiet)
+    eager = outputs.run(program, program.graph, quiet)
+    compiled = outputs.run(program, program.compiled(), quiet)
     with_eager_random = functools.partial(under, program, [("inductor.fallback_random", True)])
     judged = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     rows = judged.get("errors", [])
@@ -106,7 +107,7 @@ def under(program: LoadedProgram, settings: list[Setting]) -> Outcome:
     for name, value in settings:
         set_config(name, value)
     try:
-        return outputs.run(program, program.compiled(), diverge.quiet)
+        return outputs.run(program, program.compiled(), quiet)
     finally:
         for name, value in settings:
             set_config(name, not value)
