@@ -1,11 +1,10 @@
 """``python -m repro_kit``."""
 
-import os
 import sys
 
 if __name__ == "__main__":
-    if sys.path[:1] in ([""], [os.getcwd()]):  # noqa: PTH109 - a file of the user's there may hide a module that pathlib needs
-        del sys.path[0]
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the working directory, where a file of the user's may hide a module that is needed here
     from repro_kit.cli.main import main
 
     main()

@@ -89,15 +89,19 @@ def code_of(story: Story) -> Sequence[tuple[str, str]]:
     return story.sources if story.runs_users_files else story.sources or ((_REPRO, story.repro),)
 
 
+def _quoted(story: Story) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
+    """The code by its marks, and (name, mark, fence) of each. Of the user's own files none: an issue is public."""
+    if story.runs_users_files:
+        return {}, []
+    code = marks(story)
+    return code, [(name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story), strict=True)]
+
+
 def _issue(story: Story, room: _Room) -> str:
-    # Files of the user's are never quoted whole: an issue is public.
-    code = {} if story.runs_users_files else marks(story)
+    code, listed = _quoted(story)
     excerpt = story.excerpt.text if story.excerpt else ""
     lines = sum(len(text.splitlines()) for text in code.values())
     is_shown = lines <= room.code and bool(any(code.values()))
-    listed = [
-        (name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)
-    ]
     log = trim(story.log, room.log)
     kernel = shown_kernel(story.answers.kernel, room.kernel)
     below = [*_details(story, [] if is_shown else listed, kernel_is_cut=kernel is None or kernel.is_cut)]
@@ -217,10 +221,7 @@ def linked(place: TorchSource) -> str:
 
 def comment(story: Story) -> str:
     """A short comment on an issue that exists: that it is reproduced, with smaller code and the layer."""
-    code = marks(story)
-    listed = [
-        (name, mark, fence(text)) for mark, (name, text) in zip(code, code_of(story) if code else (), strict=True)
-    ]
+    code, listed = _quoted(story)
     lines = sum(len(text.splitlines()) for text in code.values())
     return render(
         "comment.md.j2",

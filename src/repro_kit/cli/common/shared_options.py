@@ -197,7 +197,7 @@ bundle_options = _decorate(
         "--include-source",
         is_flag=True,
         default=None,
-        help="Put your own source files into the bundle and its issue.md, where repro.py runs them.",
+        help="Put your own source files into the bundle, where repro.py runs them.",
     ),
     _BUNDLE(
         "--trace",

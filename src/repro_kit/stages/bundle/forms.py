@@ -345,7 +345,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     contents.add_text(CHECK, render("check_status.py.j2"), "check")
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     if not is_whole:
-        add = f"`repro-kit bundle {shlex.quote(str(case.path))} --include-source` adds what is missing"
+        add = f"`{with_source(case)}` adds what is missing"
         left_out.append(f"Left out is what repro.py runs: the {named_files(sources)}; {add}.")
     left_out.append(
         "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
@@ -356,6 +356,11 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
             "--include-values includes the original words."
         )
     return left_out
+
+
+def with_source(case: Case) -> str:
+    """The command that puts the user's source files into the bundle."""
+    return f"repro-kit bundle --include-source {shlex.quote(str(case.path))}"
 
 
 def named_files(sources: SourceFiles) -> str:

@@ -33,7 +33,16 @@ from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.consent import gate
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
 from repro_kit.stages.bundle.dry_run import preview
-from repro_kit.stages.bundle.forms import CaseResults, ReproForm, candidates, fill, named_files, results_of, sources_of
+from repro_kit.stages.bundle.forms import (
+    CaseResults,
+    ReproForm,
+    candidates,
+    fill,
+    named_files,
+    results_of,
+    sources_of,
+    with_source,
+)
 from repro_kit.stages.bundle.needs import OF_COMPILERS, carried, find_needs
 from repro_kit.stages.bundle.proof import CASTS, casts_may_explain, proof_of
 from repro_kit.stages.bundle.trace_pages import add_pages
@@ -141,7 +150,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             answers=answers,
         ),
     )
-    _conclude(chosen, output, reason, ui)
+    _conclude(case, chosen, output, reason, ui)
 
 
 def _keep(case: Case, chosen: _Attempt, files: Mapping[str, bytes]) -> None:
@@ -386,7 +395,7 @@ def _about(case: Case, chosen: _Attempt, reason: str) -> dict[str, object]:
     }
 
 
-def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
+def _conclude(case: Case, chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     """Print the remarks of the stage and its last line."""
     check, form = chosen.check, chosen.candidate
     listed = chosen.source or chosen.kept_back
@@ -394,7 +403,7 @@ def _conclude(chosen: _Attempt, output: Path, reason: str, ui: Ui) -> None:
     if chosen.source:
         ui.warn(f"Your source files are in it: {files}.")
     elif files:
-        ui.note(f"Your source files are not in it: {files}.")
+        ui.note(f"Your source files are not in it: {files}. `{with_source(case)}` adds them.")
     for sentence in chosen.left_out:
         ui.detail(sentence)
     for sentence in chosen.dropped:
