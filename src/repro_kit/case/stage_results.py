@@ -228,6 +228,7 @@ class BundleResult:
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
     lacking: int = 0  # runs that a cell of the ablation must pass, where it was left out since cells ran less often
     answers: Answers = field(default_factory=Answers)  # as `story.json` has them
+    title: str = ""  # of the issue, without the layer
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class CaseSummary:
     seconds: float = 0.0
     error: str | None = None
     case: str | None = None
+    title: str | None = None  # what fails, in one line; of the bundle
     failure: str | None = None  # kind
     signature: str | None = None
     layer: str | None = None
@@ -135,6 +136,7 @@ def case_summary(
         notes=tuple(dict.fromkeys(note for note in sentences if note)),
         rounding=_result(case, ROUNDING),
         answers=bundle.answers if bundle else None,
+        title=(bundle.title or None) if bundle else None,
     )
 
 

@@ -47,7 +47,9 @@ def _title(outcome: CaseSummary) -> str:
 
 
 def _lines(outcome: CaseSummary) -> Iterator[tuple[str, str]]:
-    if outcome.failure:
+    if outcome.title:
+        yield "failed", outcome.title
+    elif outcome.failure:
         yield "failed", f"{outcome.failure}: {outcome.signature}"
     if outcome.moved:
         yield "device", outcome.moved

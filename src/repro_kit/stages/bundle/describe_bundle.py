@@ -26,7 +26,6 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING
 from repro_kit.case.stage_results import Capture, Reduction, TwinFound
 from repro_kit.files import read_text
-from repro_kit.model.answers import Answers
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature, signature_of
@@ -97,8 +96,8 @@ def describe(
     told: Told,
     *,
     code: bool,
-) -> Answers:
-    """Add the data files, the issue, the report and the README; returns what they answer to maintainers.
+) -> Story:
+    """Add the data files, the issue, the report and the README; returns the story that they tell.
 
     `told`: what torch was asked. `code`: files may show the user's code.
     """
@@ -125,7 +124,7 @@ def describe(
     makers = {STORY: ("story", write_story), "issue.md": ("issue", _issue), "report.html": ("report", _page)}
     for name, (role, make) in {**makers, "README.md": ("readme", markdown.readme)}.items():
         contents.add_made(name, role, partial(_redacted_text, make, story, contents))
-    return story.answers
+    return story
 
 
 def _redacted_text(make: Callable[[Story], str], story: Story, contents: Contents) -> str:

@@ -13,6 +13,7 @@ from repro_kit.bundle.archive.archive import pack
 from repro_kit.bundle.archive.contents import Contents, write_files
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.story.title_facts import headline_of
 from repro_kit.case.case import Case
 from repro_kit.case.handles import BUNDLE
 from repro_kit.case.stage_results import BundleResult
@@ -101,7 +102,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
         if passed.code:
             ui.progress("writing pages about the trace")
             chosen.left_out.extend(add_pages(case, chosen.contents))
-        answers = describe(
+        story = describe(
             case,
             results,
             chosen.candidate,
@@ -147,7 +148,8 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
             needs=chosen.check.needs,
             dropped=chosen.dropped,
             lacking=chosen.lacking,
-            answers=answers,
+            answers=story.answers,
+            title=contents.redact(headline_of(story)),
         ),
     )
     _conclude(case, chosen, output, reason, ui)
