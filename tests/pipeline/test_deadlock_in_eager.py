@@ -42,7 +42,7 @@ def test_the_script_is_reduced_without_the_compiler(tmp_path: Path, monkeypatch:
     assert ran.exit_code == Exit.USER_BUG, ran.output
     assert "The job of 2 nodes is run on this machine alone, with 2 ranks" in ran.output
     assert "Verified, and not a compiler bug" in ran.output
-    reduced = Path("train.repro/bundle/files/reduced.py").read_text()
+    reduced = Path("train.repro/bundle/repro.py").read_text()
     assert "print" not in reduced and "all_reduce" in reduced and "barrier" in reduced
     bundle = json.loads(Path("train.repro/bundle.json").read_text())
     assert bundle["verified"] and bundle["layer"] == "user" and not bundle["passes_in_eager"]

@@ -60,5 +60,5 @@ def test_a_lost_side_effect_becomes_a_verified_script(tmp_path: Path) -> None:
         texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if not name.endswith("/")}
     assert (
         "leaves the Python state that the same call leaves in eager" in texts["issue.md"]
-        and ".append(" in texts["reduced.py"]
+        and ".append(" in texts["repro.py"]
     )

@@ -42,6 +42,6 @@ def test_where_the_program_needs_stored_values_the_script_is_reduced_judged_and_
     bundle = case.load(BUNDLE)
     assert bundle.verified and bundle.level == "script" and not bundle.dropped
     assert (summary["exit"], summary["layer"]) == (0, "inductor")
-    script_in_bundle = (case.path / "bundle" / "files" / "reduced.py").read_text()
+    script_in_bundle = (case.path / "bundle" / "repro.py").read_text()
     assert "relu" in script_in_bundle and "load(" not in script_in_bundle
-    assert "| the user's script, reduced |" in (case.path / "bundle" / "README.md").read_text()
+    assert "| shows the failure |" in (case.path / "bundle" / "README.md").read_text()
