@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from repro_kit.model.failure.failure import Difference, Kind
 from repro_kit.model.recipe import Recipe
@@ -254,23 +254,34 @@ def _with_function(parts: Parts, wanted: Wanted) -> Run:
 
 def _lost_exception(parts: Parts, wanted: Wanted) -> Run:
     """Eager raises an exception, and compiled code must raise one, too."""
-    run, recipe = parts.free("run"), parts.recipe
+    recipe = parts.recipe
+    shares = not wanted.whole and parts.entry is None and recipe.backward == "none" and _shares_inputs(parts, wanted)
     raised = wanted.raises.rsplit(".", 1)[-1]
     raised = raised if raised in _BUILTIN_ERRORS else "Exception"
     around = recipe_code.compiled_autograd(recipe, parts.defined)
     entered = f"with {around}, raises({raised}):" if around else f"with raises({raised}):"
-    compiled = f"{run}({_compiled_function(parts)})"
-    warm = [f"    {compiled}  # fills the caches"] if recipe.warm_caches else []
+    run = f"({', '.join(parts.calls[0])})" if shares else parts.free("run")
+    calls = [
+        f"{function}{run}" if shares else f"{run}({function})"
+        for function in (parts.function, _compiled_function(parts))
+    ]
+    warm = [f"    {calls[1]}  # fills the caches"] if recipe.warm_caches else []
+    regions = recipe_code.forward_regions(recipe) if shares else ""
+    around = ", ".join(filter(None, [*(recipe.contexts if shares else ()), regions]))
+    eager, entered = (f"{head[:-1]}, {around}:" if around else head for head in (f"with raises({raised}):", entered))
+    seed = [f"torch.manual_seed({recipe_code.seed(recipe)})"] if _RANDOM.search("\n".join(parts.inputs)) else []
+    head = [*seed, *parts.inputs] if shares else []
     lines = (
+        *head,
         "raises = unittest.TestCase().assertRaises",
-        f"with raises({raised}):",
-        f"    {run}({parts.function})",
+        eager,
+        f"    {calls[0]}",
         *([entered, *warm, "torch._dynamo.reset()"] if warm else []),
         entered,
-        f"    {_commented(compiled, wanted.comment)}",
+        f"    {_commented(calls[1], wanted.comment)}",
     )
-    quiet = replace(wanted, kind=Kind.VALIDATION)
-    return Run(lines, 1, 3, (_run_function(run, parts, quiet),), modules=("unittest",))
+    before = () if shares else (_run_function(run, parts, wanted),)
+    return Run(lines, len(head) + 1, len(head) + 3, before, modules=("unittest",))
 
 
 def _helpers(parts: Parts, wanted: Wanted) -> list[list[str]]:

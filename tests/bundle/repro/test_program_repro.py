@@ -64,6 +64,8 @@ def test_an_error_is_two_calls_and_says_which_error() -> None:
 def test_a_lost_exception_is_expected_twice() -> None:
     text = written(relu("{'validation': True}"), Signature(Kind.VALIDATION, ("RuntimeError",)))
     assert text.startswith("import unittest\nimport torch\n")
+    assert text.endswith("with raises(RuntimeError):\n    f(x)\nwith raises(RuntimeError):\n    torch.compile(f)(x)\n")
+    text = written(relu("{'validation': True}"), Signature(Kind.VALIDATION, ("RuntimeError",)), whole=True)
     assert text.endswith("with raises(RuntimeError):\n    run(torch.compile(f))\n")
 
 
