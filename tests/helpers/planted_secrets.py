@@ -14,7 +14,7 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle import stage
+from repro_kit.stages.bundle import checking
 
 KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
 b3BlbnNzaC1rZXktdjEAAAAABG5vbmUA
@@ -140,7 +140,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     )
     for name, value in {**environment, "CLUSTER": plain("exception")[-1], "LOGIN_WORD": plain("trace")[4]}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(stage, "check_repro", passing_check)
+    monkeypatch.setattr(checking, "check_repro", passing_check)
     file_name, directory = plain("files")
     google, npm, grid, basic, mail, horse, random, fish, other = plain("source")
     (tmp_path / f"helper_{file_name}.py").write_text("SIZE = 3\n")

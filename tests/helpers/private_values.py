@@ -26,7 +26,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import from_data
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.strangers.repro_run import Check, RunOfRepro
-from repro_kit.stages.bundle import stage
+from repro_kit.stages.bundle import checking, stage
 from repro_kit.ui import SilentUi
 
 #: By the place where they stand; none says by its look that it is private.
@@ -137,7 +137,7 @@ def bundle_of(case: Case, variables: dict[str, str], options: BundleOptions) -> 
     """The texts of the bundle that `case` makes under `variables`; `repro.py` is taken to fail as it should."""
     run = RunOfRepro(Verdict(Status.FAIL), "RuntimeError: cannot load", 1, outcome=RunOutcome.FAILS_ALIKE)
     check = Check((run,), RunOfRepro(Verdict(Status.PASS), ""))
-    with patch.dict(os.environ, variables), patch.object(stage, "check_repro", lambda *_, **__: check):
+    with patch.dict(os.environ, variables), patch.object(checking, "check_repro", lambda *_, **__: check):
         stage.run(case, options, SilentUi())
     with zipfile.ZipFile(case.path.with_name(f"{case.path.name}.zip")) as opened:
         return {name: opened.read(name).decode() for name in opened.namelist()}

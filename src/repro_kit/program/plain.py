@@ -135,7 +135,7 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
     bodies = tuple(public(text_of(body)).strip("\n") for body in program.bodies)
     graph, single = _simplified(public(text_of(program.graph)).strip("\n"), program.graph)
     entry = arguments_of(program) if is_entry(program.recipe) else None
-    numbers = _numbers(program)
+    numbers = unnamed_numbers(program)
     made = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
     if entry is not None:  # the call of torch.export says what is dynamic
         made = [input_ for input_ in made if not isinstance(input_, DynamicMark)]
@@ -143,7 +143,7 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
     code = "\n".join([program.preamble, *bodies, graph, *inputs, *program.recipe.contexts])
     tensors = {input_.name: input_ for input_ in program.inputs if isinstance(input_, TensorInput)}
     named = dict.fromkeys(name for call in program.calls for name in call)
-    function = next(name for name in ("f", "graph") if name == "graph" or name not in _identifiers(code))
+    function = next(name for name in ("f", "graph") if name == "graph" or name not in identifiers(code))
     return Parts(
         recipe=program.recipe,
         graph=graph.replace("def graph(", f"def {function}(", 1),
@@ -157,7 +157,7 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
         made_by="",
         code=code,
         entry=entry,
-        defined=frozenset(_defined(program.preamble)),
+        defined=frozenset(names_bound(program.preamble)),
         taken=frozenset(global_names(program.preamble, [*bodies, graph], [*inputs, *program.recipe.contexts])),
     )
 
@@ -175,7 +175,7 @@ def _simplified(text: str, graph: Function) -> tuple[str, bool]:
     return "\n".join(lines), True
 
 
-def _numbers(program: Program) -> dict[str, str]:
+def unnamed_numbers(program: Program) -> dict[str, str]:
     """Numbers that occur only as arguments, and so need no name."""
     read = {name for input_ in program.inputs for name in input_.reads}
     scalars = [input_ for input_ in program.inputs if isinstance(input_, ScalarInput) and input_.name not in read]
@@ -190,7 +190,7 @@ def _plainer(line: str) -> str:
 
 def _head(program: Program, parts: Parts, modules: Sequence[str]) -> Iterator[list[str]]:
     """The imports, then the settings."""
-    recipe, used = program.recipe, _identifiers(parts.code)
+    recipe, used = program.recipe, identifiers(parts.code)
     variables = [
         f"os.environ[{recipe_code.literal(name)}] = {recipe_code.literal(value)}"
         for name, value in sorted(recipe.env.items())
@@ -280,11 +280,12 @@ def _imports_of(preamble: str) -> tuple[list[str], list[str], str]:
     return *found, "\n".join(lines[at:]).strip("\n")
 
 
-def _identifiers(text: str) -> set[str]:
+def identifiers(text: str) -> set[str]:
+    """The names in `text` that are no attributes."""
     return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
 
 
-def _defined(preamble: str) -> Iterator[str]:
+def names_bound(preamble: str) -> Iterator[str]:
     """Names that the preamble binds at top level."""
     for node in ast.parse(preamble).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):

@@ -22,10 +22,18 @@ from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT
-from repro_kit.program import Peer, Program, ScalarInput, recipe_code
+from repro_kit.program import Peer, Program, recipe_code
 from repro_kit.program.entry_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.program.inputs import DynamicMark, names_of
-from repro_kit.program.plain import can_be_plain, global_names, plain_script, suite_test
+from repro_kit.program.plain import (
+    can_be_plain,
+    global_names,
+    identifiers,
+    names_bound,
+    plain_script,
+    suite_test,
+    unnamed_numbers,
+)
 from repro_kit.program.plain_run import Wanted
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
@@ -72,7 +80,7 @@ class ProgramSource:
 def source_of(program: Program, *, regions: bool = True) -> ProgramSource:
     """The pieces of `program`. With `regions`, calls that open and close a region become a `with` block."""
     text_of = with_regions if regions else render_function
-    numbers = _numbers(program)
+    numbers = unnamed_numbers(program)
     named = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
     if is_entry(program.recipe):  # the call of torch.export says what is dynamic
         named = [input_ for input_ in named if not isinstance(input_, DynamicMark)]
@@ -95,15 +103,6 @@ def _of_peer(peer: Peer) -> Iterator[str]:
     call = ", ".join(peer.calls[0])
     lines = [*(input_.line for input_ in peer.inputs), f"return ({call}{',' if len(peer.calls[0]) == 1 else ''})"]
     yield "def peer_inputs():\n" + textwrap.indent("\n".join(lines), "    ")
-
-
-def _numbers(program: Program) -> dict[str, str]:
-    """Numbers that occur only as arguments of several calls, and so need no name."""
-    if len(program.calls) == 1:
-        return {}
-    read = {name for input_ in program.inputs for name in input_.reads}
-    scalars = [input_ for input_ in program.inputs if isinstance(input_, ScalarInput) and input_.name not in read]
-    return {scalar.name: scalar.line.partition(" = ")[2] for scalar in scalars}
 
 
 def render_program(program: Program, facts: Facts, *, whole: bool = True, regions: bool = True) -> dict[str, str]:
@@ -195,7 +194,7 @@ def render_test(program: Program, facts: Facts, name: str, repeats: int = 1) -> 
 
 def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
     """The values for `templates/program.py.j2` and for the script around it."""
-    recipe, defined = source.recipe, _defined(source.preamble)
+    recipe, defined = source.recipe, set(names_bound(source.preamble))
     names = _free_names(source)
     entry = entry_code(recipe, source.arguments, names, len(source.calls)) if is_entry(recipe) else ""
     compiled = "graph" if recipe.growth is None else "repeated(graph, count)"
@@ -290,7 +289,7 @@ def _stdlib(recipe: Recipe, *, child: bool, paths: bool, waits: bool) -> list[st
 
 
 def _imports(source: ProgramSource) -> list[str]:
-    used = _identifiers(source.text)
+    used = identifiers(source.text)
     provided = [name for name in _PROVIDED if name in used]
     lines = [f"import {module}" for module in recipe_code.config_imports(source.recipe)]
     if source.recipe.growth is not None:
@@ -359,23 +358,6 @@ def _free_names(source: ProgramSource) -> dict[str, str]:
         "module": "Module",
     }
     return {key: name if name not in taken else f"repro_{name}" for key, name in wanted.items()}
-
-
-def _identifiers(text: str) -> set[str]:
-    return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
-
-
-def _defined(preamble: str) -> set[str]:
-    """Names that the preamble defines at top level."""
-    names: set[str] = set()
-    for node in ast.parse(preamble).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        else:
-            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    return names
 
 
 def _close_up(preamble: str) -> str:

@@ -1,0 +1,244 @@
+"""Write one form of `repro.py` with its files, check it as a stranger would, and find what it needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.case.case import Case
+from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.signature import Strength
+from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.reduce.flaky import NO_RUNS, Tally
+from repro_kit.session.options import BundleOptions
+from repro_kit.session.strangers.repro_run import START_MARGIN, Check, check_repro, run_repro
+from repro_kit.stages.bundle.answers import Told, ask
+from repro_kit.stages.bundle.claims import check_claims, earlier
+from repro_kit.stages.bundle.forms import (
+    CaseResults,
+    ReproForm,
+    fill,
+    named_files,
+    sources_of,
+)
+from repro_kit.stages.bundle.needs import OF_COMPILERS, carried, find_needs
+from repro_kit.stages.bundle.proof import CASTS, casts_may_explain
+from repro_kit.ui import Ui
+
+_EAGER_RUNS = 2  # of a script, in which chance may decide; of a program earlier stages know whether it does
+_MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
+#: Kinds of failures of which neither time nor memory decides, so that two runs may go on at once.
+_UNTIMED = (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR, Kind.RUNTIME_ERROR, Kind.ACCURACY, Kind.VALIDATION)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate with its files and its check."""
+
+    candidate: ReproForm
+    contents: Contents
+    check: Check
+    left_out: list[str]
+    dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
+    lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
+    against: str = ""  # why no claim of an earlier stage holds for it
+    stays_with_casts: bool = False  # a wrong result that fails alike with the roundings of eager
+    checked: Contents | None = None  # what was checked, where the user's source files are not in `contents`
+
+    @property
+    def source(self) -> tuple[tuple[str, int], ...]:
+        """The user's own files, unchanged, in the bundle: name and number of lines."""
+        return self._source_in(self.contents)
+
+    @property
+    def kept_back(self) -> tuple[tuple[str, int], ...]:
+        """Those that `repro.py` runs, and that are not in the bundle."""
+        return self._source_in(self.checked) if self.checked else ()
+
+    def _source_in(self, contents: Contents) -> tuple[tuple[str, int], ...]:
+        listed = [(name, entry) for name, entry in contents.entries.items() if entry.role == "source"]
+        return tuple((name, len(entry.data.splitlines())) for name, entry in listed if self.candidate.is_users_script)
+
+
+@dataclass(frozen=True)
+class Checking:
+    """Writes and checks `repro.py` in its forms."""
+
+    case: Case
+    results: CaseResults
+    redactor: Redactor
+    options: BundleOptions
+    ui: Ui
+
+    def with_needs(self, form: ReproForm) -> Attempt:
+        """`form`, checked. If it passes, find what it needs, and let `repro.py` set the needed variables."""
+        attempt = self.attempt(form)
+        if attempt.check.same:
+            return attempt
+        with self._written(attempt.contents) as directory:
+            needs = find_needs(self._fails(form, directory), os.environ, Path(self.case.file.subject.cwd))
+        if needs is None:
+            return attempt
+        if not needs.names:
+            return self.attempt(form, Tally(1, len(attempt.check.runs) + 1))
+        variables = carried(needs, os.environ, self.redactor, late=form.program is not None)
+        if variables:
+            attempt = self.attempt(form.carrying(variables))
+        words = needs.words(variables)
+        if attempt.check.verified or not words:
+            return attempt
+        reason = f"repro.py fails as expected only with {' and '.join(words)} of this machine, which the bundle lacks"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
+
+    def with_any_compiler(self, attempt: Attempt) -> Attempt:
+        """`attempt`; not verified where `repro.py` passes once the user's choice of a C++ compiler is left out.
+
+        A stranger gets these variables of his own machine, and so does the check.
+        """
+        form, chosen = attempt.candidate, [name for name in OF_COMPILERS if os.environ.get(name)]
+        if not chosen or not attempt.check.verified:
+            return attempt
+        self.ui.progress(f"running repro.py without {', '.join(chosen)}")
+        with self._written(attempt.contents) as directory:
+            run = run_repro(self._python, directory, timeout=form.limit + START_MARGIN, without=chosen)
+        if run.verdict.status is not Status.PASS:
+            return attempt
+        words = tuple(f"the environment variable {name}" for name in chosen)
+        passes = f"repro.py passes without {' and '.join(words)}"
+        reason = f"{passes}: the compiler or the headers there are the cause"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words), against=passes)
+
+    def with_narrow_casts(self, attempt: Attempt) -> Attempt:
+        """`attempt`; not verified where its wrong result is right once Inductor rounds to narrow dtypes as eager does.
+
+        A fused kernel leaves these roundings out, which torch documents and does not call a bug. Where the user has
+        rounding count as a failure, it is no reason.
+        """
+        signature, observed = attempt.candidate.facts.signature, self.case.file.signature
+        files = [entry.data.decode() for name, entry in attempt.contents.entries.items() if name.endswith(".py")]
+        is_asked_for = observed is not None and observed.rounding
+        if is_asked_for or not attempt.check.verified or not casts_may_explain(signature, files):
+            return attempt
+        self.ui.progress(f"running repro.py with {CASTS}=1")
+        with self._written(attempt.contents) as directory:
+            limit = attempt.candidate.limit + START_MARGIN
+            run = run_repro(self._python, directory, timeout=limit, variables={CASTS: "1"})
+        if run.verdict.status is not Status.PASS:
+            alike = outcome_of(run.verdict, signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
+            return replace(attempt, stays_with_casts=alike)
+        reason = f"repro.py passes with {CASTS}=1: the wrong result is a rounding that a fused kernel leaves out"
+        return replace(attempt, check=replace(attempt.check, reasons=(reason,)))
+
+    def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> Attempt:
+        """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
+        contents, left_out = self._filled(form)
+        with self._written(contents) as directory:
+            check = check_repro(
+                self._python,
+                directory,
+                form.facts.signature,
+                timeout=form.limit + START_MARGIN,
+                earlier=earlier(form, self.results) + before,
+                in_eager=form.facts.in_eager,
+                eager_runs=1 if form.program else _EAGER_RUNS,
+                at_once=form.program is not None and form.facts.signature.kind in _UNTIMED,
+                on_tick=self.ui.progress,
+            )
+        if form.program and form.program.stored and not self.options.include_values:
+            reason = "repro.py needs stored tensor values, which are not in the bundle (--include-values includes them)"
+            check = replace(check, reasons=(reason,))
+        return Attempt(form, contents, check, left_out)
+
+    def with_proven_claims(self, attempt: Attempt) -> Attempt:
+        """`attempt` with the claims of earlier stages that hold for its `repro.py`."""
+
+        def fails_with(backend: str) -> bool:
+            self.ui.progress(f"running repro.py with backend {backend}")
+            with self._written(attempt.contents) as directory:
+                fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
+                return fails({"TORCH_BISECT_BACKEND": backend}, None)
+
+        checked_claims = check_claims(
+            attempt.candidate, self.results, attempt.check, fails_with, against=attempt.against
+        )
+        if not checked_claims.dropped:
+            return attempt
+        contents, left_out = self._filled(checked_claims.form)  # without the claims in the docstring of repro.py
+        return replace(
+            attempt,
+            candidate=checked_claims.form,
+            contents=contents,
+            left_out=left_out,
+            dropped=checked_claims.dropped,
+            lacking=checked_claims.lacking,
+        )
+
+    def told(self, attempt: Attempt) -> Told:
+        """What torch tells of the program of `attempt`, for those who maintain it."""
+        with self._written(attempt.contents) as directory:
+            fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
+            verified = attempt.check.verified
+            return ask(self.case, attempt.candidate, (lambda set_: fails(set_, None)) if verified else None, self.ui)
+
+    def without_source(self, attempt: Attempt) -> Attempt:
+        """`attempt` without the user's source files. It is not verified by files that it lacks."""
+        named = f"the {named_files(sources_of(self.case, attempt.candidate))}"
+        check = attempt.check
+        in_eager = "failed alike" if attempt.candidate.facts.in_eager else "passed"
+        seen = f"; with them, on this machine, it failed as expected in {check.same} of {len(check.runs)} runs"
+        proof = f"{seen}, and {in_eager} without torch.compile" if check.verified else ""
+        reason = f"the bundle lacks {named}, which repro.py runs{proof}"
+        contents, left_out = self._filled(attempt.candidate, include_source=False)
+        return replace(
+            attempt,
+            contents=contents,
+            left_out=left_out,
+            check=replace(check, reasons=(reason, *check.reasons), needs=(*check.needs, named)),
+            checked=attempt.contents,
+        )
+
+    def _filled(self, form: ReproForm, *, include_source: bool = True) -> tuple[Contents, list[str]]:
+        values = self.options.include_values
+        contents = Contents(self.redactor, every_word=values)
+        left_out = fill(form, self.case, self.results, contents, include_values=values, include_source=include_source)
+        return contents, left_out
+
+    def _fails(
+        self, form: ReproForm, directory: Path, repeats: int = 1
+    ) -> Callable[[Mapping[str, str], Path | None], bool]:
+        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected."""
+        runs = max(repeats, min(_MOST_TRIES, earlier(form, self.results).repeats))
+
+        def fails(variables: Mapping[str, str], beside: Path | None) -> bool:
+            for _ in range(runs):
+                self.ui.progress("looking for what repro.py needs from this machine")
+                run = run_repro(
+                    self._python, directory, timeout=form.limit + START_MARGIN, variables=variables, beside=beside
+                )
+                outcome = outcome_of(run.verdict, form.facts.signature, Strength.REBASED)
+                if outcome is RunOutcome.FAILS_ALIKE:
+                    return True
+            return False
+
+        return fails
+
+    @property
+    def _python(self) -> str:
+        return self.results.observation.python or self.case.file.subject.python
+
+    @contextmanager
+    def _written(self, contents: Contents) -> Iterator[Path]:
+        """Write the files to a directory, which is removed afterwards."""
+        directory = self.case.path / "bundle.part"
+        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            contents.write(directory)
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
