@@ -104,7 +104,7 @@ def _footer(program: Program) -> list[str]:
     if not can_be_plain(recipe):
         return ['raise SystemExit("Several processes or a clock show this failure: run repro.py of the bundle.")']
     kind = Kind.VALIDATION if recipe.validation else Kind.ACCURACY if recipe.check else Kind.RUNTIME_ERROR
-    parts = replace(_parts(program, Wanted(kind, regions=False)), function="graph", single=False, inputs=())
+    parts = replace(_parts(program, Wanted(kind, rewritten=False)), function="graph", single=False, inputs=())
     parts = replace(parts, made_by="calls()", taken=parts.taken | {"graph", "calls"})
     run = plain_run.run_of(parts, Wanted(kind))
     lines = [f"import {module}" for module in run.modules]
@@ -131,15 +131,20 @@ def _footer(program: Program) -> list[str]:
 
 def _parts(program: Program, wanted: Wanted) -> Parts:
     """The texts of the program, with public and short names."""
-    text_of = with_regions if wanted.regions else render_function
-    bodies = tuple(public(text_of(body)).strip("\n") for body in program.bodies)
-    graph, single = _simplified(public(text_of(program.graph)).strip("\n"), program.graph)
+    text_of = with_regions if wanted.rewritten else render_function
+    short = "F" not in identifiers(render(program))
+
+    def spelt(text: str) -> str:
+        return public(text, short=short).strip("\n") if wanted.rewritten else text.strip("\n")
+
+    bodies = tuple(spelt(text_of(body)) for body in program.bodies)
+    graph, single = _simplified(spelt(text_of(program.graph)), program.graph)
     entry = arguments_of(program) if is_entry(program.recipe) else None
     numbers = unnamed_numbers(program)
     made = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
     if entry is not None:  # the call of torch.export says what is dynamic
         made = [input_ for input_ in made if not isinstance(input_, DynamicMark)]
-    inputs = tuple(line for input_ in made for line in _plainer(public(input_.line)).splitlines())
+    inputs = tuple(line for input_ in made for line in _plainer(spelt(input_.line)).splitlines())
     code = "\n".join([program.preamble, *bodies, graph, *inputs, *program.recipe.contexts])
     tensors = {input_.name: input_ for input_ in program.inputs if isinstance(input_, TensorInput)}
     named = dict.fromkeys(name for call in program.calls for name in call)

@@ -53,7 +53,9 @@ class Wanted:
     raises: str = ""  # the exception of eager that the compiled program loses
     comment: str = ""  # how the last line fails
     whole: bool = True
-    regions: bool = True  # calls that open and close a region are written as a `with` block
+    rewritten: bool = (
+        True  # public names stand for private ones, and `with` blocks for calls that open and close a region
+    )
 
     @property
     def form(self) -> str:

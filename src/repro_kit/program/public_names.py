@@ -28,9 +28,16 @@ _VARIABLE_FUNCTIONS = re.compile(r"(?<![\w.])torch\._C\._VariableFunctions(?:Cla
 _NO_OPERATOR = frozenset({"_parse_to", "flatten_dense_tensors", "unflatten_dense_tensors", "pad_sequence"})
 
 
-def public(code: str) -> str:
-    """`code` with public names for torch's private ones, where a public one takes the same arguments."""
+_FUNCTIONAL = re.compile(r"(?<![\w.])torch\.nn\.functional\.(?=\w+\()")
+
+
+def public(code: str, *, short: bool = True) -> str:
+    """`code` with public names for torch's private ones, where a public one takes the same arguments.
+
+    `short`: torch.nn.functional is `F`.
+    """
     code = _NN.sub(_of_nn, code)
+    code = _FUNCTIONAL.sub("F.", code) if short else code
     code = _IN_MODULE.sub(r"torch.\g<module>.\g<name>", code)
     return _VARIABLE_FUNCTIONS.sub(r"torch.\g<name>", code)
 
@@ -38,5 +45,5 @@ def public(code: str) -> str:
 def _of_nn(call: re.Match[str]) -> str:
     name = call["name"]
     if name in _SAME_IN_FUNCTIONAL:
-        return f"F.{name}"
+        return f"torch.nn.functional.{name}"
     return call[0] if name in _NO_OPERATOR else f"torch.ops.aten.{name}"

@@ -47,11 +47,6 @@ def with_regions(function: Function) -> str:
     return decorators + "\n".join([*lines, f"{_INDENT}return {function.returns.text}"]) + "\n"
 
 
-def has_regions(function: Function) -> bool:
-    """Whether `with_regions` writes any `with` block."""
-    return bool(_regions(function.statements))
-
-
 def _regions(statements: Sequence[Statement]) -> list[_Region]:
     """The regions, if every statement that opens or closes one has a known form and all nest properly; else none."""
     regions, open_ = [], []

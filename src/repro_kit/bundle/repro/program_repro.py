@@ -105,18 +105,18 @@ def _of_peer(peer: Peer) -> Iterator[str]:
     yield "def peer_inputs():\n" + textwrap.indent("\n".join(lines), "    ")
 
 
-def render_program(program: Program, facts: Facts, *, whole: bool = True, regions: bool = True) -> dict[str, str]:
+def render_program(program: Program, facts: Facts, *, whole: bool = True, rewritten: bool = True) -> dict[str, str]:
     """The texts of `repro.py` and `check.py` for `program`.
 
-    `whole`: as `Wanted.whole`; the shorter form may not show every failure. `regions`: as `source_of`.
+    `whole`, `rewritten`: as in `Wanted`; the shorter form, and the one with public names, may not show every failure.
     """
     if not can_be_plain(program.recipe):
-        return {REPRO: _of_processes(source_of(program, regions=regions), facts), CHECK: render("check_status.py.j2")}
-    script = plain_script(program, _wanted(facts, whole=whole, regions=regions))
+        return {REPRO: _of_processes(source_of(program, regions=rewritten), facts), CHECK: render("check_status.py.j2")}
+    script = plain_script(program, _wanted(facts, whole=whole, rewritten=rewritten))
     return {REPRO: script.text, CHECK: program_check(script, program.recipe, facts)}
 
 
-def _wanted(facts: Facts, *, whole: bool, regions: bool) -> Wanted:
+def _wanted(facts: Facts, *, whole: bool, rewritten: bool) -> Wanted:
     """What the text of a program is to show."""
     exceptions = facts.signature.exceptions
     return Wanted(
@@ -125,7 +125,7 @@ def _wanted(facts: Facts, *, whole: bool, regions: bool) -> Wanted:
         raises=exceptions[-1] if exceptions else "",
         comment=_comment(facts),
         whole=whole,
-        regions=regions,
+        rewritten=rewritten,
     )
 
 
@@ -182,7 +182,7 @@ def render_test(program: Program, facts: Facts, name: str, repeats: int = 1) -> 
     suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
     return render(
         "test_repro.py.j2",
-        test=suite_test(program, _wanted(facts, whole=True, regions=True)),
+        test=suite_test(program, _wanted(facts, whole=True, rewritten=True)),
         header=header(facts, _ENDINGS.get(kind, "This test fails as long as the bug exists.")),
         suite=suite,
         owner=f"module: {suite}" if facts.layer in (Layer.INDUCTOR, Layer.DYNAMO) else "oncall: pt2",

@@ -316,7 +316,7 @@ def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | No
     if not set(passing.stored) <= set(form.program.stored):  # the bundle has no values but those of `repro.py`
         return replace(twin, diff="")
     fails, passes = (
-        render_program(program, facts, whole=form.whole, regions=form.regions)[REPRO]
+        render_program(program, facts, whole=form.whole, rewritten=form.rewritten)[REPRO]
         for program in (form.program, passing)
     )
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")

@@ -36,7 +36,6 @@ from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
 from repro_kit.program.plain import PlainScript
 from repro_kit.program.recipe_code import literal
-from repro_kit.program.regions import has_regions
 from repro_kit.program.remarks import without_remarks
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.comparison_recipe import with_tolerance
@@ -72,7 +71,7 @@ class ReproForm:
     path: Path | None = None
     program: Program | None = None
     reduced: bool = False  # whether the reduction accepted the program
-    regions: bool = True  # whether autocast and no-grad regions are written as `with` blocks
+    rewritten: bool = True  # whether public names and `with` blocks stand for the calls that the graph has
     whole: bool = True  # whether results of every kind are compared; else a shorter text is tried
     text: str = ""  # of a reduced script that compares its compiled call itself
     env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
@@ -186,8 +185,8 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
             if _is_shorter(program, own):
                 yield ReproForm(own, LIMIT, note, path, program, reduced, whole=False)
             yield ReproForm(own, LIMIT, note, path, program, reduced)
-            if any(map(has_regions, program.functions())):
-                yield ReproForm(own, LIMIT, note, path, program, reduced, regions=False)
+            if render_program(program, own) != render_program(program, own, rewritten=False):
+                yield ReproForm(own, LIMIT, note, path, program, reduced, rewritten=False)
 
 
 def _is_shorter(program: Program, facts: Facts) -> bool:
@@ -303,7 +302,7 @@ def fill(
             "so repro.py is not self-contained; --include-values includes them."
         )
     facts = without_private(form.facts, contents.redactor)
-    for name, text in render_program(form.program, facts, whole=form.whole, regions=form.regions).items():
+    for name, text in render_program(form.program, facts, whole=form.whole, rewritten=form.rewritten).items():
         contents.add_text(name, text, "repro" if name == REPRO else "check")
     return left_out
 
