@@ -87,4 +87,4 @@ def test_only_the_state_that_the_compiled_call_loses_is_seen(oracle: ProgramOrac
     assert failure is not None and failure.difference is not None
     difference = failure.difference
     assert (difference.kind, difference.where) == (STATE, "seen.steps after call 1")
-    assert difference.detail == "eager [1, 3], compiled [0]"
+    assert difference.detail == "eager 1 item, compiled 0 items"
