@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
-from repro_kit.program import Program, render
+from repro_kit.program import Program, runnable
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.runner.compiler import give_probes
@@ -26,7 +26,7 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
     the stored values. `timeout`: seconds for the run.
     """
     with scratch() as directory:
-        (directory / "program.py").write_text(render(program), encoding="utf-8")
+        (directory / "program.py").write_text(runnable(program), encoding="utf-8")
         (directory / "inputs").symlink_to(inputs.resolve())
         plain = {key: value for key, value in os.environ.items() if not key.startswith("TORCH")}
         give_probes(python, directory / "cache")
