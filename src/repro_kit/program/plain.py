@@ -20,6 +20,7 @@ from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.program import plain_run, recipe_code
 from repro_kit.program.entry_code import arguments_of, entry_code, is_entry
 from repro_kit.program.inputs import DynamicMark, ScalarInput, TensorInput, names_of
+from repro_kit.program.plain_names import renamed
 from repro_kit.program.plain_run import Parts, Wanted, indented
 from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
@@ -28,6 +29,8 @@ from repro_kit.program.render import render, render_function
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _FUNCTIONAL = re.compile(r"(?<![\w.])F\.")
+#: Variables of the lines that run, compile and compare (`plain_run`).
+_VARIABLES = frozenset({"actual", "args", "expected", "model", "outputs", "outs", "raises", "results"})
 _PROVIDED = ("device", "inf", "nan")
 _SOURCE = r"torch\.(?:ones|zeros|rand|randn|full|tensor|empty)\([^()]*(?:\([^()]*\)[^()]*)*"
 _REQUIRES = re.compile(rf"(\w+ = {_SOURCE})\)\.requires_grad_\(\)")
@@ -50,6 +53,7 @@ def can_be_plain(recipe: Recipe) -> bool:
 
 def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     """The text of `repro.py` for `program`."""
+    program = _without_clashes(program)
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     blocks = [
@@ -75,6 +79,7 @@ class SuiteTest:
 
 def suite_test(program: Program, wanted: Wanted) -> SuiteTest:
     """The parts of a test for `program`; its settings are for the decorators of the method."""
+    program = _without_clashes(program)
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     head = _head(program, parts, [module for module in run.modules if module != "unittest"])
@@ -127,6 +132,16 @@ def _footer(program: Program) -> list[str]:
         [*run.lines, *(['print("compiled and eager agree")'] if recipe.check else [])],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block).splitlines()
+
+
+def _without_clashes(program: Program) -> Program:
+    """`program` with other names for inputs that have the name of a variable of the script."""
+    names = [name for input_ in program.inputs for name in names_of(input_) if name in _VARIABLES]
+    taken = identifiers(render(program)) | _VARIABLES
+    return renamed(
+        program,
+        {name: next(free for free in (f"{name}_", f"{name}_0", f"my_{name}") if free not in taken) for name in names},
+    )
 
 
 def _parts(program: Program, wanted: Wanted) -> Parts:

@@ -104,6 +104,12 @@ def test_names_of_the_program_are_not_taken() -> None:
     assert "def run(function):" in written(within, whole=True)
 
 
+def test_an_input_called_as_a_variable_of_the_script_gets_another_name() -> None:
+    body = RELU.replace("(x)", "(outputs)").replace("x = ", "outputs = ").replace("(x,)", "(outputs,)")
+    text = written(relu("{'backward': 'sum'}", body), whole=True)
+    assert "    outputs_ = torch.randn(4, 4)\n    outputs = function(outputs_)\n" in text
+
+
 def test_strings_that_span_lines_keep_their_form() -> None:
     text = next(it.text for it in FAILING if it.name == "user_backend")
     assert '    """One of\nmy own."""' in written(text, Signature(Kind.COMPILE_ERROR))
