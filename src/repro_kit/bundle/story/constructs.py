@@ -11,6 +11,7 @@ from repro_kit.bundle.story.operators import with_options
 
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
+LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
@@ -30,10 +31,12 @@ class Construct:
 
 
 def construct_of(source: str, line: int = 0) -> Construct:
-    """The construct in `source`; at `line`, where the line that fails is known."""
+    """The construct in `source`, unless that is very long; at `line`, where the line that fails is known."""
+    if len(source) > LONGEST_CODE:
+        return Construct()
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Construct()
     compiles = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_compiler(node.func)]
     bodies = [*_compiled(tree, compiles)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.constructs import Construct, construct_of
+from repro_kit.bundle.story.constructs import LONGEST_CODE, Construct, construct_of
 from repro_kit.bundle.story.operators import Operator, operators, transforms
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title import TitleFacts, headline, title
@@ -63,9 +63,9 @@ def facts_of(story: Story) -> TitleFacts:
 
 
 def readable(text: str) -> Program | None:
-    """The parsed program; None if there is none, redaction broke it, or it is damaged."""
+    """The parsed program; None if there is none, redaction broke it, or it is damaged or too long for a title."""
     try:
-        return parse(text) if text else None
+        return parse(text) if 0 < len(text) <= LONGEST_CODE else None
     except (ReproKitError, RecursionError, MemoryError):
         return None
 
