@@ -12,7 +12,6 @@ from repro_kit.model.failure.frames import is_compiler, is_compiling, is_generat
 from repro_kit.model.failure.late_errors import is_late
 from repro_kit.model.failure.missing_resource import missing_resource
 from repro_kit.model.failure.ops import op_in
-from repro_kit.model.failure.rounding import ResultErrors
 from repro_kit.model.failure.tolerance import stated_tolerance
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.model.serialize import from_data
@@ -78,7 +77,6 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
             tolerance=tolerance,
             rounding=bool(reply.get("rounding")),
             doubts=_doubts(reply),
-            errors=from_data(reply.get("errors") or [], tuple[ResultErrors, ...]),
         )
     if reply.get("growth"):
         return Failure(Kind.COMPILE_GROWTH, Phase.COMPILE, text=str(reply["growth"]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from repro_kit.model.failure.rounding import ResultErrors
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
 
 
@@ -164,7 +163,6 @@ class Failure:
     origins: tuple[str, ...] = ()  # values and kernels of the program that were being compiled, likeliest first
     measured: Measured | None = None  # of a kind in MEASURED
     doubts: tuple[str, ...] | None = None  # why the program's results are not defined; None where nobody looked
-    errors: tuple[ResultErrors, ...] = ()  # of a graph's results whose values differ
     deadlock: bool = False  # a hang in which the ranks of a distributed run wait for each other
 
 

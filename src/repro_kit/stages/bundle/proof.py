@@ -1,12 +1,11 @@
-"""What shows that a wrong result is wrong, and no chance and no rounding: what was asked of the finished reproducer."""
+"""What shows that a wrong result is no chance, and whether casts to a narrow dtype may explain it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.rounding import ResultErrors
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS
 from repro_kit.stages.bundle.forms import ReproForm
@@ -22,35 +21,17 @@ def casts_may_explain(signature: Signature, texts: Iterable[str]) -> bool:
     return of_values and not signature.rounding and any(map(_NARROW.search, texts))
 
 
-def proof_of(form: ReproForm, *, stays_with_casts: bool) -> str:
-    """How the wrong result of `repro.py` was told from chance and rounding, in one sentence; "" where nobody asked.
+def proof_of(form: ReproForm) -> str:
+    """How the wrong result of `repro.py` was told from chance, in one sentence; "" where nobody asked.
 
-    `stays_with_casts`: it was run with `CASTS`, and failed alike.
+    The judge of graphs asks (probe/repro_probe/judge/recheck.py). Double precision and casts are in `Answers`.
     """
     failure = form.facts.failure
     if form.facts.signature.kind is not Kind.ACCURACY or form.facts.signature.rounding:
         return ""
     own = form.program is not None and (form.smallest or not form.reduced)  # of an earlier step no failure is kept
-    clauses = list(_of_graph(failure)) if own and failure and failure.difference else []
-    clauses += [f"with {CASTS}=1 it fails alike"] if stays_with_casts else []
-    text = "; ".join(clauses)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
-def _of_graph(failure: Failure) -> Iterable[str]:
-    """What the judge of graphs asked before it called the result wrong (probe/repro_probe/judge/recheck.py)."""
-    drawn = "draws no random numbers"
+    if not own or failure is None or failure.difference is None:
+        return ""
     if failure.doubts is None or RANDOM_NUMBERS in failure.doubts:
-        drawn = "was held against the compiled code with the same random numbers"
-    yield f"eager gives the same in two runs, and {drawn}"
-    row = next((row for row in failure.errors if failure.difference and row.where == failure.difference.where), None)
-    if row is not None:
-        yield _against_double(row)
-
-
-def _against_double(row: ResultErrors) -> str:
-    if row.eager is None or row.compiled is None:
-        return "it has no result in double precision to be held against"
-    return (
-        f"from double precision eager differs by {row.eager:.2g} at most, and the compiled result by {row.compiled:.2g}"
-    )
+        return "Eager gives the same in two runs, and was held against the compiled code with the same random numbers."
+    return "Eager gives the same in two runs, and draws no random numbers."

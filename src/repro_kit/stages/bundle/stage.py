@@ -63,7 +63,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
                 tuple(chosen.left_out),
                 reason,
                 chosen.dropped,
-                proof_of(chosen.candidate, stays_with_casts=chosen.stays_with_casts) if chosen.check.verified else "",
+                proof_of(chosen.candidate) if chosen.check.verified else "",
             ),
             work.told(chosen),
             code=passed.code,
