@@ -81,7 +81,11 @@ class Checking:
         if attempt.check.same:
             return attempt
         with self._written(attempt.contents) as directory:
-            needs = find_needs(self._fails(form, directory), os.environ, Path(self.case.file.subject.cwd))
+            needs = find_needs(
+                self._fails(form, directory, "looking for what repro.py needs from this machine"),
+                os.environ,
+                Path(self.case.file.subject.cwd),
+            )
         if needs is None:
             return attempt
         if not needs.names:
@@ -157,9 +161,10 @@ class Checking:
         """`attempt` with the claims of earlier stages that hold for its `repro.py`."""
 
         def fails_with(backend: str) -> bool:
-            self.ui.progress(f"running repro.py with backend {backend}")
             with self._written(attempt.contents) as directory:
-                fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
+                fails = self._fails(
+                    attempt.candidate, directory, f"running repro.py with backend {backend}", attempt.check.repeats
+                )
                 return fails({"TORCH_BISECT_BACKEND": backend}, None)
 
         checked_claims = check_claims(
@@ -180,7 +185,8 @@ class Checking:
     def told(self, attempt: Attempt) -> Told:
         """What torch tells of the program of `attempt`, for those who maintain it."""
         with self._written(attempt.contents) as directory:
-            fails = self._fails(attempt.candidate, directory, attempt.check.repeats)
+            words = "running repro.py with the line that replays the failure"
+            fails = self._fails(attempt.candidate, directory, words, attempt.check.repeats)
             verified = attempt.check.verified
             return ask(self.case, attempt.candidate, (lambda set_: fails(set_, None)) if verified else None, self.ui)
 
@@ -208,14 +214,17 @@ class Checking:
         return contents, left_out
 
     def _fails(
-        self, form: ReproForm, directory: Path, repeats: int = 1
+        self, form: ReproForm, directory: Path, words: str, repeats: int = 1
     ) -> Callable[[Mapping[str, str], Path | None], bool]:
-        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected."""
+        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected.
+
+        `words`: what the user sees meanwhile.
+        """
         runs = max(repeats, min(_MOST_TRIES, earlier(form, self.results).repeats))
 
         def fails(variables: Mapping[str, str], beside: Path | None) -> bool:
             for _ in range(runs):
-                self.ui.progress("looking for what repro.py needs from this machine")
+                self.ui.progress(words)
                 run = run_repro(
                     self._python, directory, timeout=form.limit + START_MARGIN, variables=variables, beside=beside
                 )
