@@ -25,7 +25,7 @@ from repro_kit.program.plain_run import Parts, Wanted, indented
 from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
 from repro_kit.program.regions import with_regions
-from repro_kit.program.render import render, render_function
+from repro_kit.program.render import docstring, render, render_function
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _FUNCTIONAL = re.compile(r"(?<![\w.])F\.")
@@ -57,6 +57,7 @@ def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     blocks = [
+        docstring(wanted.header).splitlines() if wanted.header else [],
         *_head(program, parts, run.modules),
         _settings(program.recipe),
         *_definitions(program, parts, as_class=run.as_class),

@@ -52,6 +52,7 @@ class Wanted:
     difference: Difference | None = None  # the one that was seen first
     raises: str = ""  # the exception of eager that the compiled program loses
     comment: str = ""  # how the last line fails
+    header: str = ""  # the docstring
     whole: bool = True
     rewritten: bool = (
         True  # public names stand for private ones, and `with` blocks for calls that open and close a region

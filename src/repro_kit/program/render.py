@@ -30,7 +30,7 @@ def render(program: Program) -> str:
 
 
 def _head(program: Program) -> str:
-    doc = f"{_docstring(program.doc)}\n" if program.doc else ""
+    doc = f"{docstring(program.doc)}\n" if program.doc else ""
     imports = "".join(f"{line}\n" for line in program.imports)
     return f"{doc}{HEADER}{imports}\nRECIPE = {render_recipe(program.recipe)}\n"
 
@@ -80,7 +80,8 @@ def _loads(program: Program) -> bool:
     )
 
 
-def _docstring(text: str) -> str:
+def docstring(text: str) -> str:
+    """`text` as a docstring, or another literal where quotes do not allow it."""
     plain = f'"""{text}"""'
     try:
         same = ast.literal_eval(plain) == text

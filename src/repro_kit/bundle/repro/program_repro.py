@@ -124,6 +124,7 @@ def _wanted(facts: Facts, *, whole: bool, rewritten: bool) -> Wanted:
         _difference(facts),
         raises=exceptions[-1] if exceptions else "",
         comment=_comment(facts),
+        header=_filled(facts.signature_line, facts.moved) if facts.moved else "",
         whole=whole,
         rewritten=rewritten,
     )
@@ -239,6 +240,10 @@ def header(facts: Facts, ending: str = _EXIT_STATUS) -> str:
         f"Seen with {facts.seen_with}.",
         ending,
     ]
+    return _filled(*paragraphs)
+
+
+def _filled(*paragraphs: str) -> str:
     return "\n\n".join(textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in paragraphs if part)
 
 
