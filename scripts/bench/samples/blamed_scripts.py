@@ -138,6 +138,10 @@ OWN_CHANGES |= {
     + "    def forward(self, x):\n        return x * self.scale()\nmodel = Model()\n"
     + "compiled = torch.compile(model, backend='eager')\ncompiled(x)\nmodel.steps = 1\n"
     + "torch.testing.assert_close(compiled(x), x * 2)\n",
+    "no_guards": "import torch\nscale, x = [1.0], torch.ones(2)\ncompiled = torch.compile(\n"
+    + "    lambda x: x * scale[0], backend='eager',\n"
+    + "    options={'guard_filter_fn': torch.compiler.skip_all_guards_unsafe})\n"
+    + _SCALED,
     "composite": "import torch\ndef mine(x, weight, bias=None):\n    return torch.ops.aten.mm.default(x, weight)\n"
     + "torch.ops.aten.linear.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(mine)\n"
     + "x, weight = torch.randn(3, 3), torch.randn(3, 3)\n"

@@ -29,6 +29,12 @@ from repro_kit.program.render import docstring, render, render_function
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _FUNCTIONAL = re.compile(r"(?<![\w.])F\.")
+#: What a program prints by hand when nothing is wrong.
+_ENDS = {
+    Kind.ACCURACY: "compiled and eager agree",
+    Kind.VALIDATION: "compiled code raises, as eager does",
+    Kind.RUNTIME_ERROR: "eager and compiled code raise nothing",
+}
 #: Variables of the lines that run, compile and compare (`plain_run`).
 _VARIABLES = frozenset({"actual", "args", "expected", "model", "outputs", "outs", "raises", "results"})
 _PROVIDED = ("device", "inf", "nan")
@@ -130,7 +136,7 @@ def _footer(program: Program) -> list[str]:
         _settings(recipe),
         _entry(program, parts).splitlines() if parts.entry is not None else [],
         *run.before,
-        [*run.lines, *(['print("compiled and eager agree")'] if recipe.check else [])],
+        [*run.lines, f"print({recipe_code.literal(_ENDS[kind])})"],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block).splitlines()
 

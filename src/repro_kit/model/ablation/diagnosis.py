@@ -34,7 +34,7 @@ TAKEN_OUT = {
     "kernels": "the kernels that the program gives to torch's operators",
     "patterns": "the program's own patterns for Inductor's passes",
     "functions": "the functions that the program puts in the place of torch's own",
-    "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph)",
+    "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn)",
 }
 #: The cause in an ablation whose sentence names such changes.
 OWN_CHANGE = "own-change"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 #: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
-#: attributes of its modules and classes, and functions that Dynamo is told not to trace.
+#: attributes of its modules and classes, and what Dynamo is told not to trace, or not to guard.
 KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks")
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
@@ -171,6 +171,13 @@ def _ignore_marks() -> None:
             original = getattr(module, name, None)
             if original is not None:
                 setattr(module, name, _ignored(original, decorates=name != "substitute_in_graph"))
+    optimize = torch._dynamo.optimize
+
+    @functools.wraps(optimize)
+    def with_all_guards(*args: Any, guard_filter_fn: Any = None, **options: Any) -> Any:
+        return optimize(*args, **options)
+
+    torch._dynamo.optimize = with_all_guards
 
 
 def _ignored(mark: Any, *, decorates: bool) -> Any:
