@@ -18,6 +18,8 @@ from hypothesis import settings
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.oracles import shared_oracles
+from repro_kit.session.strangers import repro_run
+from subjects_in_forks import subjects_in_forks
 
 #: The same examples in each run of a continuous integration: a change is judged by what it changed. Elsewhere new ones.
 settings.register_profile("ci", derandomize=True)
@@ -62,11 +64,24 @@ def oracle(user_directories: None) -> Iterator[ProgramOracle]:
         yield zygote
 
 
+@pytest.fixture
+def scripts_in_forks(one_zygote: None, oracle: ProgramOracle) -> Iterator[None]:
+    """The user's scripts run in forks of a process that has imported torch."""
+    with subjects_in_forks(oracle):
+        yield
+
+
 @pytest.fixture(scope="session")
 def one_zygote(user_directories: None) -> Iterator[None]:
     """All cases that this worker works on in its own process share one zygote."""
     with shared_oracles():
         yield
+
+
+@pytest.fixture
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run of repro.py shows the failure: how many it takes is tested in tests/stages/bundle/test_final_check.py."""
+    monkeypatch.setattr(repro_run, "RUNS_BEFORE_DETERMINISTIC", 1)
 
 
 class CpuSeconds:

@@ -196,7 +196,7 @@ PROGRAMS: dict[str, SmallProgram] = {
         "import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
         + NOTHING
         + "print(os.listdir('.'))\n"
-        "pid = os.fork()\nprint(pid == 0)\n_ = pid and os.waitpid(pid, 0)"
+        "pid = os.fork()\n_ = pid and os.waitpid(pid, 0)\nprint(pid == 0)"
     ),
     "a mask for files": SmallProgram(
         "import os\nos.umask(0o077)\n" + NOTHING + "open('a', 'w')\nprint(os.stat('a').st_mode)"

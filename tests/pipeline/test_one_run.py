@@ -11,7 +11,7 @@ from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.case.starts import starts
 from repro_kit.model.failure.failure import Kind, Status
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks")]
 
 #: A switch of torch's own that makes Inductor's relu wrong (torch/_inductor/config.py).
 CHECKED = """
@@ -192,7 +192,7 @@ def test_the_graph_of_a_forward_shows_what_compiled_autograd_fails_in(tmp_path: 
 
 
 def test_a_failure_of_the_first_compile_is_found_in_a_fresh_interpreter(tmp_path: Path) -> None:
-    _, case = collected(tmp_path, FIRST_COMPILE, "--until", "capture")
+    _, case = collected(tmp_path, FIRST_COMPILE, "--until", "capture", subject="user.py anew")
     capture = case.load(CAPTURE)
     assert (capture.subject, capture.fresh) == ("program", True)
 

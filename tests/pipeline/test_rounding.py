@@ -9,7 +9,7 @@ import pytest
 
 from collecting import collected
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks", "few_runs")]
 
 HALF = """
 import torch

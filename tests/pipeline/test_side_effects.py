@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from repro_kit.case.case import Case
+from collecting import collected
 from repro_kit.case.handles import CAPTURE, OBSERVATION
 from repro_kit.model.failure.failure import STATE
-from root import ROOT
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks", "few_runs")]
 
 SCRIPT = """
 import torch
@@ -38,25 +34,13 @@ for size in (2, 3):
 
 
 def test_a_lost_side_effect_becomes_a_verified_script(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    words = ["--json", "--check", "accuracy", "--budget", "8", "--skip", "ablate"]
-    done = subprocess.run(
-        [sys.executable, "-m", "repro_kit", "collect", "--python", sys.executable, *words, "train.py"],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    summary = json.loads(done.stdout)
+    summary, case = collected(tmp_path, SCRIPT, "--check", "accuracy", "--budget", "8", "--skip", "ablate")
     assert (summary["failure"], summary["level"], summary["verified"]) == ("accuracy", "script", True)
-    case = Case.open(tmp_path / "train.repro")
     (failure,) = case.load(OBSERVATION).failures
     assert failure.failure.difference is not None
     assert (failure.failure.difference.kind, failure.failure.difference.where) == (STATE, "self.seen after call 1")
     assert case.load(CAPTURE).note.startswith("what differs is not a result of a graph")
-    with zipfile.ZipFile(tmp_path / "train.repro.zip") as archive:
+    with zipfile.ZipFile(tmp_path / "user.repro.zip") as archive:
         texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if not name.endswith("/")}
     assert (
         "leaves the Python state that the same call leaves in eager" in texts["issue.md"]

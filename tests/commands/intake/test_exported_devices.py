@@ -129,7 +129,7 @@ def test_a_moved_program_is_the_one_that_was_saved_on_the_cpu(save: Save, tmp_pa
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_zygote")
+@pytest.mark.usefixtures("one_zygote", "few_runs")
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -150,7 +150,7 @@ def test_what_does_not_fail_on_the_cpu_is_gpu_only(script: str, said: str, save:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_zygote")
+@pytest.mark.usefixtures("one_zygote", "few_runs")
 def test_a_failure_on_the_cpu_is_never_said_to_be_that_of_cuda(save: Save, tmp_path: Path) -> None:
     as_of_cuda(save(PLAIN), tmp_path / "model.pt2")
     Path("launcher.py").write_text(LAUNCHER)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from repro_kit.cli.main import cli
 from repro_kit.errors import Exit
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks")]
 
 SCRIPT = """
 import torch
@@ -168,6 +168,6 @@ def test_a_check_of_what_else_the_process_has_loaded_blames_nobody(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(OF_THE_PROCESS, encoding="utf-8")
-    ran = CliRunner().invoke(cli, ["capture", "--python", sys.executable, "train.py"])
+    ran = CliRunner().invoke(cli, ["capture", "--python", sys.executable, "train.py", "anew"])
     assert ran.exit_code == Exit.FAILED, ran.output
     assert "its check asks about no tensor" in " ".join(ran.output.split())

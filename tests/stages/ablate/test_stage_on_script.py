@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from repro_kit.cli.main import cli
+from repro_kit.runner.program_oracle import ProgramOracle
+from subjects_in_forks import subjects_in_forks
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -49,15 +52,19 @@ print(second(first(torch.ones(3))))
 
 
 @pytest.fixture(scope="module")
-def ablation(tmp_path_factory: pytest.TempPathFactory, one_zygote: None) -> dict[str, Any]:
+def ablation(tmp_path_factory: pytest.TempPathFactory, one_zygote: None, oracle: ProgramOracle) -> dict[str, Any]:
     """`ablation.json` of the script."""
     place = tmp_path_factory.mktemp("ablated")
     script = place / "train.py"
     script.write_text(SCRIPT, encoding="utf-8")
+    case = str(place / "x.repro")
+    observed = CliRunner().invoke(cli, ["observe", "-o", case, "--python", sys.executable, str(script)])
+    assert observed.exit_code == 0, observed.output  # a start of its own: the settings that it finds are torch's
     words = ["ablate", "--on", "script", "--preset", "quick", "--stop-early", "--narrow", "graph,subsystem,needs"]
-    ran = CliRunner().invoke(cli, [*words, "-o", str(place / "x.repro"), "--python", sys.executable, str(script)])
+    with subjects_in_forks(oracle):
+        ran = CliRunner().invoke(cli, [*words, case])
     assert ran.exit_code == 0, ran.output
-    data: dict[str, Any] = json.loads((place / "x.repro" / "ablation.json").read_text())
+    data: dict[str, Any] = json.loads(Path(case, "ablation.json").read_text())
     assert (data["subject"], data["layer"], data["cause"]) == ("script", "decomposition", "script-code"), ran.output
     assert data["sentence"].startswith("A decomposition that the script registers (planted) raises"), ran.output
     return data

@@ -19,7 +19,6 @@ from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.program import parse
 from repro_kit.session.options import BundleOptions
-from repro_kit.session.strangers import repro_run
 from repro_kit.session.strangers.repro_run import check_repro
 from repro_kit.stages.bundle.stage import run
 from repro_kit.ui import SilentUi
@@ -47,12 +46,6 @@ def make_case(place: Path, argv, failure: Failure, signature: Signature, program
         case.record(StageRecord("capture", "done"))
     case.update(signature=signature)
     return case
-
-
-@pytest.fixture
-def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run of repro.py shows the failure: how many it takes is tested in test_final_check.py."""
-    monkeypatch.setattr(repro_run, "RUNS_BEFORE_DETERMINISTIC", 1)
 
 
 def texts(archive: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collecting import told
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, BUNDLE, REDUCTION, SOURCE_REDUCTION
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_zygote")]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks", "few_runs")]
 
 WRONG_RELU = """
 import torch

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from repro_kit.cli.main import cli
 from repro_kit.errors import Exit
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks")]
 
 #: `scaled` is wrong when it is compiled, and compiled again for each of three sizes.
 SCRIPT = """
