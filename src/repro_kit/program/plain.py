@@ -21,7 +21,8 @@ from repro_kit.program import plain_run, recipe_code
 from repro_kit.program.entry_code import arguments_of, entry_code, is_entry
 from repro_kit.program.inputs import DynamicMark, ScalarInput, TensorInput, names_of
 from repro_kit.program.plain_names import renamed
-from repro_kit.program.plain_run import Parts, Wanted, indented
+from repro_kit.program.plain_parts import Parts, Wanted
+from repro_kit.program.plain_run import indented
 from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
 from repro_kit.program.regions import with_regions
@@ -153,7 +154,7 @@ def _without_clashes(program: Program) -> Program:
 
 def _parts(program: Program, wanted: Wanted) -> Parts:
     """The texts of the program, with public and short names."""
-    text_of = with_regions if wanted.rewritten else render_function
+    text_of = _with_plain_calls if wanted.rewritten else render_function
     short = "F" not in identifiers(render(program))
 
     def spelt(text: str) -> str:
@@ -187,6 +188,14 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
         defined=frozenset(names_bound(program.preamble)),
         taken=frozenset(global_names(program.preamble, [*bodies, graph], [*inputs, *program.recipe.contexts])),
     )
+
+
+def _with_plain_calls(function: Function) -> str:
+    """The text of `function` with regions as `with` blocks, and no names for results of calls that nothing reads."""
+    read = {*function.outputs, *(name for statement in function.statements for name in statement.reads)}
+    idle = [each for each in function.statements if each.callee and each.target not in read]
+    named = {statement: replace(statement, target=None) for statement in idle}
+    return with_regions(function.with_(statements=tuple(named.get(each, each) for each in function.statements)))
 
 
 def _simplified(text: str, graph: Function) -> tuple[str, bool]:

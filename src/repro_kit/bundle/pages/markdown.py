@@ -274,8 +274,6 @@ def _opening(story: Story) -> str:
 
 def checked(story: Story) -> str:
     """What the failure needs and what not, of the points that PyTorch asks about, in one line."""
-    if story.unchecked:
-        return story.unchecked
     used = [each for each in story.aspects if each.kept or each.captured]
     told = [f"{each.name.lower()} {aspect_words(each, minimal=story.minimal)}" for each in used]
     absent = [f"no {each.name.lower()}" for each in story.aspects if not (each.kept or each.captured)]

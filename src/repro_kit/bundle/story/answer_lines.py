@@ -74,19 +74,21 @@ def _numerics(story: Story) -> Iterator[tuple[str, str]]:
     if story.signature.difference not in (None, "value", "nan"):
         return
     errors = [f"{code(row.where)}: eager off by {row.eager:.2g}, compiled by {row.compiled:.2g}" for row in told.double]
-    unknown = told.why_unknown("double")
-    if errors or unknown:
-        yield "Against float64", "; ".join(errors) or f"not known: {unknown}"
-    casts = {"fails": "it still fails", "passes": "it passes"}.get(told.with_casts)
-    unknown = told.why_unknown("with_casts")
-    if casts or unknown:
-        yield "Precision casts", f"with `{CASTS}` {casts}" if casts else f"not known: {unknown}"
+    casts = {"fails": "it still fails", "passes": "it passes"}.get(told.with_casts, "")
+    whys = told.why_unknown("double"), told.why_unknown("with_casts")
+    if not errors and not casts and whys[0] == whys[1] != "":
+        yield "Against float64, precision casts", f"not known: {whys[0]}"
+        return
+    if errors or whys[0]:
+        yield "Against float64", "; ".join(errors) or f"not known: {whys[0]}"
+    if casts or whys[1]:
+        yield "Precision casts", f"with `{CASTS}` {casts}" if casts else f"not known: {whys[1]}"
 
 
 def _eager(story: Story) -> str:
     seconds = story.answers.eager_seconds
     if seconds is not None:
-        return f"takes about {seconds:g} s"
+        return f"takes less than {seconds:g} s"
     why = story.answers.why_unknown("eager_seconds")
     return f"time not known{f': {why}' if why else ''}"
 

@@ -192,7 +192,7 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
 def _is_shorter(program: Program, facts: Facts) -> bool:
     """Whether the program has a shorter text that may show the failure, too."""
     short, whole = (render_program(program, facts, whole=whole)[REPRO] for whole in (False, True))
-    return len(short.splitlines()) < len(whole.splitlines())
+    return len(short) < len(whole)
 
 
 def bare(program: Program) -> Program:
