@@ -195,6 +195,20 @@ def test_an_error_points_to_its_own_frame_in_torch_at_the_commit(case: Case) -> 
     assert answered(case, replace(form, facts=unknown_build)).places == (replace(place, link=""),)
 
 
+def test_an_error_of_the_compilers_runtime_points_to_its_frame_where_no_other_tells(case: Case) -> None:
+    runtime = Frame("/x/site-packages/torch/_functorch/_aot_autograd/functional_utils.py", 340, "gen_alias_from_base")
+    generated = Frame("/x/site-packages/torch/_functorch/_aot_autograd/subclass_codegen.py:codegen(f)", 3, "_alias_fn")
+    own = Frame("/work/train.py", 3, "f")
+
+    def places(*frames: Frame) -> list[str]:
+        error = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "incorrect", frames),))
+        form = form_of(signature=Signature(Kind.RUNTIME_ERROR), failure=error, ablation=replace(ABLATION, chain=None))
+        return [f"{place.file}:{place.line}" for place in answered(case, form).places]
+
+    assert places(own, generated, runtime) == ["torch/_functorch/_aot_autograd/functional_utils.py:340"]
+    assert places(runtime, generated) == places(runtime, own) == []
+
+
 def test_the_check_of_the_script_is_no_place_to_look(case: Case) -> None:
     frames = (Frame("/x/site-packages/torch/testing/_comparison.py", 1500, "error"),)
     failure = Failure(Kind.ACCURACY, exceptions=(ExceptionLink("AssertionError", "differs", frames),))
@@ -221,6 +235,8 @@ def test_the_functions_that_a_reduced_script_calls_are_asked_of_dynamo(tmp_path:
         ("object", "torch._dynamo.side_effects:SideEffects"),
         ("handler", "torch.use_deterministic_algorithms"),
     ]
+    raised = replace(form, facts=replace(form.facts, signature=Signature(Kind.DYNAMO_ERROR)))
+    assert [place["kind"] for place in asked_places(raised)] == ["object"], "the error has its own place"
 
 
 def test_nothing_is_named_in_torch_where_the_user_is_to_blame(case: Case) -> None:

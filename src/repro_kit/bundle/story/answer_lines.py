@@ -30,7 +30,10 @@ def contrast_line(story: Story) -> str:
     if story.signature.kind is Kind.ACCURACY:
         why = story.answers.why_unknown("first_wrong")
         return f"{code(story.error)}{f' (no single value: {why})' if why else ''}"
-    frame = f", raised in {code(story.signature.frames[0])} of torch" if story.signature.frames else ""
+    if story.signature.kind is Kind.CRASH and story.signature.message not in story.error:
+        return code(f"{story.error}: {story.signature.message}")
+    of_torch = story.signature.frames and not story.addressee.finding
+    frame = f", raised in {code(story.signature.frames[0])} of torch" if of_torch else ""
     return f"{code(story.error)}{frame}"
 
 
@@ -47,7 +50,7 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     yield "Runs", _runs(story)
     if story.signature.kind is Kind.ACCURACY and not story.signature.rounding:
         yield from _numerics(story)
-    if story.signature.kind is Kind.TIMEOUT:
+    if story.signature.kind is Kind.TIMEOUT and not story.in_eager:
         yield "Eager", _eager(story)
     if story.answers.devices:
         yield "Devices", " · ".join(map(_tried, story.answers.devices))
