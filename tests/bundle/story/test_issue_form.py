@@ -77,7 +77,7 @@ TOLD = Answers(
     "answer",
     [
         "Eager **`1.0`**, compiled **`0.25`**, float64 **`1.0`**: `grad of x` at `[0, 3]`.",
-        "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes. `git bisect run",
+        "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes\n",
         "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
         "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
         "- **Devices:** CPU: fails · CUDA: not tried: this machine has no accelerator",

@@ -68,7 +68,8 @@ def _runs(story: Story) -> str:
     in_eager = "fails alike" if story.in_eager else "passes"
     eager = f"; without torch.compile it {in_eager}" if story.verified else ""
     flaky = f"; not deterministic: {story.flaky}" if story.flaky else ""
-    return f"{runs}{flaky}{eager}. {story.for_git}"
+    needed = f". {story.repeats} runs must all pass before it counts as fixed" if story.repeats > 1 else ""
+    return f"{runs}{flaky}{eager}{needed}"
 
 
 def _numerics(story: Story) -> Iterator[tuple[str, str]]:
