@@ -24,8 +24,10 @@ from repro_kit.model.answers import Answers, FirstWrong, TorchSource, TriedVaria
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.program import parse
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle import answers as gathering
 from repro_kit.stages.bundle.answers import Told, answers_of, ask, question
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
@@ -355,3 +357,21 @@ def test_a_story_of_an_older_version_has_no_answers() -> None:
     data = to_data(story)
     assert "answers" not in data
     assert from_data(data, Story).answers == Answers()
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ((True,), "the only run fails, exit status 1"),
+        ((False,), "the only run does not fail"),
+        ((True, True, False), "2 of 3 runs fail, exit status 1"),
+    ],
+)
+def test_runs_are_counted(case: Case, fails: tuple[bool, ...], says: str) -> None:
+    verdict = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
+    outcomes = (RunOutcome.FAILS_ALIKE if each else RunOutcome.PASSES for each in fails)
+    runs = tuple(RunOfRepro(verdict, "", 1, outcome=outcome) for outcome in outcomes)
+    results = CaseResults(
+        Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2"), None, None, None, form_of().facts
+    )
+    assert answers_of(case, results, form_of(), Check(runs, runs[-1]), NOTHING, values=True, code=True).runs == says

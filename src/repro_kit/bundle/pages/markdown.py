@@ -209,7 +209,7 @@ def shown_kernel(kernel: GeneratedKernel | None, most: int) -> ShownKernel | Non
     shown = lines[first : first + most]
     left = len(lines) - len(shown) + kernel.left_out
     text = "\n".join(shown)
-    cut = f", {left} lines of it are not here" if left else ""
+    cut = f", {left} more line{'s are' if left > 1 else ' is'} not here" if left else ""
     language = "python" if kernel.language == "triton" else kernel.language
     return ShownKernel(f"The generated kernel `{kernel.name}`{cut}:", language, text, fence(text), bool(left))
 
@@ -325,7 +325,9 @@ def trim(log: str, most: int) -> str:
     elif errors:
         last = min(len(lines), errors[-1] + 1 + most // 2)
     first = max(0, last - most)
-    before, after = ([f"[… {count} lines left out …]"] * bool(count) for count in (first, len(lines) - last))
+    before, after = (
+        [f"[… {count} line{'s' * (count > 1)} left out …]"] * bool(count) for count in (first, len(lines) - last)
+    )
     return "\n".join([*before, *lines[first:last], *after])
 
 

@@ -287,6 +287,8 @@ def _runs(check: Check | None) -> str:
         return ""
     tally, status = check.tally + check.earlier, check.failing.exit_status
     how = f", exit status {status}" if check.same and status is not None else ""
+    if tally.runs == 1:
+        return f"the only run {'fails' if tally.failed else 'does not fail'}{how}"
     return f"{tally.failed} of {tally.runs} runs fail{how}"
 
 

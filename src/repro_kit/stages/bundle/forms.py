@@ -124,7 +124,8 @@ class ReproForm:
             minimal = f" It is 1-minimal: {removals}."
         note = "".join(f" {_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
         what = "" if self.program else "The user's script and modules in one file. "
-        before, queries = reduction.statements_before, f"{reduction.queries} queries"
+        before, count = reduction.statements_before, reduction.queries
+        queries = "1 query" if count == 1 else f"{count} queries"
         reduced = f"Reduced from {before} to {statements} in {queries}."
         kept = f"It has {statements}, not fewer than before, after {queries}."
         return f"{what}{reduced if now < before else kept}{stopped}{minimal}{note}"
