@@ -118,8 +118,8 @@ def _at_top_level(parts: Parts, wanted: Wanted) -> Run:
 
 def _made(parts: Parts) -> list[str]:
     """The lines that make the inputs."""
-    seed = [f"torch.manual_seed({recipe_code.seed(parts.recipe)})"] if _RANDOM.search("\n".join(parts.inputs)) else []
-    return [*seed, *parts.inputs]
+    draws = _RANDOM.search("\n".join([*parts.inputs, parts.functions]))
+    return [*([f"torch.manual_seed({recipe_code.seed(parts.recipe)})"] if draws else []), *parts.inputs]
 
 
 def _given(parts: Parts, name: str) -> str:
