@@ -299,6 +299,23 @@ def test_a_command_with_which_repro_py_does_not_fail_is_not_told(case: Case, mon
     assert replay == "TORCH_BISECT_BACKEND=inductor python repro.py"
 
 
+def test_a_reduced_script_is_run_with_precision_casts_where_inductor_gives_wrong_values(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "shared_or_fresh", lambda case: nullcontext(Oracle()))
+    path = tmp_path / "best.py"
+    path.write_text("import torch\n")
+
+    def casts(layer: Layer, passes_with: str, **more: Any) -> Answers:
+        form = form_of(program=None, path=path, ablation=Ablation("script", layer=layer), **more)
+        return answered(case, form, ask(case, form, lambda variables: passes_with not in variables, SilentUi()))
+
+    assert casts(Layer.INDUCTOR, "nothing").with_casts == "fails"
+    assert casts(Layer.INDUCTOR, "TORCHINDUCTOR_EMULATE_PRECISION_CASTS").with_casts == "passes"
+    assert "not at fault" in casts(Layer.AOT, "nothing").why_unknown("with_casts")
+    assert casts(Layer.INDUCTOR, "nothing", signature=Signature(Kind.CRASH)).with_casts == ""
+
+
 class Oracle:
     """Answers that it knows no place."""
 
