@@ -102,6 +102,15 @@ def test_of_a_fact_that_could_not_be_had_the_issue_says_why():
     unknown = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in facts))
     text = markdown.issue(story_of("accuracy", answers=unknown))
     assert all(f"no {fact}" in text for fact in facts[:3]) and "no eager_seconds" not in text
+    lacks = (
+        UnknownFact("places", "no name"),
+        UnknownFact("replay", "no variable"),
+        UnknownFact("kernel", "two kernels"),
+    )
+    nowhere = Answers(unknown=lacks)
+    shown = markdown.issue(story_of("accuracy", answers=nowhere))
+    assert "Where to look: not known: no name" in shown and "variables: not known: no variable" in shown
+    assert "Generated kernel: none is shown: two kernels" in shown
     alike = Answers(unknown=tuple(UnknownFact(fact, "no graph") for fact in facts))
     assert markdown.issue(story_of("accuracy", answers=alike)).count("not known: no graph") == 1, "one line for both"
     hang = Signature(Kind.TIMEOUT, message="compiling in Inductor")

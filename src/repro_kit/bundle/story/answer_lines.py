@@ -56,6 +56,8 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
         yield "Devices", " · ".join(map(_tried, story.answers.devices))
     yield "Builds", _builds(story)
     sizes = "; ".join(filter(None, [", ".join(_inputs(story)), "; ".join(map(_tried, story.answers.variants))]))
+    if not sizes and story.level == "script" and not story.runs_users_files:
+        sizes = "those in the code; no others were tried"
     if sizes:
         yield "Sizes and dtypes", sizes
     if story.answers.workaround is not None:
