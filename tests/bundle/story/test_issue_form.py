@@ -109,8 +109,8 @@ def test_of_a_fact_that_could_not_be_had_the_issue_says_why():
     )
     nowhere = Answers(unknown=lacks)
     shown = markdown.issue(story_of("accuracy", answers=nowhere))
-    assert "Where to look: not known: no name" in shown and "variables: not known: no variable" in shown
-    assert "Generated kernel: none is shown: two kernels" in shown
+    assert "Where to look: not known: no places" in shown and "variables: not known: no replay" in shown
+    assert "Generated kernel: none is shown: no kernel" in shown
     alike = Answers(unknown=tuple(UnknownFact(fact, "no graph") for fact in facts))
     assert markdown.issue(story_of("accuracy", answers=alike)).count("not known: no graph") == 1, "one line for both"
     hang = Signature(Kind.TIMEOUT, message="compiling in Inductor")
