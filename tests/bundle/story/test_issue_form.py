@@ -102,12 +102,7 @@ def test_of_a_fact_that_could_not_be_had_the_issue_says_why():
     unknown = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in facts))
     text = markdown.issue(story_of("accuracy", answers=unknown))
     assert all(f"no {fact}" in text for fact in facts[:3]) and "no eager_seconds" not in text
-    lacks = (
-        UnknownFact("places", "no name"),
-        UnknownFact("replay", "no variable"),
-        UnknownFact("kernel", "two kernels"),
-    )
-    nowhere = Answers(unknown=lacks)
+    nowhere = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in ("places", "replay", "kernel")))
     shown = markdown.issue(story_of("accuracy", answers=nowhere))
     assert "Where to look: not known: no places" in shown and "variables: not known: no replay" in shown
     assert "Generated kernel: none is shown: no kernel" in shown
