@@ -171,8 +171,9 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
     by_name = {input_.name: input_ for input_ in program.inputs if isinstance(input_, TensorInput)}
 
     def line_of(input_: Input) -> str:
-        is_plain = wanted.rewritten and isinstance(input_, TensorInput)
-        return plain_view(input_, by_name.get(input_.base or "")) if is_plain else input_.line
+        if wanted.rewritten and isinstance(input_, TensorInput):
+            return plain_view(input_, by_name.get(input_.base or ""))
+        return input_.line
 
     inputs = tuple(line for input_ in made for line in _plainer(spelt(line_of(input_))).splitlines())
     code = "\n".join([program.preamble, *bodies, graph, *inputs, *program.recipe.contexts])
