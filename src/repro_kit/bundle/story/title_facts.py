@@ -124,9 +124,18 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     number = story.reduction.number if story.reduction else None
     if number is not None and number.fails >= _LARGE and not number.what.startswith(("dimension", "every size")):
         yield f"with {number.fails}"
+    if _shares_memory(program):
+        yield "with inputs that share memory"
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield f"with {SUBCLASS}"
     yield from _of_running(program)
+
+
+def _shares_memory(program: Program) -> bool:
+    """Whether two arguments of a call are views of one tensor, or one is a view of the other."""
+    homes = {line.name: line.base or line.name for line in program.inputs if isinstance(line, TensorInput)}
+    calls = [[homes[name] for name in dict.fromkeys(call) if name in homes] for call in program.calls]
+    return any(len(set(call)) < len(call) for call in calls)
 
 
 def _of_compiling(program: Program) -> Iterator[str]:
