@@ -347,3 +347,11 @@ def test_a_link_that_opens_the_issue_is_short_enough(lines):
     shown = found["body"][0]
     assert (shown == body) == (lines == 1)
     assert shown.count("```") == 2 and ("rest is in issue.md" in shown) == (lines > 1)
+
+
+@pytest.mark.parametrize(("stride", "said"), [("(4, 1)", False), ("(1, 4)", True)])
+def test_strides_are_told_where_they_are_not_the_usual_ones(stride, said):
+    strided = f"torch.randn(16).as_strided((4, 4), {stride})"
+    program = named("accuracy").text.replace("torch.randn(4, 4)", strided)
+    assert strided in program
+    assert ("float32 [4, 4] strides" in markdown.issue(story_of("accuracy", program=program))) is said

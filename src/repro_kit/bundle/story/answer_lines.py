@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -138,12 +139,17 @@ def _inputs(story: Story) -> Iterator[str]:
             yield f"`{each.name}` = {code(repr(each.value))}"
             continue
         dtype = (each.dtype or ("torch.int64" if each.data.kind in ("randint", "arange") else "torch.float32"))[6:]
-        strides = f" strides {list(each.stride)}" if each.stride else ""
+        strides = f" strides {list(each.stride)}" if each.stride and not _is_contiguous(each) else ""
         grad = ", requires grad" if each.requires_grad or each.parameter else ""
         shape = "of stored sizes" if each.shape is None else str(list(each.shape))
         yield f"`{each.name}` {dtype} {shape}{strides}{grad}"
     if len(inputs) > _MOST_INPUTS:
         yield f"and {len(inputs) - _MOST_INPUTS} more"
+
+
+def _is_contiguous(line: TensorInput) -> bool:
+    shape = line.shape or ()
+    return line.stride == tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
 def _tried(each: TriedVariant) -> str:
