@@ -20,6 +20,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from repro_kit.errors import ReproKitError
 from repro_kit.visible import one_line, visible, visible_json
 
 _PLAIN_WIDTH = 160  # columns of a table when the output is no terminal
@@ -346,6 +347,9 @@ class SilentUi(Ui):
 
 
 def _describe(error: BaseException) -> str:
+    """The error on the line of its stage; nothing where the command says it, as the sentence that ends it."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    if isinstance(error, ReproKitError):
+        return ""
     return one_line(str(error)) or type(error).__name__

@@ -349,17 +349,19 @@ def test_full_disk_outside_of_stages(work, fakes, repro_kit, monkeypatch):
     assert result.exit_code == 1 == data["exit"] and "disk is full" in data["error"]
 
 
-def test_what_stopped_it_is_said_once(work, fakes, repro_kit):
-    text = """
+@pytest.mark.parametrize("code", ["NOTHING_FAILED", "FAILED"])
+def test_what_stopped_it_is_said_once(work, fakes, repro_kit, code):
+    text = f"""
         from repro_kit.errors import Exit
         from repro_kit.session.stop import Stop
 
         def run(case, options, ui):
-            raise Stop(Exit.NOTHING_FAILED, "Nothing failed.")
+            raise Stop(Exit.{code}, "It cannot be told.")
         """
     fakes.replace("observe", text)
-    assert repro_kit("collect", "train.py").output.count("Nothing failed.") == 1
-    assert repro_kit("collect", "-q", "train.py").output.count("Nothing failed.") == 1
+    assert repro_kit("collect", "train.py").output.count("It cannot be told.") == 1
+    assert Case.open(Path("train.repro")).stage("observe").note == "It cannot be told."
+    assert repro_kit("collect", "-q", "train.py").output.count("It cannot be told.") == 1
 
 
 def test_history_lists_the_accepted_steps(work, fakes, repro_kit):

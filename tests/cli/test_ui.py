@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from repro_kit.errors import ReproKitError, StageError
 from repro_kit.ui import SilentUi, Ui
 
 
@@ -88,8 +89,11 @@ def test_failed_stage_and_one_that_raises():
         ui.failed("no")
     with pytest.raises(ValueError, match="bad"), ui.stage("two"):
         raise ValueError("bad")
-    one, two = ui.out.getvalue().splitlines()
+    with pytest.raises(ReproKitError), ui.stage("three"):
+        raise StageError("Nothing is there.")
+    one, two, three = ui.out.getvalue().splitlines()
     assert one.startswith("✗ one") and "no" in one and two.startswith("✗ two") and "bad" in two
+    assert three.split() == ["✗", "three", "0.0", "s"]  # the command says the sentence, once
 
 
 def test_nested_stage_and_line_of_its_own():

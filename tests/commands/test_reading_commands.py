@@ -226,7 +226,10 @@ def test_a_link_says_what_speaks_against_an_issue(tmp_path):
     ui, story = SilentUi(), story_of("accuracy", layer=Layer.BACKEND, verified=False, reason="it passed")
     Filing(open=True)(job_at(tmp_path / "x.repro", ui, story), StageEnding(Exit.UNVERIFIED))
     caution, unverified, link = ui.notes
-    assert caution.startswith("The backend is at fault") and unverified == "The bundle is NOT VERIFIED: it passed."
+    assert (
+        caution.startswith("This is not a failure of torch.compile itself")
+        and unverified == "The bundle is NOT VERIFIED: it passed."
+    )
     assert link.startswith("New issue: ")
 
 

@@ -2,8 +2,13 @@
 
 import re
 
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import parse, render
 from repro_kit.program.plain_names import plain_names, renamed, renamed_in_words
+from repro_kit.reduce.deciding import DecidingNumber
+from repro_kit.reduce.naming import with_plain_names
+from repro_kit.reduce.neighbours import Neighbours, Removal
+from repro_kit.reduce.result import Result
 
 TEXT = """import torch
 
@@ -61,3 +66,16 @@ def test_good_names_stay() -> None:
 
 def test_words_are_renamed_in_their_code() -> None:
     assert renamed_in_words("add without `add = f(add_1)`", {"add": "x"}) == "add without `x = f(add_1)`"
+
+
+def test_what_is_said_of_a_result_has_its_short_names() -> None:
+    around = Neighbours(
+        removals=(Removal("without `b = arg0_1`", RunOutcome.PASSES),),
+        variants=(Removal("torch.float64 for `arg0_1`", RunOutcome.FAILS_ALIKE),),
+        number=DecidingNumber("dimension 0 of `arg0_1`", 9, 8),
+    )
+    result = Result(parse(TEXT), 9, 2, 5, 1, 1.0, "fixpoint", 3, 3, neighbours=around)
+    named = with_plain_names(result, known=()).neighbours
+    said = [each.what for each in (*named.removals, *named.variants)]
+    assert said == ["without `b = z`", "torch.float64 for `z`"]
+    assert named.number is not None and named.number.what == "dimension 0 of `z`"

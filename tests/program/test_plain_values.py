@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from repro_kit.program.inputs import TensorInput, parse_input
-from repro_kit.program.plain_values import plainer, plainest, rank
+from repro_kit.program.plain_values import plain_view, plainer, plainest, rank
 from repro_kit.program.value_records import TensorRecord
 
 
@@ -50,3 +50,28 @@ def test_a_few_known_values_are_written_out() -> None:
 def test_gradients_and_strides_stay() -> None:
     trained = line("torch.nn.Parameter(torch.randn(6).as_strided((2, 2), (3, 1)))")
     assert plainest(trained).line == "x = torch.nn.Parameter(torch.ones(6).as_strided((2, 2), (3, 1)))"
+
+
+FLAT = "torch.ones(24)"
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "plain"),
+    [
+        ("torch.rand(256).as_strided((8, 32), (1, 8))", "", "torch.rand(32, 8).t()"),
+        ("torch.ones(24).as_strided((2, 3, 4), (12, 1, 3)).requires_grad_()", "",
+         "torch.ones(2, 4, 3).permute(0, 2, 1).requires_grad_()"),
+        ("torch.ones(6).as_strided((2, 3), (3, 1))", "", "torch.ones(2, 3)"),
+        ("torch.ones(6).as_strided((2, 2), (3, 1))", "", ""),
+        ("torch.ones(7).as_strided((2, 3), (3, 1))", "", ""),
+        ("torch.ones(7).as_strided((2, 3), (3, 1), 1)", "", ""),
+        ('load("x.pt").as_strided((2, 3), (1, 2))', "", ""),
+        ("base.as_strided((4, 6), (6, 1))", FLAT, "base.view(4, 6)"),
+        ("base.as_strided((3, 6), (6, 1), 6)", FLAT, "base[6:].view(3, 6)"),
+        ("base.as_strided((6, 2), (1, 6), 6)", FLAT, "base[6:18].view(2, 6).t()"),
+        ("base.as_strided((4, 6), (6, 1))", "torch.ones(4, 6)", ""),
+        ("base.as_strided((4, 6), (6, 1))", "torch.ones(48).as_strided((24,), (2,))", ""),
+    ],
+)  # fmt: skip
+def test_a_view_is_said_in_the_words_of_a_person_where_these_say_the_same(text: str, base: str, plain: str) -> None:
+    assert plain_view(line(text), line(base) if base else None) == f"x = {plain or text}"

@@ -267,6 +267,7 @@ def test_the_number_that_decides_costs_no_query() -> None:
     number = result.neighbours.number
     assert number is not None
     assert number.fails >= 9 > number.passes > 0
+    assert number.what.startswith("the number in `bug0("), "the innermost operation around it"
     assert result.neighbours.twin is not None
     assert result.neighbours.twin.what == number.change
     assert without_idle_twin(result, (1, 2)).neighbours.twin == result.neighbours.twin

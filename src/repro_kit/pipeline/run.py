@@ -159,7 +159,10 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
         except Stop as ended:
             stop = not_on_cpu(case, ended) if case.file.moved_from else ended
             status, ending = "stopped", stop
-            ui.done(stop.sentence.partition("\n")[0])
+            if stop.exit_code is Exit.FAILED:
+                ui.failed("")  # the command says it as its error
+            else:
+                ui.done(stop.sentence.partition("\n")[0])
         except ReproKitError as error:
             status, ending = "failed", None if stage.needs else error  # no stage can go on without the first one
             ui.failed("" if ending else str(error))  # the command itself says what ends it
@@ -171,7 +174,7 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
             ending = disk_full(error, case.path) or removed(error, case.path)
             understood = sentence_of(error, case.path)
             ui.failed("" if ending else str(understood) if understood else _unexpected(case, stage.name, error))
-        note = str(ending) if isinstance(ending, ReproKitError) else line.text if line.ended else ""
+        note = _said(ending) or (line.text if line.ended else "")
         about = case.about(stage.name) if status == "done" else ""
         record = StageRecord(stage.name, status, note, round(line.seconds, 1), settings, about)
         if case.is_there and not (is_dry and status == "stopped"):
@@ -180,6 +183,13 @@ def _run(case: Case, stage: Stage, options: Options, ui: Ui, settings: str, *, s
     if ending is not None:
         raise ending
     return record
+
+
+def _said(ending: BaseException | None) -> str:
+    """What the command says of an error or a stop that ends the pipeline."""
+    if isinstance(ending, Stop):
+        return ending.sentence.partition("\n")[0]
+    return str(ending) if isinstance(ending, ReproKitError) else ""
 
 
 @contextmanager

@@ -19,9 +19,11 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.program import plain_run, recipe_code
 from repro_kit.program.entry_code import arguments_of, entry_code, is_entry
-from repro_kit.program.inputs import DynamicMark, ScalarInput, TensorInput, names_of
+from repro_kit.program.inputs import DynamicMark, Input, ScalarInput, TensorInput, names_of
 from repro_kit.program.plain_names import renamed
-from repro_kit.program.plain_run import Parts, Wanted, indented
+from repro_kit.program.plain_parts import Parts, Wanted
+from repro_kit.program.plain_run import indented
+from repro_kit.program.plain_values import plain_view
 from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
 from repro_kit.program.regions import with_regions
@@ -153,7 +155,7 @@ def _without_clashes(program: Program) -> Program:
 
 def _parts(program: Program, wanted: Wanted) -> Parts:
     """The texts of the program, with public and short names."""
-    text_of = with_regions if wanted.rewritten else render_function
+    text_of = _with_plain_calls if wanted.rewritten else render_function
     short = "F" not in identifiers(render(program))
 
     def spelt(text: str) -> str:
@@ -166,9 +168,15 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
     made = [input_ for input_ in program.inputs if numbers.keys().isdisjoint(names_of(input_))]
     if entry is not None:  # the call of torch.export says what is dynamic
         made = [input_ for input_ in made if not isinstance(input_, DynamicMark)]
-    inputs = tuple(line for input_ in made for line in _plainer(spelt(input_.line)).splitlines())
+    by_name = {input_.name: input_ for input_ in program.inputs if isinstance(input_, TensorInput)}
+
+    def line_of(input_: Input) -> str:
+        if wanted.rewritten and isinstance(input_, TensorInput):
+            return plain_view(input_, by_name.get(input_.base or ""))
+        return input_.line
+
+    inputs = tuple(line for input_ in made for line in _plainer(spelt(line_of(input_))).splitlines())
     code = "\n".join([program.preamble, *bodies, graph, *inputs, *program.recipe.contexts])
-    tensors = {input_.name: input_ for input_ in program.inputs if isinstance(input_, TensorInput)}
     named = dict.fromkeys(name for call in program.calls for name in call)
     function = next(name for name in ("f", "graph") if name == "graph" or name not in identifiers(code))
     return Parts(
@@ -178,8 +186,8 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
         bodies=bodies,
         inputs=inputs,
         calls=tuple(tuple(numbers.get(name, name) for name in call) for call in program.calls),
-        tensors=tuple(name for name in named if name in tensors),
-        leaves=tuple(name for name in named if name in tensors and tensors[name].requires_grad),
+        tensors=tuple(name for name in named if name in by_name),
+        leaves=tuple(name for name in named if name in by_name and by_name[name].requires_grad),
         single=single,
         made_by="",
         code=code,
@@ -187,6 +195,14 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
         defined=frozenset(names_bound(program.preamble)),
         taken=frozenset(global_names(program.preamble, [*bodies, graph], [*inputs, *program.recipe.contexts])),
     )
+
+
+def _with_plain_calls(function: Function) -> str:
+    """The text of `function` with regions as `with` blocks, and no names for results of calls that nothing reads."""
+    read = {*function.outputs, *(name for statement in function.statements for name in statement.reads)}
+    idle = [each for each in function.statements if each.callee and each.target not in read]
+    named = {statement: replace(statement, target=None) for statement in idle}
+    return with_regions(function.with_(statements=tuple(named.get(each, each) for each in function.statements)))
 
 
 def _simplified(text: str, graph: Function) -> tuple[str, bool]:

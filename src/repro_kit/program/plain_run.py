@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Difference, Kind
-from repro_kit.model.recipe import Recipe
-from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT, OUTPUT
+from repro_kit.model.failure.failure import Kind
+from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT, GRADIENT, OUTPUT
 from repro_kit.program import recipe_code
 from repro_kit.program.entry_code import Arguments, compile_lines
+from repro_kit.program.plain_parts import Parts, Wanted
 
 _WIDTH = 98  # columns
 _RANDOM = re.compile(
@@ -20,82 +21,18 @@ _IN_PLACE = re.compile(
     r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)|[-+*/|&^]="
 )
 _ASYNCHRONOUS = re.compile(r"['\"](cuda|xpu)(?::\d+)?['\"]")
+_OUTPUTS = re.compile(r"(?<![\w.\"])outputs\b")
 _COMPLEX = re.compile(r"complex|\bfft\b|\bcfloat\b|\bcdouble\b")
 _BUILTIN_ERRORS = frozenset(
-    [
-        "ArithmeticError",
-        "AssertionError",
-        "AttributeError",
-        "IndexError",
-        "KeyError",
-        "NotImplementedError",
-        "OverflowError",
-        "RuntimeError",
-        "TypeError",
-        "ValueError",
-        "ZeroDivisionError",
-    ]
+    {
+        *("ArithmeticError", "AssertionError", "AttributeError", "IndexError", "KeyError", "NotImplementedError"),
+        *("OverflowError", "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError"),
+    }
 )
 _LATE = (Kind.RUNTIME_ERROR, Kind.CRASH, Kind.TIMEOUT)  # kinds of failures that a kernel may raise after its launch
+#: What of the results is compared, where the difference is in this place.
+_ONLY = {OUTPUT: "outputs", GRADIENT: "gradients", ARGUMENT: "inputs"}
 _SHORTEST_COMMENT = 10  # characters
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the script is to show.
-
-    `whole`: results of every kind are compared, each run makes its own inputs, and NaN equals NaN; else only what
-    differs is compared, in the fewest lines that may do.
-    """
-
-    kind: Kind
-    difference: Difference | None = None  # the one that was seen first
-    raises: str = ""  # the exception of eager that the compiled program loses
-    comment: str = ""  # how the last line fails
-    header: str = ""  # the docstring
-    whole: bool = True
-    rewritten: bool = (
-        True  # public names stand for private ones, and `with` blocks for calls that open and close a region
-    )
-
-    @property
-    def form(self) -> str:
-        """The kind of difference; "" where none was seen."""
-        return self.difference.kind if self.difference else ""
-
-    @property
-    def place(self) -> str:
-        """The place of the difference; "" where none was seen."""
-        return self.difference.place if self.difference else ""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The texts of a program, as its script has them."""
-
-    recipe: Recipe
-    graph: str
-    function: str  # its name
-    bodies: tuple[str, ...]  # of higher-order operators
-    inputs: tuple[str, ...]  # lines
-    calls: tuple[tuple[str, ...], ...]  # the names of the arguments of each
-    tensors: tuple[str, ...]  # arguments that are tensors
-    leaves: tuple[str, ...]  # those that get gradients
-    single: bool  # the graph returns one result, and no tuple
-    made_by: str  # the expression of all calls, where a function makes them
-    code: str  # all of these texts
-    entry: Arguments | None  # for torch.export and the like
-    defined: frozenset[str]  # names of the preamble
-    taken: frozenset[str]  # all names
-
-    def free(self, name: str) -> str:
-        """`name`, if the program has no such name; else another one."""
-        return name if name not in self.taken else f"repro_{name}"
-
-    @property
-    def functions(self) -> str:
-        """The text of what runs."""
-        return "\n".join([*self.bodies, self.graph])
 
 
 @dataclass(frozen=True)
@@ -114,9 +51,10 @@ def run_of(parts: Parts, wanted: Wanted) -> Run:
     """The lines for `parts`."""
     if wanted.kind is Kind.VALIDATION:
         return _lost_exception(parts, wanted)
-    if wanted.whole or not _shares_inputs(parts, wanted):
-        return _with_function(parts, wanted)
-    return _at_top_level(parts, wanted)
+    shares = not wanted.whole and _shares_inputs(parts, wanted)
+    if shares and _is_one_expression(parts, wanted):
+        return _at_top_level(parts, wanted)
+    return _with_function(parts, wanted, shares=shares and parts.entry is None)
 
 
 def indented(lines: Sequence[str]) -> list[str]:
@@ -125,20 +63,25 @@ def indented(lines: Sequence[str]) -> list[str]:
 
 
 def _shares_inputs(parts: Parts, wanted: Wanted) -> bool:
-    """Whether eager and compiled code can run with the same inputs, without a function around them."""
+    """Whether eager and compiled code can run with the same inputs, made once."""
     recipe = parts.recipe
-    unusual = (
-        len(parts.calls) > 1
-        or recipe.warm_caches
-        or recipe.compiled_autograd
-        or wanted.form in ("alias", "requires_grad")
-        or wanted.place == ARGUMENT
-        or bool(_RANDOM.search(parts.functions) or _IN_PLACE.search(parts.functions))
-    )
-    if recipe.backward != "none":
-        around = recipe.contexts or recipe_code.forward_regions(recipe)
-        unusual = unusual or bool(around) or recipe.backward != "sum" or not parts.single or not parts.leaves
-    return not unusual
+    if len(parts.calls) > 1 or recipe.warm_caches or recipe.compiled_autograd or wanted.place == ARGUMENT:
+        return False
+    if wanted.form in ("alias", "requires_grad"):
+        return False
+    decides = _compares(parts, wanted) or wanted.kind is Kind.VALIDATION  # what the inputs hold, and what is drawn
+    if decides and (_RANDOM.search(parts.functions) or _IN_PLACE.search(parts.functions)):
+        return False
+    if recipe.backward == "none":
+        return True
+    nested = recipe.contexts and recipe_code.forward_regions(recipe)
+    return recipe.backward == "sum" and parts.single and bool(parts.leaves) and not nested
+
+
+def _is_one_expression(parts: Parts, wanted: Wanted) -> bool:
+    """Whether a run is one expression: its backward is in all regions that its forward is in."""
+    compares_outputs = _compares(parts, wanted) and wanted.place == OUTPUT
+    return parts.recipe.backward == "none" or compares_outputs or not recipe_code.forward_regions(parts.recipe)
 
 
 def _at_top_level(parts: Parts, wanted: Wanted) -> Run:
@@ -165,13 +108,18 @@ def _at_top_level(parts: Parts, wanted: Wanted) -> Run:
     lines.append(f"expected = {runs[0]}" if compares else runs[0])
     at = len(lines)
     lines += [*setup, *_last(runs[1], parts, wanted), *_synchronized(parts, wanted)]
-    seed = [f"torch.manual_seed({recipe_code.seed(recipe)})"] if _RANDOM.search("\n".join(parts.inputs)) else []
-    head = [*seed, *parts.inputs]
+    head = _made(parts)
     around = ", ".join(filter(None, [*recipe.contexts, recipe_code.forward_regions(recipe)]))
     if around:
         first = len(head) + 1
         return Run((*head, f"with {around}:", *indented(lines)), first, first + at, as_class=as_class)
     return Run((*head, *lines), len(head), len(head) + at, as_class=as_class)
+
+
+def _made(parts: Parts) -> list[str]:
+    """The lines that make the inputs."""
+    draws = _RANDOM.search("\n".join([*parts.inputs, parts.functions]))
+    return [*([f"torch.manual_seed({recipe_code.seed(parts.recipe)})"] if draws else []), *parts.inputs]
 
 
 def _given(parts: Parts, name: str) -> str:
@@ -185,8 +133,10 @@ def _ran(parts: Parts, call: str, *, gradients: bool, only_outputs: bool) -> str
     if parts.recipe.backward == "none" or only_outputs:
         return call
     summed = f"{call}.abs().sum()" if _COMPLEX.search(parts.code) else f"{call}.sum()"
-    if not gradients:
-        return f"{summed}.backward()"
+    return _gradients(parts, summed) if gradients else f"{summed}.backward()"
+
+
+def _gradients(parts: Parts, summed: str) -> str:
     of = parts.leaves[0] if len(parts.leaves) == 1 else f"({', '.join(parts.leaves)})"
     return f"torch.autograd.grad({summed}, {of})"
 
@@ -237,8 +187,10 @@ def _compiled_function(parts: Parts) -> str:
     return recipe_code.compile_call(parts.recipe, parts.function, parts.defined)
 
 
-def _with_function(parts: Parts, wanted: Wanted) -> Run:
+def _with_function(parts: Parts, wanted: Wanted, *, shares: bool = False) -> Run:
+    """`shares`: both runs take the same inputs."""
     run, recipe = parts.free("run"), parts.recipe
+    head = _made(parts) if shares else []
     compiled = f"{run}({_compiled_function(parts)})"
     expected = f"{run}({parts.function})"
     lines = [f"expected = {expected}" if _compares(parts, wanted) else expected]
@@ -252,7 +204,8 @@ def _with_function(parts: Parts, wanted: Wanted) -> Run:
         lines += [f"with {around}:", f"    {compiled}"]
     else:
         lines += _last(compiled, parts, wanted)
-    return Run(tuple(lines), 0, 1, (*_helpers(parts, wanted), _run_function(run, parts, wanted)))
+    function = _run_function(run, parts, wanted, shares=shares)
+    return Run((*head, *lines), len(head), len(head) + 1, (*_helpers(parts, wanted), function))
 
 
 def _lost_exception(parts: Parts, wanted: Wanted) -> Run:
@@ -272,8 +225,7 @@ def _lost_exception(parts: Parts, wanted: Wanted) -> Run:
     regions = recipe_code.forward_regions(recipe) if shares else ""
     around = ", ".join(filter(None, [*(recipe.contexts if shares else ()), regions]))
     eager, entered = (f"{head[:-1]}, {around}:" if around else head for head in (f"with raises({raised}):", entered))
-    seed = [f"torch.manual_seed({recipe_code.seed(recipe)})"] if _RANDOM.search("\n".join(parts.inputs)) else []
-    head = [*seed, *parts.inputs] if shares else []
+    head = _made(parts) if shares else []
     lines = (
         *head,
         "raises = unittest.TestCase().assertRaises",
@@ -300,24 +252,39 @@ def _helpers(parts: Parts, wanted: Wanted) -> list[list[str]]:
     ]
 
 
-def _run_function(name: str, parts: Parts, wanted: Wanted) -> list[str]:
-    """The function that makes the inputs, runs the function that it gets, and returns what is compared."""
+def _run_function(name: str, parts: Parts, wanted: Wanted, *, shares: bool = False) -> list[str]:
+    """The function that runs the function that it gets, and returns what is compared.
+
+    It makes the inputs, unless it `shares` those of the script.
+    """
     recipe, function = parts.recipe, parts.free("function")
     seed = [f"torch.manual_seed({recipe_code.seed(recipe)})"] if _RANDOM.search(parts.code) else []
-    head = [f"def {name}({function}):", *indented([*seed, *parts.inputs])]
+    head = [f"def {name}({function}):", *indented([] if shares else [*seed, *parts.inputs])]
     compares = _compares(parts, wanted)
     if len(parts.calls) == 1 and not parts.made_by:
         body = _one_call(parts, f"{function}({', '.join(parts.calls[0])})", wanted)
-        body += [f"return {_results(parts, parts.calls[0], wanted)}"] if compares else []
-        if len(body) == 2 and body[0].startswith("outputs = ") and body[1] == "return outputs":
-            body = [f"return {body[0].removeprefix('outputs = ')}"]
-        return [*head, *indented(body)]
+        if shares and compares:  # gradients would add up
+            *body, backward = body
+            body.append(f"return {_gradients(parts, backward.removesuffix('.backward()'))}")
+        elif compares:
+            body.append(f"return {_results(parts, parts.calls[0], wanted)}")
+        return [*head, *indented(_without_idle_outputs(body))]
     made = ", ".join(f"({', '.join(call)}{',' * (len(call) == 1)})" for call in parts.calls)
     body = _one_call(parts, f"{function}(*args)", wanted)
     if compares:
         body.append(f"results.append({_results(parts, ('*args',), wanted)})")
+    body = _without_idle_outputs(body)
     loop = [*(["results = []"] if compares else []), f"for args in {parts.made_by or f'[{made}]'}:", *indented(body)]
     return [*head, *indented([*loop, *(["return results"] if compares else [])])]
+
+
+def _without_idle_outputs(body: Sequence[str]) -> list[str]:
+    """`body` without the name `outputs`, where nothing reads it, or only the return after it."""
+    if len(body) == 2 and body[0].startswith("outputs = ") and body[1] == "return outputs":
+        return [f"return {body[0].removeprefix('outputs = ')}"]
+    if sum(len(_OUTPUTS.findall(line)) for line in body) > 1:
+        return list(body)
+    return [line.replace("outputs = ", "", 1) for line in body]
 
 
 def _one_call(parts: Parts, call: str, wanted: Wanted) -> list[str]:
@@ -340,6 +307,9 @@ def _backward(parts: Parts) -> list[str]:
     if recipe.backward == "sum":
         one = ".abs().sum()" if _COMPLEX.search(parts.code) else ".sum()"
         return [f"outputs{one}.backward()" if parts.single else f"sum(out{one} {differentiable}).backward()"]
+    if parts.single:
+        drawn = "torch.randn(outputs.shape, device=outputs.device).to(outputs.dtype)"
+        return [f"torch.manual_seed({recipe_code.seed(recipe)})", f"outputs.backward({drawn})"]
     return [
         f"torch.manual_seed({recipe_code.seed(recipe)})",
         f"outs = [out {differentiable}]",
@@ -358,10 +328,11 @@ def _results(parts: Parts, arguments: Sequence[str], wanted: Wanted) -> str:
         grads = "[arg.grad for arg in args if isinstance(arg, torch.Tensor) and arg.is_leaf]"
         named = f"[{', '.join(f'{name}.grad' for name in parts.leaves if name in arguments)}]"
         pairs.append(("gradients", grads if several else named))
+    only = _ONLY.get(wanted.place) if wanted.form in ("value", "nan") and not (wanted.whole or several) else None
     if _IN_PLACE.search(parts.functions) or wanted.place == ARGUMENT:
-        buffers = "[arg for arg in args if not isinstance(arg, torch.nn.Buffer)]"
-        has_buffers = parts.entry is not None and any("torch.nn.Buffer(" in line for line in parts.inputs)
-        pairs.append(("inputs", buffers.replace("in args", f"in {given}") if has_buffers else given))
+        buffers = f"[arg for arg in {given} if not isinstance(arg, torch.nn.Buffer)]"
+        tensors_only = ", ".join(name for name in parts.tensors if name in arguments)
+        pairs.append(("inputs", buffers if parts.has_buffers else f"({tensors_only},)" if only else given))
     match wanted.form:
         case "stride":
             pairs.append(("strides", f"[out.stride() {tensors}]"))
@@ -369,9 +340,17 @@ def _results(parts: Parts, arguments: Sequence[str], wanted: Wanted) -> str:
             pairs.append(("requires_grad", f"[out.requires_grad {tensors}]"))
         case "alias":
             pairs.append(("aliases", f"{parts.free('aliases')}(*{given}, *{outputs})"))
+    if only in dict(pairs):
+        return _alone(dict(pairs)[only])
     if len(pairs) == 1:
         return pairs[0][1]
     return "{" + ", ".join(f'"{name}": {text}' for name, text in pairs) + "}"
+
+
+def _alone(text: str) -> str:
+    """The expression of the only item of a list or tuple; `text` of several."""
+    node = ast.parse(text, mode="eval").body
+    return ast.unparse(node.elts[0]) if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 else text
 
 
 def _kept_outputs(parts: Parts, outputs: str) -> str:
@@ -380,7 +359,6 @@ def _kept_outputs(parts: Parts, outputs: str) -> str:
     asked = recipe.mode in ("reduce-overhead", "max-autotune") or "cudagraphs" in str(
         {**recipe.options, **recipe.config}
     )
-    buffers = parts.entry is not None and any("torch.nn.Buffer(" in line for line in parts.inputs)
-    if not buffers and not (asked and "cuda" in parts.code):
+    if not parts.has_buffers and not (asked and "cuda" in parts.code):
         return "outputs"
     return f"[out.clone() if isinstance(out, torch.Tensor) else out for out in {outputs}]"

@@ -61,3 +61,31 @@ def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInp
     written = None if record is None or line.strided is not None else literal(record, _FEW)
     if written is not None and written.sizes == line.data.sizes:
         yield replace(line, data=written)
+
+
+def plain_view(line: TensorInput, base: TensorInput | None = None) -> str:
+    """The line with ``.t()``, ``.permute(…)``, ``.view(…)`` or a slice in place of ``as_strided``, where they say it.
+
+    `base`: the input that it is a view of. The sizes, the strides and what shares memory stay exactly the same.
+    """
+    strided, source = line.strided, base or line
+    if strided is None or source.data.sizes is None:
+        return line.line
+    if base is not None and (len(base.data.sizes or ()) != 1 or base.strided is not None):
+        return line.line
+    order = sorted(range(len(strided.shape)), key=lambda at: -strided.stride[at])
+    inside = [strided.shape[at] for at in order]  # the sizes as they lie in memory
+    total, whole = math.prod(inside), math.prod(source.data.sizes)
+    if not total or any(strided.stride[at] != math.prod(inside[place + 1 :]) for place, at in enumerate(order)):
+        return line.line
+    back = [order.index(at) for at in range(len(order))]
+    turned = "" if back == sorted(back) else ".t()" if len(back) == 2 else f".permute({', '.join(map(str, back))})"
+    offset = f", {strided.offset}" if strided.offset else ""
+    written = f".as_strided({strided.shape!r}, {strided.stride!r}{offset})"
+    if base is not None:
+        end = "" if strided.offset + total == whole else strided.offset + total
+        part = f"[{strided.offset or ''}:{end}]" if total != whole else ""
+        return line.line.replace(written, f"{part}.view({', '.join(map(str, inside))}){turned}")
+    if line.base or total != whole or line.data.kind == "tensor":
+        return line.line
+    return replace(line, data=replace(line.data, sizes=tuple(inside))).line.replace(written, turned)

@@ -23,6 +23,7 @@ def with_plain_names(result: Result[Program], known: Collection[str]) -> Result[
         neighbours=replace(
             around,
             removals=tuple(replace(each, what=renamed_in_words(each.what, names)) for each in around.removals),
+            variants=tuple(replace(each, what=renamed_in_words(each.what, names)) for each in around.variants),
             twin=twin and replace(twin, what=renamed_in_words(twin.what, names), program=renamed(twin.program, names)),
             number=number and replace(number, what=renamed_in_words(number.what, names)),
         ),

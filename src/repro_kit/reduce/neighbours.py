@@ -19,6 +19,7 @@ from repro_kit.reduce.search_state import Search
 
 _MOST = 40  # removals to judge; a result with more is not called minimal
 _MOST_TWINS = 10  # variants to try in search of one that passes
+_SWITCHED_ON = ("autocast", "compiled_autograd", "fullgraph", "contexts", "memory")  # fields of a recipe
 _FIXED = ("load", "tensor", "view")  # kinds of data whose dtype the input line cannot choose
 _FLOATS = ("randn", "rand", "ones", "zeros")  # kinds of data that are floats by default
 
@@ -139,7 +140,8 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
     for edit in reset(special(search)):
         if edit.field == "backward":
             continue  # a program that runs no backward passes where that fails, and tells nothing
-        yield f"{edit.field} at its default", _with(search, [edit])
+        words = f"without {edit.field}" if edit.field in _SWITCHED_ON else f"{edit.field} at its default"
+        yield words.replace("_", " "), _with(search, [edit])
     tensors = [input_ for input_ in program.inputs if isinstance(input_, TensorInput)]
     trained = [line for line in tensors if line.requires_grad]
     for line in tensors:

@@ -200,7 +200,7 @@ def _deciding_number(search: SourceSearch, numbered: NumberedTree) -> tuple[Deci
             continue
         (answer,) = search.ask([program], [key_of(program.text)])
         if answer.outcome is RunOutcome.PASSES:
-            what = f"the number in `{_line_of(numbered, numbered.nodes[at])}`"
+            what = f"the number in `{_around(numbered, numbered.nodes[at])}`"
             found.append((abs(fails - passes), DecidingNumber(what, fails, passes), program))
     return min(found, key=lambda each: each[0])[1:] if found else None
 
@@ -210,9 +210,9 @@ def _number(node: object) -> int | float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _line_of(numbered: NumberedTree, node: ast.AST | None) -> str:
-    """The first line of the statement that `node` is in."""
-    while node is not None and not isinstance(node, ast.stmt):
+def _around(numbered: NumberedTree, node: ast.AST | None) -> str:
+    """The first line of the innermost operation, or of the statement, that `node` is in."""
+    while node is not None and not isinstance(node, ast.stmt | ast.Call | ast.BinOp | ast.Compare | ast.Subscript):
         node = numbered.parent(node)
     return "" if node is None else ast.unparse(node).partition("\n")[0]
 

@@ -80,7 +80,8 @@ def test_the_table_of_errors_is_left_out_where_nothing_was_compared(write):
     ],
 )
 def test_why_aspects_were_not_checked(named, words, write):
-    assert words in write(story_of("accuracy", **SCRIPT, named=named))
+    is_short = write is issue and named == ("files/reduced.py",)  # the reader sees all of it
+    assert (words in write(story_of("accuracy", **SCRIPT, named=named))) is not is_short
     assert "not checked" not in write(story_of("accuracy"))
 
 

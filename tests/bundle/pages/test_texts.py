@@ -15,6 +15,7 @@ from repro_kit.bundle.repro.script_repro import pattern, render_script
 from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
+from repro_kit.model.answers import GeneratedKernel
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.signature import DEADLOCK, Signature
 from repro_kit.model.recipe import Autocast, Recipe
@@ -109,7 +110,13 @@ def test_of_a_long_log_the_lines_up_to_the_error_are_left():
     assert len(trimmed.splitlines()) == 14 and trimmed.startswith("[… 95 lines left out …]\n")
     native = "\n".join([*["noise"] * 50, "x.cpp:8:21: error: bad", *["noise"] * 50, "ValueError: no"])
     assert "x.cpp:8:21: error: bad" in markdown.trim(native, 9)
-    assert markdown.trim("a\nb", 2) == "a\nb"
+    quoted = markdown.trim(
+        "\n".join(["x.cpp:8:21: error: bad", "    8 | bad!;", "      | ^", *["In file included"] * 50]), 9
+    )
+    assert quoted == "x.cpp:8:21: error: bad\n    8 | bad!;\n      | ^\n[… 50 lines left out …]"
+    assert markdown.trim("a\nb", 2) == "a\nb" and markdown.trim("a\nb", 1) == "[… 1 line left out …]\nb"
+    cut = markdown.shown_kernel(GeneratedKernel("relu", "cpp", "a\nb\nc"), 2)
+    assert cut is not None and cut.heading == "The generated kernel `relu`, 1 more line is not here:"
 
 
 def test_compiler_warnings_do_not_hide_the_error():
@@ -118,6 +125,7 @@ def test_compiler_warnings_do_not_hide_the_error():
 
 
 def test_what_differs_from_run_to_run_is_evened_out():
+    assert markdown.steady("Aborted\n\nExtension modules: torch._C (total: 1)\nend\n") == "Aborted\n\nend\n"
     assert (
         markdown.steady("[rank0]:W1120 17:29:56.3 4244 torch/x.py] at 0x7f0011223344") == "[rank0]:torch/x.py] at 0x…"
     )

@@ -61,6 +61,33 @@ def test_an_error_is_two_calls_and_says_which_error() -> None:
     assert text.endswith("f(x)\ntorch.compile(f)(x)  # InductorError: no loop\n")
 
 
+def test_an_error_needs_no_inputs_of_its_own_and_idle_results_no_names() -> None:
+    body = RELU.replace("    return (relu", "    add_ = x.add_(1)\n    drawn = torch.rand(1)\n    return (relu")
+    text = written(relu("{'check': False}", body), Signature(Kind.RUNTIME_ERROR))
+    assert "    x.add_(1)\n    torch.rand(1)\n    return" in text and "4)\nf(x)\ntorch.compile(f)(x)" in text
+    assert "    function(x)\n\nrun(f)\n" in written(relu("{'check': False}", body), Signature(Kind.CRASH), whole=True)
+    assert "def run(" in written(relu("{}", body)), "where results are compared, what was written decides"
+
+
+def test_a_gradient_whose_forward_is_in_a_region_needs_a_function_but_no_inputs_of_its_own() -> None:
+    recipe = "{'backward': 'sum', 'autocast': {'device': 'cpu', 'dtype': 'torch.bfloat16'}}"
+    wrong = Failure(Kind.ACCURACY, difference=Difference("value", "grad of x"))
+    text = written(relu(recipe, RELU.replace("4, 4)", "4, 4).requires_grad_()")), failure=wrong)
+    assert (
+        text.partition("def run")[2]
+        == """(function):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = function(x)
+    return torch.autograd.grad(outputs.sum(), x)
+
+torch.manual_seed(0)
+x = torch.randn(4, 4, requires_grad=True)
+expected = run(f)
+torch.testing.assert_close(run(torch.compile(f)), expected)
+"""
+    )
+
+
 def test_a_lost_exception_is_expected_twice() -> None:
     text = written(relu("{'validation': True}"), Signature(Kind.VALIDATION, ("RuntimeError",)))
     assert text.startswith("import unittest\nimport torch\n")
@@ -82,7 +109,8 @@ def test_the_graph_keeps_its_operators_and_nothing_private_is_added(failing, who
 def test_what_else_differs_is_compared_in_a_function() -> None:
     written_to = Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
     assert "def run(" not in written(relu())
-    assert '"inputs": (x,)' in written(relu(), failure=written_to)
+    assert '"inputs": (x,)' in written(relu(), failure=written_to, whole=True)
+    assert "    function(x)\n    return x\n" in written(relu(), failure=written_to), "only what differs, by no name"
     for statement in ("x += 1", "x.add_(1)", "x[0] = 1"):
         changed = relu(body=RELU.replace("    return (relu", f"    {statement}\n    return (relu"))
         assert '"inputs": (x,)' in written(changed), statement

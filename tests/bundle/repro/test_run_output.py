@@ -1,6 +1,6 @@
 """What a run of `repro.py` printed, read."""
 
-from repro_kit.bundle.repro.run_output import failure_in
+from repro_kit.bundle.repro.run_output import failure_in, of_repro
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 
@@ -22,3 +22,17 @@ def test_a_traceback_is_another_failure() -> None:
 
 def test_output_without_a_verdict_is_none() -> None:
     assert failure_in("tap 3 is missing\n") is None
+
+
+def test_a_verdict_that_repeats_what_repro_py_printed_is_left_out():
+    trace = "Traceback\nAssertionError: Tensor-likes are not close!\n\nMismatched elements: 1 / 1\n"
+    assert of_repro(f"{trace}\n{SAYS}") == f"{trace}\n"
+    assert (
+        of_repro(f"{trace}\nFAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 1 / 1\n") == f"{trace}\n"
+    )
+    for says in (
+        "FAIL accuracy: Scalars are not close!\n",
+        "FAIL crash: SIGABRT\n",
+        "FAIL timeout: no end after 30 s\n",
+    ):
+        assert of_repro(f"{trace}{says}") == f"{trace}{says}", "only the verdict says it"

@@ -77,7 +77,7 @@ TOLD = Answers(
     "answer",
     [
         "Eager **`1.0`**, compiled **`0.25`**, float64 **`1.0`**: `grad of x` at `[0, 3]`.",
-        "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes. `git bisect run",
+        "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes\n",
         "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
         "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
         "- **Devices:** CPU: fails · CUDA: not tried: this machine has no accelerator",
@@ -102,12 +102,18 @@ def test_of_a_fact_that_could_not_be_had_the_issue_says_why():
     unknown = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in facts))
     text = markdown.issue(story_of("accuracy", answers=unknown))
     assert all(f"no {fact}" in text for fact in facts[:3]) and "no eager_seconds" not in text
+    nowhere = Answers(unknown=tuple(UnknownFact(fact, f"no {fact}") for fact in ("places", "replay", "kernel")))
+    shown = markdown.issue(story_of("accuracy", answers=nowhere))
+    assert "Where to look: not known: no places" in shown and "variables: not known: no replay" in shown
+    assert "Generated kernel: none is shown: no kernel" in shown
+    alike = Answers(unknown=tuple(UnknownFact(fact, "no graph") for fact in facts))
+    assert markdown.issue(story_of("accuracy", answers=alike)).count("not known: no graph") == 1, "one line for both"
     hang = Signature(Kind.TIMEOUT, message="compiling in Inductor")
     assert "- **Eager:** time not known: no eager_seconds" in markdown.issue(
         story_of("accuracy", signature=hang, answers=unknown)
     )
     told = Answers(eager_seconds=0.02)
-    assert "- **Eager:** takes about 0.02 s" in markdown.issue(story_of("accuracy", signature=hang, answers=told))
+    assert "- **Eager:** takes less than 0.02 s" in markdown.issue(story_of("accuracy", signature=hang, answers=told))
 
 
 def test_nothing_is_to_be_attached():
@@ -341,3 +347,11 @@ def test_a_link_that_opens_the_issue_is_short_enough(lines):
     shown = found["body"][0]
     assert (shown == body) == (lines == 1)
     assert shown.count("```") == 2 and ("rest is in issue.md" in shown) == (lines > 1)
+
+
+@pytest.mark.parametrize(("stride", "said"), [("(4, 1)", False), ("(1, 4)", True)])
+def test_strides_are_told_where_they_are_not_the_usual_ones(stride, said):
+    strided = f"torch.randn(16).as_strided((4, 4), {stride})"
+    program = named("accuracy").text.replace("torch.randn(4, 4)", strided)
+    assert strided in program
+    assert ("float32 [4, 4] strides" in markdown.issue(story_of("accuracy", program=program))) is said

@@ -7,9 +7,10 @@ import pytest
 
 from programs import HEAD
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.story import Excerpt
+from repro_kit.bundle.story.story import Aspect, Excerpt
 from repro_kit.bundle.story.title import LONGEST, TitleFacts, title
 from repro_kit.bundle.story.title_facts import title_from, title_of
+from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, Link
 from repro_kit.model.failure.failure import STATE, Kind, Layer
@@ -48,10 +49,16 @@ def wrong(difference="value", *places, **more):
             "wrong result of relu: expected 6 records, have 0",
         ),
         (wrong(None, exceptions=("SystemExit",)), "wrong result: the script's own check fails", "wrong result of relu"),
+        (wrong(None, message="tensor(#)"), "wrong result: tensor(4.9115)", "wrong result of relu"),
         (
             Signature(Kind.VALIDATION, ("RuntimeError",), "all elements of target should be between # and #"),
             "RuntimeError: all elements of target should be between 0 and 1",
             "compiled relu does not raise eager's RuntimeError: all elements of target should be …",
+        ),
+        (
+            Signature(Kind.VALIDATION, ("RuntimeError",), "ZeroDivisionError"),
+            "validation lost: eager raises RuntimeError: ZeroDivisionError",
+            "compiled relu does not raise eager's RuntimeError: ZeroDivisionError",
         ),
         (
             Signature(Kind.COMPILE_ERROR, ("InductorError", "TypeError"), "cannot determine truth value"),
@@ -212,13 +219,13 @@ RECORDED = {
         ),
     ),
     "aot_runtime_error": (
-        "compiled mul_, view raise AssertionError: incorrect out shape after application of …",
+        "[aotautograd] compiled mul_, view raise AssertionError with inputs that share memory",
         {
             "signature": Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "incorrect out shape"),
             "error": "AssertionError: incorrect out shape after application of ViewMeta sequence: (20,) (actual)",
             "layer": Layer.AOT,
         },
-        program("    m = x.mul_(0.9)\n    y = w.view(-1)\n    return (y,)\n", [X, "w = x"]),
+        program("    m = x.mul_(0.9)\n    y = w.view(-1)\n    return (y,)\n", [X, "w = x.as_strided((2,), (1,))"]),
     ),
     "lost_shape_check": (
         "[decomposition] compiled index_copy does not raise eager's RuntimeError",
@@ -384,6 +391,10 @@ def f(x):
 
 torch.compile(lambda x: x * f(x))(torch.ones(1))
 """
+EXPRESSION = """import torch
+scale = [2.0]
+torch.compile(lambda x: x * scale[0], options={})(torch.ones(1))
+"""
 TRANSFORMED = """import torch
 g = torch.vmap(torch.func.jacfwd(lambda x: x))
 def h(x):
@@ -413,9 +424,10 @@ torch.compile(h)(torch.ones(1))
             SUBCLASS,
             Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "AttributeError"), "'int' object has no"),
             "AttributeError: 'int' object has no attribute 'as_subclass'",
-            "[dynamo] sin does not compile: AttributeError: 'int' object has no attribute 'as_subclass'",
+            "sin does not compile with a tensor subclass: 'int' object has no attribute 'as_subclass'",
         ),
         (TRANSFORMED, wrong("value"), "", "[dynamo] wrong result of g(x)"),
+        (EXPRESSION, wrong("value"), "", "[dynamo] wrong result of x * scale[0]"),
         (MARKED, wrong("value"), "", "[dynamo] wrong result of torch.compiler.assume_constant_result"),
         (MARKED.replace("@torch", "# "), wrong("value"), "", "[dynamo] wrong result of sin"),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
@@ -425,6 +437,31 @@ def test_the_title_of_a_reduced_script(source, signature, error, expected) -> No
     reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
     story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, error=error)
     assert title_of(replace(story, ablation=None)) == expected
+
+
+def test_of_a_reduced_script_the_line_at_which_dynamo_stops_is_named() -> None:
+    source = DYNAMO.replace("    return", "    w = list(weights)\n    return")
+    log = 'TypeError: no\n\nfrom user code:\n   File "repro.py", line 8, in step\n    return x\n'
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    signature = Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "TypeError"), "no")
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, log=log)
+    assert "weights.pop(x.shape[0] - 3) does not compile with dynamic=True" in title_of(story)
+    assert "list(weights) does not compile" in title_of(replace(story, log="")), "it is the first call"
+
+
+def test_a_large_number_and_a_subclass_are_conditions_and_what_fails_in_eager_has_none() -> None:
+    text = program("    y = x * 900000000\n    return (y,)\n", [X], "{'dynamic': True}")
+    number = NumberFound("argument 2 of `mul`", 900000000, 100, "fails with 900000000, passes with 100")
+    of_size = replace(number, what="dimension 0 of `x`")
+    story = story_of("accuracy", program=text, ablation=None, signature=wrong(), layer=None, aspects=())
+    story = replace(story, reduction=Reduction(9, 1, 5, 1.0, True, True, number=number))
+    assert title_of(story) == "wrong result of mul with dynamic=True, 900000000"
+    sized = replace(
+        story, reduction=replace(story.reduction, number=of_size), aspects=(Aspect("Tensor subclasses", "", "Q"),)
+    )
+    assert title_of(sized) == "wrong result of mul with dynamic=True, a tensor subclass"
+    error = {"signature": Signature(Kind.COMPILE_ERROR, ("ValueError",), "no"), "error": "ValueError: no"}
+    assert title_of(replace(story, in_eager=True, **error)) == "mul fails without torch.compile too: ValueError: no"
 
 
 def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:

@@ -24,8 +24,10 @@ from repro_kit.model.answers import Answers, FirstWrong, TorchSource, TriedVaria
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Layer, Status, Verdict
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import from_data, to_data
 from repro_kit.program import parse
+from repro_kit.session.strangers.repro_run import Check, RunOfRepro
 from repro_kit.stages.bundle import answers as gathering
 from repro_kit.stages.bundle.answers import Told, answers_of, ask, question
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
@@ -195,6 +197,20 @@ def test_an_error_points_to_its_own_frame_in_torch_at_the_commit(case: Case) -> 
     assert answered(case, replace(form, facts=unknown_build)).places == (replace(place, link=""),)
 
 
+def test_an_error_of_the_compilers_runtime_points_to_its_frame_where_no_other_tells(case: Case) -> None:
+    runtime = Frame("/x/site-packages/torch/_functorch/_aot_autograd/functional_utils.py", 340, "gen_alias_from_base")
+    generated = Frame("/x/site-packages/torch/_functorch/_aot_autograd/subclass_codegen.py:codegen(f)", 3, "_alias_fn")
+    own = Frame("/work/train.py", 3, "f")
+
+    def places(*frames: Frame) -> list[str]:
+        error = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "incorrect", frames),))
+        form = form_of(signature=Signature(Kind.RUNTIME_ERROR), failure=error, ablation=replace(ABLATION, chain=None))
+        return [f"{place.file}:{place.line}" for place in answered(case, form).places]
+
+    assert places(own, generated, runtime) == ["torch/_functorch/_aot_autograd/functional_utils.py:340"]
+    assert places(runtime, generated) == places(runtime, own) == []
+
+
 def test_the_check_of_the_script_is_no_place_to_look(case: Case) -> None:
     frames = (Frame("/x/site-packages/torch/testing/_comparison.py", 1500, "error"),)
     failure = Failure(Kind.ACCURACY, exceptions=(ExceptionLink("AssertionError", "differs", frames),))
@@ -221,6 +237,8 @@ def test_the_functions_that_a_reduced_script_calls_are_asked_of_dynamo(tmp_path:
         ("object", "torch._dynamo.side_effects:SideEffects"),
         ("handler", "torch.use_deterministic_algorithms"),
     ]
+    raised = replace(form, facts=replace(form.facts, signature=Signature(Kind.DYNAMO_ERROR)))
+    assert [place["kind"] for place in asked_places(raised)] == ["object"], "the error has its own place"
 
 
 def test_nothing_is_named_in_torch_where_the_user_is_to_blame(case: Case) -> None:
@@ -281,6 +299,23 @@ def test_a_command_with_which_repro_py_does_not_fail_is_not_told(case: Case, mon
     assert replay == "TORCH_BISECT_BACKEND=inductor python repro.py"
 
 
+def test_a_reduced_script_is_run_with_precision_casts_where_inductor_gives_wrong_values(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "shared_or_fresh", lambda case: nullcontext(Oracle()))
+    path = tmp_path / "best.py"
+    path.write_text("import torch\n")
+
+    def casts(layer: Layer, passes_with: str, **more: Any) -> Answers:
+        form = form_of(program=None, path=path, ablation=Ablation("script", layer=layer), **more)
+        return answered(case, form, ask(case, form, lambda variables: passes_with not in variables, SilentUi()))
+
+    assert casts(Layer.INDUCTOR, "nothing").with_casts == "fails"
+    assert casts(Layer.INDUCTOR, "TORCHINDUCTOR_EMULATE_PRECISION_CASTS").with_casts == "passes"
+    assert "not at fault" in casts(Layer.AOT, "nothing").why_unknown("with_casts")
+    assert casts(Layer.INDUCTOR, "nothing", signature=Signature(Kind.CRASH)).with_casts == ""
+
+
 class Oracle:
     """Answers that it knows no place."""
 
@@ -339,3 +374,21 @@ def test_a_story_of_an_older_version_has_no_answers() -> None:
     data = to_data(story)
     assert "answers" not in data
     assert from_data(data, Story).answers == Answers()
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ((True,), "the only run fails, exit status 1"),
+        ((False,), "the only run does not fail"),
+        ((True, True, False), "2 of 3 runs fail, exit status 1"),
+    ],
+)
+def test_runs_are_counted(case: Case, fails: tuple[bool, ...], says: str) -> None:
+    verdict = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
+    outcomes = (RunOutcome.FAILS_ALIKE if each else RunOutcome.PASSES for each in fails)
+    runs = tuple(RunOfRepro(verdict, "", 1, outcome=outcome) for outcome in outcomes)
+    results = CaseResults(
+        Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2"), None, None, None, form_of().facts
+    )
+    assert answers_of(case, results, form_of(), Check(runs, runs[-1]), NOTHING, values=True, code=True).runs == says

@@ -246,3 +246,14 @@ def test_a_name_that_no_person_gave_goes_unless_the_failure_needs_it(
     best = (case.path / "minify" / "best.py").read_text()
     assert f"    {name} = torch.ones(1)\n    return [({name},)]" in best
     assert case.load(REDUCTION).verified
+
+
+def test_the_script_is_reduced_as_well_where_the_program_is_nothing_that_a_person_would_write() -> None:
+    def why(statement: str, value: str = "torch.ones(1)") -> str:
+        graph = f"def graph(x):\n    {statement}\n    y = torch.relu(x)\n    return (y,)\n\n\n"
+        text = f"import torch\n\nRECIPE = {{}}\n\n\n{graph}def calls():\n    x = {value}\n    return [(x,)]\n"
+        return stage.why_script(parse(text))
+
+    assert not why("z = torch.sin(x)")
+    assert "stored values" in why("z = torch.sin(x)", 'load("x.pt")')
+    assert "torch.func" in why("z = torch._functorch.predispatch._vmap_increment_nesting(3, 'error')")

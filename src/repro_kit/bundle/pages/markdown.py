@@ -33,6 +33,7 @@ _ROWS = 60  # cells of the ablation that do not fit into its grid
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _CLOCK = re.compile(r"^(?P<rank>\[rank\d+\]:)?[VDIWEC]\d{4} [\d:.]+ \d+ ", re.MULTILINE)
+_MODULES = re.compile(r"^Extension modules: .*\n?", re.MULTILINE)  # what Python's fault handler lists last
 #: Of a native compiler, or of Python; each is followed by the line of code that it is about.
 _WARNING = re.compile(r":\d+(?::\d+)?: (?:warning|note|\w*Warning): ")
 _CONTINUED = re.compile(r"\s+\d* *\||  \S")
@@ -208,7 +209,7 @@ def shown_kernel(kernel: GeneratedKernel | None, most: int) -> ShownKernel | Non
     shown = lines[first : first + most]
     left = len(lines) - len(shown) + kernel.left_out
     text = "\n".join(shown)
-    cut = f", {left} lines of it are not here" if left else ""
+    cut = f", {left} more line{'s are' if left > 1 else ' is'} not here" if left else ""
     language = "python" if kernel.language == "triton" else kernel.language
     return ShownKernel(f"The generated kernel `{kernel.name}`{cut}:", language, text, fence(text), bool(left))
 
@@ -274,8 +275,6 @@ def _opening(story: Story) -> str:
 
 def checked(story: Story) -> str:
     """What the failure needs and what not, of the points that PyTorch asks about, in one line."""
-    if story.unchecked:
-        return story.unchecked
     used = [each for each in story.aspects if each.kept or each.captured]
     told = [f"{each.name.lower()} {aspect_words(each, minimal=story.minimal)}" for each in used]
     absent = [f"no {each.name.lower()}" for each in story.aspects if not (each.kept or each.captured)]
@@ -293,8 +292,8 @@ def aspect_words(aspect: Aspect, *, minimal: bool) -> str:
 
 
 def steady(log: str) -> str:
-    """`log` without what differs from run to run: addresses, clocks, process ids, random directories."""
-    log = _CLOCK.sub(lambda stamp: f"{stamp['rank'] or ''}", log)
+    """`log` without what differs from run to run (addresses, clocks, process ids, random directories), and modules."""
+    log = _CLOCK.sub(lambda stamp: f"{stamp['rank'] or ''}", _MODULES.sub("", log))
     return _RANDOM_DIRECTORY.sub("/tmp/…", _ADDRESS.sub("0x…", log))
 
 
@@ -318,12 +317,17 @@ def trim(log: str, most: int) -> str:
     lines = [middle_cut(line, _LONGEST_LINE).replace("\n", " ") for line in log.rstrip().splitlines()]
     if len(lines) <= most:
         return "\n".join(lines)
-    errors = [at for at, line in enumerate(lines) if _NATIVE_ERROR.search(line)][:1] or [
-        at for at, line in enumerate(lines) if _ERROR.match(line)
-    ]
-    last = min(len(lines), errors[-1] + 1 + most // 2) if errors else len(lines)
+    native = next((at for at, line in enumerate(lines) if _NATIVE_ERROR.search(line)), None)
+    errors = [at for at, line in enumerate(lines) if _ERROR.match(line)]
+    last = len(lines)
+    if native is not None:  # with the code that it quotes; what follows is about other files
+        last = next((at for at in range(native + 1, len(lines)) if not _CONTINUED.match(lines[at])), len(lines))
+    elif errors:
+        last = min(len(lines), errors[-1] + 1 + most // 2)
     first = max(0, last - most)
-    before, after = ([f"[… {count} lines left out …]"] * bool(count) for count in (first, len(lines) - last))
+    before, after = (
+        [f"[… {count} line{'s' * (count > 1)} left out …]"] * bool(count) for count in (first, len(lines) - last)
+    )
     return "\n".join([*before, *lines[first:last], *after])
 
 

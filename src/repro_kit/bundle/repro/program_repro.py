@@ -34,7 +34,7 @@ from repro_kit.program.plain import (
     suite_test,
     unnamed_numbers,
 )
-from repro_kit.program.plain_run import Wanted
+from repro_kit.program.plain_parts import Wanted
 from repro_kit.program.regions import with_regions
 from repro_kit.program.render import render_function
 

@@ -26,6 +26,7 @@ _WAITS = re.compile(r"^FAIL timeout: (?P<words>the ranks wait for each other: .+
 _MEASURED = re.compile(
     r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time|compile-growth): (?P<words>.+)$", re.MULTILINE
 )
+_ABOVE = re.compile(r"^FAIL: the failure above is the expected one\n?", re.MULTILINE)
 _EXPECTED = re.compile(r"^FAIL: ", re.MULTILINE)  # of a script, which may end with a status and no traceback
 _LOG = re.compile(r"^(?:\[rank\d+\]:)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ", re.M)  # written by torch, also at the end
 _OTHERWISE = re.compile(r"^FAILS OTHERWISE: ", re.MULTILINE)
@@ -82,6 +83,14 @@ def failure_in(output: str) -> Failure | None:
         return Failure(Kind.ACCURACY, Phase.COMPARE, text=message, difference=native.difference_in(message))
     silent = Failure(Kind.RUNTIME_ERROR, exit_status=1, text=output) if _EXPECTED.search(output) else None
     return failure_from_text(output) or silent
+
+
+def of_repro(output: str) -> str:
+    """What `repro.py` printed, of the `output` of a `check.py`: without a verdict that says nothing more."""
+    output = _ABOVE.sub("", output)
+    accuracy = _ACCURACY.search(output)
+    repeats = accuracy is not None and accuracy["message"].partition("\n")[0] in output[: accuracy.start()]
+    return output[: accuracy.start()] if accuracy is not None and repeats else output
 
 
 def _before_log(message: str | None) -> str:

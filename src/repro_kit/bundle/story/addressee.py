@@ -54,7 +54,7 @@ _MAINTAINERS = {
 }
 _FINDINGS = {
     Addressee.PYTORCH: "",
-    Addressee.BACKEND: "The backend is at fault, and not the compiler before it",
+    Addressee.BACKEND: "This is not a failure of torch.compile itself",
     Addressee.SCRIPT_CODE: "Code of the script was running",
     Addressee.USER: "This is not a PyTorch bug",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -30,7 +31,10 @@ def contrast_line(story: Story) -> str:
     if story.signature.kind is Kind.ACCURACY:
         why = story.answers.why_unknown("first_wrong")
         return f"{code(story.error)}{f' (no single value: {why})' if why else ''}"
-    frame = f", raised in {code(story.signature.frames[0])} of torch" if story.signature.frames else ""
+    if story.signature.kind is Kind.CRASH and story.signature.message not in story.error:
+        return code(f"{story.error}: {story.signature.message}")
+    of_torch = story.signature.frames and not story.addressee.finding
+    frame = f", raised in {code(story.signature.frames[0])} of torch" if of_torch else ""
     return f"{code(story.error)}{frame}"
 
 
@@ -47,12 +51,14 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     yield "Runs", _runs(story)
     if story.signature.kind is Kind.ACCURACY and not story.signature.rounding:
         yield from _numerics(story)
-    if story.signature.kind is Kind.TIMEOUT:
+    if story.signature.kind is Kind.TIMEOUT and not story.in_eager:
         yield "Eager", _eager(story)
     if story.answers.devices:
         yield "Devices", " · ".join(map(_tried, story.answers.devices))
     yield "Builds", _builds(story)
     sizes = "; ".join(filter(None, [", ".join(_inputs(story)), "; ".join(map(_tried, story.answers.variants))]))
+    if not sizes and story.level == "script" and not story.runs_users_files:
+        sizes = "those in the code; no others were tried"
     if sizes:
         yield "Sizes and dtypes", sizes
     if story.answers.workaround is not None:
@@ -65,7 +71,8 @@ def _runs(story: Story) -> str:
     in_eager = "fails alike" if story.in_eager else "passes"
     eager = f"; without torch.compile it {in_eager}" if story.verified else ""
     flaky = f"; not deterministic: {story.flaky}" if story.flaky else ""
-    return f"{runs}{flaky}{eager}. {story.for_git}"
+    needed = f". {story.repeats} runs must all pass before it counts as fixed" if story.repeats > 1 else ""
+    return f"{runs}{flaky}{eager}{needed}"
 
 
 def _numerics(story: Story) -> Iterator[tuple[str, str]]:
@@ -74,19 +81,21 @@ def _numerics(story: Story) -> Iterator[tuple[str, str]]:
     if story.signature.difference not in (None, "value", "nan"):
         return
     errors = [f"{code(row.where)}: eager off by {row.eager:.2g}, compiled by {row.compiled:.2g}" for row in told.double]
-    unknown = told.why_unknown("double")
-    if errors or unknown:
-        yield "Against float64", "; ".join(errors) or f"not known: {unknown}"
-    casts = {"fails": "it still fails", "passes": "it passes"}.get(told.with_casts)
-    unknown = told.why_unknown("with_casts")
-    if casts or unknown:
-        yield "Precision casts", f"with `{CASTS}` {casts}" if casts else f"not known: {unknown}"
+    casts = {"fails": "it still fails", "passes": "it passes"}.get(told.with_casts, "")
+    whys = told.why_unknown("double"), told.why_unknown("with_casts")
+    if not errors and not casts and whys[0] == whys[1] != "":
+        yield "Against float64, precision casts", f"not known: {whys[0]}"
+        return
+    if errors or whys[0]:
+        yield "Against float64", "; ".join(errors) or f"not known: {whys[0]}"
+    if casts or whys[1]:
+        yield "Precision casts", f"with `{CASTS}` {casts}" if casts else f"not known: {whys[1]}"
 
 
 def _eager(story: Story) -> str:
     seconds = story.answers.eager_seconds
     if seconds is not None:
-        return f"takes about {seconds:g} s"
+        return f"takes less than {seconds:g} s"
     why = story.answers.why_unknown("eager_seconds")
     return f"time not known{f': {why}' if why else ''}"
 
@@ -130,12 +139,17 @@ def _inputs(story: Story) -> Iterator[str]:
             yield f"`{each.name}` = {code(repr(each.value))}"
             continue
         dtype = (each.dtype or ("torch.int64" if each.data.kind in ("randint", "arange") else "torch.float32"))[6:]
-        strides = f" strides {list(each.stride)}" if each.stride else ""
+        strides = f" strides {list(each.stride)}" if each.stride and not _is_contiguous(each) else ""
         grad = ", requires grad" if each.requires_grad or each.parameter else ""
         shape = "of stored sizes" if each.shape is None else str(list(each.shape))
         yield f"`{each.name}` {dtype} {shape}{strides}{grad}"
     if len(inputs) > _MOST_INPUTS:
         yield f"and {len(inputs) - _MOST_INPUTS} more"
+
+
+def _is_contiguous(line: TensorInput) -> bool:
+    shape = line.shape or ()
+    return line.stride == tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
 def _tried(each: TriedVariant) -> str:

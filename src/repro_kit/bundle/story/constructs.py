@@ -13,6 +13,7 @@ _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
+SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
@@ -47,10 +48,11 @@ def construct_of(source: str, line: int = 0) -> Construct:
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = [call for call in calls if ast.unparse(call.func).startswith(("torch.", "F."))]
     chosen = at_line or setters or torchs or calls
+    named = [*map(_named, chosen)] or [*filter(None, map(_result, bodies))][:1]
     return Construct(
-        tuple(dict.fromkeys([*marks, *map(_named, chosen)])),
+        tuple(dict.fromkeys([*marks, *named])),
         bool(chosen) and not marks and chosen[0] in setters,
-        tuple(_settings(compiles)),
+        (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
         bool(at_line or setters or len(calls) == 1),
     )
 
@@ -112,6 +114,18 @@ def _calls(function: _Function) -> list[ast.Call]:
     calls = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Call)]
     kept = [call for call in calls if ast.unparse(call.func) not in _PLUMBING]
     return sorted(kept, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
+
+
+def _result(function: _Function) -> str:
+    """The expression that a function without calls computes last, if it is short."""
+    last = function.body[-1] if isinstance(function.body, list) else function.body
+    value = getattr(last, "value", None) if isinstance(last, ast.stmt) else last
+    text = ast.unparse(value) if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare) else ""
+    return text if len(text) <= _LONGEST else ""
+
+
+def _is_subclass(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base) in _TENSORS for base in node.bases)
 
 
 def _named(call: ast.Call) -> str:

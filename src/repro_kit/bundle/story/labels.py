@@ -76,6 +76,7 @@ _OF_CODE = (
         re.compile(r"\btorch\.(?:func|vmap)\b|\b_functorch\b|\bjac(?:fwd|rev)\b"),
         ("module: functorch", "dynamo-functorch"),
     ),
+    (re.compile(r"\bclass \w+\((?:torch\.)?Tensor\)"), ("tensor subclass",)),
     (re.compile(r"\bnested_tensor\b|\btorch\.nested\b"), ("module: nestedtensor",)),
     (re.compile(r"\btorch\.distributed\b|\bdist\.init_process_group\b"), ("oncall: distributed",)),
 )

@@ -31,6 +31,7 @@ from repro_kit.probe.repro_probe.protocol.entries import (
     EXPORT_STRICT,
     PRECOMPILE,
 )
+from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 
 STORY = "story.json"
 #: Control characters of terminals, and direction marks, which reorder the text.
@@ -208,7 +209,8 @@ class Story:
                     return "A compiled call leaves the Python state that the same call leaves in eager."
                 if self.signature.difference is None:
                     return "The check of the code passes, as it does in eager."
-                return "The compiled code gives the same results as eager, within the usual tolerance."
+                what = "gradients" if self.signature.places == (GRADIENT,) else "results"
+                return f"The compiled code gives the same {what} as eager, within the usual tolerance."
             case Kind.VALIDATION:
                 return "The compiled code raises, as eager does."
             case Kind.CRASH:

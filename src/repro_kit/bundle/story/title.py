@@ -17,6 +17,9 @@ _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
 _LEAST_CLAUSE, _LEAST_WORDS = 18, 36  # characters of a part of a message that still tell something
 _CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
+_WITH = "with "
+_LOST = "validation lost: eager raises "  # before the exception, in the words of a run
+_WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
 _NATIVE = ("CppCompileError", "CUDACompileError")
 _CRASHES = {"memory": "memory corruption in", "SIGABRT": "abort in", "SIGFPE": "SIGFPE in", "SIGILL": "SIGILL in"}
 _WRONG = {
@@ -69,9 +72,11 @@ def headline(facts: TitleFacts) -> str:
     text = _head(facts, _subject(facts, full=True))
     if len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
+    follows = False
     for condition in facts.conditions:
-        if len(text) + len(condition) < LONGEST:
-            text += f" {condition}"
+        more = f", {condition[len(_WITH) :]}" if follows and condition.startswith(_WITH) else f" {condition}"
+        if len(text) + len(more) <= LONGEST:
+            text, follows = text + more, condition.startswith(_WITH)
     text += _fitting(_details(facts), LONGEST - len(text))
     return cut(text, LONGEST)
 
@@ -170,9 +175,7 @@ def _details(facts: TitleFacts) -> list[str]:
         case Kind.ACCURACY if facts.places == (GRADIENT,):
             return ["; forward agrees"]
         case Kind.ACCURACY:
-            says_what = (
-                signature.difference is None and not facts.is_setter and any(map(str.isalpha, signature.message))
-            )
+            says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
             return [f": {message}"] if says_what and message else []
         case Kind.COMPILE_GROWTH:
             return [f": {signature.message}"] if signature.message else []
@@ -192,8 +195,8 @@ def _is_native(signature: Signature) -> bool:
 
 
 def _message(error: str) -> str:
-    """``size 3`` of ``ValueError: size 3``, and of ``wrong result: size 3``."""
-    kind, colon, message = error.partition(": ")
+    """``size 3`` of ``ValueError: size 3``, of ``wrong result: size 3``, and of a lost ``ValueError: size 3``."""
+    kind, colon, message = error.removeprefix(_LOST).partition(": ")
     return message if colon and (" " not in kind or kind == "wrong result") else ("" if not colon else error)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.constructs import LONGEST_CODE, Construct, construct_of
+from repro_kit.bundle.story.constructs import LONGEST_CODE, SUBCLASS, Construct, construct_of
 from repro_kit.bundle.story.operators import Operator, operators, transforms
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title import TitleFacts, headline, title
@@ -18,6 +18,7 @@ from repro_kit.probe.repro_probe.protocol.failure_data import place_of
 from repro_kit.program import DynamicMark, Program, TensorInput, parse
 
 _AT_FAULT = re.compile(r"\b(?P<home>aten|prims)\.(?P<name>\w+)")
+_LARGE = 1000  # a number from here on tells of an overflow, or of a limit
 _NARROW = ("torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex32", "torch.float64")
 
 
@@ -75,12 +76,19 @@ def _construct(story: Story) -> Construct:
     if story.level != "script":
         return Construct()
     if not story.runs_users_files:
-        return construct_of(story.sources[0][1] if story.sources else story.repro)
+        return construct_of(story.sources[0][1] if story.sources else story.repro, _failing_line(story.log))
     file, line = (
         (story.excerpt.file, story.excerpt.line) if story.excerpt else (story.named[0] if story.named else "", 0)
     )
     found = construct_of(dict(story.sources).get(file, ""), line)
     return found if found.is_certain else Construct(settings=found.settings)
+
+
+def _failing_line(log: str) -> int:
+    """The line of the reduced script at which Dynamo stopped, as the output of its run tells; 0 if it does not."""
+    _, found, stack = log.rpartition("\nfrom user code:")
+    lines = re.findall(r'^ *File "[^"\n]*", line (\d+), in ', stack, re.MULTILINE) if found else []
+    return int(lines[-1]) if lines else 0
 
 
 def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
@@ -104,6 +112,8 @@ def _stem(name: str) -> str:
 
 def _conditions(story: Story, program: Program | None, construct: Construct) -> Iterator[str]:
     """The conditions of the failure, the most telling first. A reduction leaves only what the failure needs."""
+    if story.in_eager:  # whatever torch.compile is given
+        return
     if program is None:
         if construct.settings:
             yield f"with {', '.join(construct.settings)}"
@@ -111,7 +121,21 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     yield from _of_compiling(program)
     if story.layer is Layer.BACKEND:
         yield f"with backend {program.recipe.backend!r}"
+    number = story.reduction.number if story.reduction else None
+    if number is not None and number.fails >= _LARGE and not number.what.startswith(("dimension", "every size")):
+        yield f"with {number.fails}"
+    if _shares_memory(program):
+        yield "with inputs that share memory"
+    if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
+        yield f"with {SUBCLASS}"
     yield from _of_running(program)
+
+
+def _shares_memory(program: Program) -> bool:
+    """Whether two arguments of a call are views of one tensor, or one is a view of the other."""
+    homes = {line.name: line.base or line.name for line in program.inputs if isinstance(line, TensorInput)}
+    calls = [[homes[name] for name in dict.fromkeys(call) if name in homes] for call in program.calls]
+    return any(len(set(call)) < len(call) for call in calls)
 
 
 def _of_compiling(program: Program) -> Iterator[str]:

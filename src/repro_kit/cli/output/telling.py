@@ -77,6 +77,7 @@ def _about(story: Story) -> Iterator[tuple[str, str]]:
     if story.answers.replay:
         yield "replay", story.answers.replay
     yield from (("look at", f"{place.what}: {place.file}:{place.line}") for place in story.answers.places)
+    yield "git", _plain(story.for_git)
     yield "recognised by", story.title
     yield "seen with", story.seen_with
     yield from ((name, text) for name, text in story.chapters if name not in ("layer", "cause"))

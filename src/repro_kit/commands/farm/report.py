@@ -91,7 +91,7 @@ def report(place: FarmPlace, directory: Path | None, ui: Ui) -> Exit:
             pages.append(_page(case, original, mine, builds, standing, repeat, history[case.id]))
         _write(site, pages, transitions, by_id)
         write_export(store, site / "farm.json")
-        ui.done(f"{len(pages)} cases: {site / 'index.html'}")
+        ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {site / 'index.html'}")
     ui.result({"site": str(site), "cases": len(pages), "exit": int(Exit.OK)})
     return Exit.OK
 

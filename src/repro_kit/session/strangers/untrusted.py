@@ -145,7 +145,7 @@ def _show(bundle: UntrustedBundle, ui: Ui) -> None:
         lines = _lines((bundle.directory / name).read_bytes().decode("utf-8"))
         if name != REPRO:
             role = "which runs repro.py" if name == CHECK else "which repro.py can run"
-            ui.print(f"\n{name} ({len(lines)} lines), {role}:\n")
+            ui.print(f"\n{name} ({len(lines)} line{'s' * (len(lines) != 1)}), {role}:\n")
         ui.print("\n".join(lines[:room]))
         if len(lines) > room:
             hidden.append(f"{len(lines) - room} more lines of {name}")

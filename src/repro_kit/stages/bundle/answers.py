@@ -31,6 +31,7 @@ from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
 from repro_kit.session.strangers.repro_run import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.stages.bundle.place_questions import asked_places, of_error, of_source, operator_of
+from repro_kit.stages.bundle.proof import CASTS
 from repro_kit.stages.bundle.tried_elsewhere import (
     builds,
     devices,
@@ -50,8 +51,7 @@ _RUNS: dict[Kind, Literal["eager", "compiled"]] = {
     Kind.RUNTIME_ERROR: "compiled",
     Kind.TIMEOUT: "eager",
 }
-_CASTS = "torch._inductor.config.emulate_precision_casts = True"
-_BY_CASTS = TriedWorkaround(_CASTS, "program", (_CASTS,))
+_CASTS_ON = "torch._inductor.config.emulate_precision_casts = True"
 #: The error of these is raised in torch, or in what it calls.
 _RAISED = (Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR)
 _WITH_FRAMES = (*_RAISED, Kind.DYNAMO_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
@@ -91,19 +91,34 @@ def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] 
     `fails`: whether `repro.py` fails as expected with these variables; None: it is not verified.
     """
     asked, why = question(form)
+    of_script = _casts_of_script(form, fails, ui)
     variables = replayed_variables(form.facts.ablation) if form.program is not None and fails is not None else {}
     replays = fails is None or not variables or fails(variables)
     if asked["run"] == "nothing" and not asked["places"]:
-        return Told(why=why, replays=replays)
+        return Told(of_script, why, replays)
     ui.progress("asking torch for values, kernels and places in its source")
     text = render(form.program) if form.program is not None else ""
     inputs = form.path.parent / "inputs" if form.path is not None else None
     with shared_or_fresh(case) as oracle:
         reply = oracle.report(text, inputs, asked, timeout=fresh_timeout(case, QueryOptions()))
     if "told" in reply:
-        return Told(reply["told"], why, replays)
+        return Told({**reply["told"], **of_script}, why, replays)
     ended = "took too long" if reply.get("timed_out") else f"ended with {reply.get('signal') or reply.get('status')}"
     return Told(why=f"a further run of the program {ended}", replays=replays)
+
+
+def _casts_of_script(form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> ReportData:
+    """Whether a script gives wrong values with precision casts, too; what is asked of a program tells it there."""
+    signature = form.facts.signature
+    if form.program is not None or signature.kind is not Kind.ACCURACY or fails is None:
+        return {}
+    if signature.difference not in (None, *_OF_VALUES) or signature.rounding:
+        return {}
+    if form.facts.layer is not Layer.INDUCTOR:
+        of_inductor = "the setting is one of Inductor's, which is not at fault"
+        return {"missing": {"with_casts": of_inductor}} if form.facts.layer else {}
+    ui.progress(f"running repro.py with {CASTS}=1")
+    return {"with_casts": fails({CASTS: "1"})}
 
 
 def answers_of(
@@ -124,7 +139,7 @@ def answers_of(
         devices=tuple(devices(form)),
         builds=tuple(builds(case)),
         variants=tuple(variants(form)),
-        workaround=workaround(form.facts.ablation) or (_BY_CASTS if _casts(told) == "passes" else None),
+        workaround=workaround(form.facts.ablation) or _by_casts(form, told),
         subsystems=subsystems(form.facts.ablation),
     )
     reasons: dict[Fact, str] = {
@@ -196,6 +211,11 @@ def _double(told: Told) -> tuple[DoubleErrors, ...]:
 def _casts(told: Told) -> Literal["fails", "passes", ""]:
     differs = told.data.get("with_casts")
     return "" if differs is None else "fails" if differs else "passes"
+
+
+def _by_casts(form: ReproForm, told: Told) -> TriedWorkaround | None:
+    subject: Literal["script", "program"] = "script" if form.program is None else "program"
+    return TriedWorkaround(_CASTS_ON, subject, (_CASTS_ON,)) if _casts(told) == "passes" else None
 
 
 def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
@@ -287,6 +307,8 @@ def _runs(check: Check | None) -> str:
         return ""
     tally, status = check.tally + check.earlier, check.failing.exit_status
     how = f", exit status {status}" if check.same and status is not None else ""
+    if tally.runs == 1:
+        return f"the only run {'fails' if tally.failed else 'does not fail'}{how}"
     return f"{tally.failed} of {tally.runs} runs fail{how}"
 
 

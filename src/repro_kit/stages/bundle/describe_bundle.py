@@ -19,6 +19,7 @@ from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.html import LONGEST_LOG, report
 from repro_kit.bundle.repro.program_repro import REPRO, render_program, render_test
+from repro_kit.bundle.repro.run_output import of_repro
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, source_text
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order, write_story
@@ -372,7 +373,7 @@ def _log(form: ReproForm, results: CaseResults, check: Check | None, *, code: bo
     What the command prints quotes the user's files, and is shown with `code` only; else the line that names the error.
     """
     if check is not None and check.same and (code or not form.is_users_script):
-        log = check.failing.output
+        log = of_repro(check.failing.output)
     elif code:
         log = results.facts.failure.text if results.facts.failure else ""
     else:

@@ -124,7 +124,8 @@ class ReproForm:
             minimal = f" It is 1-minimal: {removals}."
         note = "".join(f" {_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
         what = "" if self.program else "The user's script and modules in one file. "
-        before, queries = reduction.statements_before, f"{reduction.queries} queries"
+        before, count = reduction.statements_before, reduction.queries
+        queries = "1 query" if count == 1 else f"{count} queries"
         reduced = f"Reduced from {before} to {statements} in {queries}."
         kept = f"It has {statements}, not fewer than before, after {queries}."
         return f"{what}{reduced if now < before else kept}{stopped}{minimal}{note}"
@@ -192,7 +193,7 @@ def _programs(case: Case, results: CaseResults, facts: Facts) -> Iterator[ReproF
 def _is_shorter(program: Program, facts: Facts) -> bool:
     """Whether the program has a shorter text that may show the failure, too."""
     short, whole = (render_program(program, facts, whole=whole)[REPRO] for whole in (False, True))
-    return len(short.splitlines()) < len(whole.splitlines())
+    return len(short) < len(whole)
 
 
 def bare(program: Program) -> Program:

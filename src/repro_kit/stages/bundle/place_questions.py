@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from repro_kit.files import read_text
 from repro_kit.model.ablation.evidence import Chain, Link
 from repro_kit.model.answers import TorchSource
-from repro_kit.model.failure.failure import Failure, Layer
-from repro_kit.model.failure.frames import telling_frame, torch_path
+from repro_kit.model.failure.failure import Failure, Frame, Kind, Layer
+from repro_kit.model.failure.frames import is_compiler, is_generated, telling_frame, torch_path
 from repro_kit.model.failure.tracebacks import is_final
 from repro_kit.probe.repro_probe.protocol.report_data import PlaceAsked, PlaceKind, SourceData
 from repro_kit.stages.bundle.forms import ReproForm
@@ -52,7 +52,7 @@ def _asked(form: ReproForm, cause: str, chain: Chain | None) -> Iterator[PlaceAs
             return
     if cause in _PARTS:
         yield {"kind": "object", "name": _PARTS[cause]}
-    if form.facts.layer is Layer.DYNAMO:
+    if form.facts.layer is Layer.DYNAMO and form.facts.signature.kind is not Kind.DYNAMO_ERROR:  # the error tells
         for name in _functions(form):
             yield {"kind": "handler", "name": name}
     elif cause == "decomposition" and form.program is not None:
@@ -106,12 +106,18 @@ def _parsed(path: Path) -> ast.AST:
         return ast.Module([], [])
 
 
+def _raising(failure: Failure, frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame, where the compiler's own runtime raises; it does not tell two failures apart."""
+    last = frames[-1] if frames and failure.exceptions else None
+    return last if last is not None and is_compiler(last) and not is_generated(last) else None
+
+
 def of_error(failure: Failure | None, commit: str | None) -> Iterator[TorchSource]:
     """Where in torch the error was raised, or what ran when the process was killed; nothing for a native compiler's."""
     if failure is None or any(is_final(link) for link in failure.exceptions[-1:]):
         return
     for frames in [link.frames for link in reversed(failure.exceptions)] or [failure.stack]:
-        frame = telling_frame(frames, of_hang=not failure.exceptions)
+        frame = telling_frame(frames, of_hang=not failure.exceptions) or _raising(failure, frames)
         if frame is not None:
             what = "where the error is raised" if failure.exceptions else "what was running"
             file = torch_path(frame.file) or ""

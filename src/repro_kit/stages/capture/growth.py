@@ -89,7 +89,8 @@ def refuse(case: Case, ui: Ui, grown: Grown, graphs: int) -> None:
         ui.note(reason)
     if case.file.signature is not None:
         return
-    words = f"none of {graphs} graphs grows too fast in compile time" if graphs else "no graph was compiled"
+    none = "the only graph does not grow" if graphs == 1 else f"none of {graphs} graphs grows"
+    words = f"{none} too fast in compile time" if graphs else "no graph was compiled"
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note=words))
     raise Stop(
         Exit.NOTHING_FAILED, "\n".join([f"Nothing failed: {words}.", *_account(case.path / "observe" / "trace")])

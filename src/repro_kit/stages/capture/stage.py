@@ -313,8 +313,8 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
 
 def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, searched: _Searched) -> None:
     reasons = searched.reasons
-    note = "no graph was compiled" if not graphs else f"none of {graphs} graphs fails alone"
-    note = searched.hopeless or note
+    alone = "the only graph does not fail alone" if graphs == 1 else f"none of {graphs} graphs fails alone"
+    note = searched.hopeless or (alone if graphs else "no graph was compiled")
     case.store(CAPTURE, Capture(subject="script", graphs=graphs, note="; ".join([note, *reasons][:12])))
     for reason in reasons[:6]:
         ui.detail(reason)

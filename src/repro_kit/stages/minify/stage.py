@@ -18,6 +18,7 @@ from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import CALLS, ENTRIES, PACKAGED
 from repro_kit.program import Program, parse, render, size
 from repro_kit.program.collectives import swapped
+from repro_kit.program.effects import is_transform
 from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
 from repro_kit.reduce.candidate_search import Accepted
 from repro_kit.reduce.naming import with_plain_names
@@ -47,8 +48,8 @@ _VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not va
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/best.py`, its stored inputs, `minify.json`, the accepted steps and the other failures.
 
-    Without a program, or with the option ``--source``, the script itself is reduced instead; where the reduced program
-    needs stored values, the script is reduced as well, since a script makes its values itself.
+    Without a program, or with the option ``--source``, the script itself is reduced instead. It is reduced as well
+    where the reduced program needs stored values, or has what torch.func becomes in a graph: no person writes that.
     """
     captured = case.current(CAPTURE)
     if options.source or captured is None or captured.subject == "script":
@@ -80,10 +81,20 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
         ui.detail(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
     words = ended(result, failure, "operator")
-    if result.program.stored and not is_program_alone(case):
-        ui.note(f"{words}. That needs stored values; the script makes its values itself, so it is made smaller, too.")
+    lacks = why_script(result.program)
+    if lacks and not is_program_alone(case):
+        ui.note(f"{words}. {lacks}, so it is made smaller, too.")
         words = source_stage.beside(case, options, ui)
     ui.done(words)
+
+
+def why_script(program: Program) -> str:
+    """Why a reduced script would be a better reproducer than `program`, as half a sentence; "" if it would not."""
+    if program.stored:
+        return "That needs stored values; the script makes its values itself"
+    if any(map(is_transform, (each for function in program.functions() for each in function.statements))):
+        return "That has private calls in place of torch.func's; the script has torch.func's"
+    return ""
 
 
 @dataclass(frozen=True)

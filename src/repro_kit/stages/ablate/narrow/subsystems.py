@@ -152,7 +152,8 @@ def _named(subsystem: str, applied: Sequence[Applied], border: Boundary) -> tupl
     name = f"#{border.bad} {last.name}".rstrip()
     if border.sharp:
         whose = ", a pass that your own code gave to torch" if is_custom_pass(last.name) else ""
-        return name, f"The failure begins with application {name} of {len(applied)} {subsystem}{whose}."
+        of = f", the only one of {subsystem}" if len(applied) == 1 else f" of {len(applied)} {subsystem}"
+        return name, f"The failure begins with application {name}{of}{whose}."
     first = border.good + 1
     return f"#{first}-{name[1:]}", f"The failure begins with one of applications #{first} to {name} of {subsystem}."
 
