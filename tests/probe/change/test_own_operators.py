@@ -89,6 +89,26 @@ BROKEN = {
         "mine::views returns a view of its argument 'x', and its schema does not say so",
     ),
 }
+_FORMULA = """
+scale = [1.0]
+class Settings:
+    scale = 1.0
+settings = Settings()
+settings.scale = 1.0
+def keep(ctx, inputs, output):
+    ctx.x = inputs[0]
+{name}.register_autograd(lambda ctx, grad: grad * {formula}, setup_context=keep)
+"""
+_TRAINED = """
+for turn in range(2):
+    scale[0] += 1.0
+    settings.scale += 1.0
+    try:
+        torch.ops.mine.{name}(x.clone().requires_grad_()).sum().backward()
+    except Exception as error:
+        print(f'{name}: {{type(error).__name__}}: {{error}}')
+"""
+FORMULAS = {"first": "scale[0]", "settled": "settings.scale", "proper": "(2 + ctx.x * 0)"}
 KEPT = {
     "right": operator("right"),
     "in_place": operator("in_place", "x.add_(1)", "return None", "None", "('x',)"),
@@ -141,6 +161,24 @@ def test_each_operator_is_held_to_what_it_says(tmp_path: Path) -> None:
     setup = setup_of("own_operators", "check()")
     told = _ran(tmp_path, _SCRIPT.format(setup=setup, operators=operators, names=[*BROKEN, *KEPT]))
     assert told.splitlines() == [f"{name}: OperatorMismatch: {said}" for name, (_, said) in BROKEN.items()]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_formula_that_reads_what_changes_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from repro_kit.stages.ablate.cells.taken_out import setup_of
+
+    parts = [
+        operator(name) + _FORMULA.format(name=name, formula=formula) + _TRAINED.format(name=name)
+        for name, formula in FORMULAS.items()
+    ]
+    begin = f"import torch\n{setup_of('own_operators', 'check()')}x = torch.ones(3)\n"
+    reads = "OperatorMismatch: mine::{} has an autograd formula that reads {!r}, which changes between two calls"
+    assert _ran(tmp_path, begin + "\n".join(parts)).splitlines() == [
+        "first: " + reads.format("first", "scale"),
+        "settled: " + reads.format("settled", "settings.scale"),
+    ]
 
 
 @pytest.mark.torch

@@ -6,6 +6,7 @@ This file is also the setup of a cell, so it needs the standard library and torc
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -16,6 +17,9 @@ _OF_TORCH = {
     *("c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "_dtensor", "dtensor"),
     *("quantized", "_quantized", "quantized_decomposed", "mkldnn", "mkl", "onednn", "higher_order", "profiler"),
 }
+_CONTAINERS = (list, tuple, dict, set)
+_PLAIN = (bool, int, float, str, type(None), *_CONTAINERS)
+_MOST = 1000  # elements of a container that a formula reads
 
 
 class OperatorMismatch(RuntimeError):
@@ -51,6 +55,9 @@ def check() -> None:
 
     wrap(torch._ops.OpOverload)
     wrap(torch._ops.OpOverloadPacket)
+    for owner in (torch.library, getattr(getattr(torch._library, "custom_ops", None), "CustomOpDef", None)):
+        if hasattr(owner, "register_autograd"):
+            owner.register_autograd = _with_watched_formulas(owner.register_autograd)
 
 
 def keep_out() -> None:
@@ -80,6 +87,46 @@ def _known() -> set[str]:
 
 def _namespace(operator: Any) -> str:
     return str(operator).partition(".")[0]
+
+
+def _with_watched_formulas(register: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(register)
+    def call(operator: Any, backward: Any, /, **named: Any) -> Any:
+        name = getattr(operator, "_qualname", operator)
+        if named.get("setup_context") is not None:
+            named["setup_context"] = _watched(named["setup_context"], name)
+        return register(operator, _watched(backward, name), **named)
+
+    return call
+
+
+def _watched(formula: Callable[..., Any], operator: Any) -> Callable[..., Any]:
+    """Let a part of an autograd formula, which is traced once, raise where what it reads has changed since."""
+    first: dict[str, str] = {}
+
+    @functools.wraps(formula)
+    def call(*arguments: Any, **named: Any) -> Any:
+        for name, value in _read_by(inspect.unwrap(formula)):
+            if first.setdefault(name, value) != value:
+                _refuse(operator, f"has an autograd formula that reads {name!r}, which changes between two calls")
+        return formula(*arguments, **named)
+
+    return call
+
+
+def _read_by(function: Any) -> Iterator[tuple[str, str]]:
+    """Yield the plain values that a function reads of its module, of the functions around it, and of objects there."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    around = inspect.getclosurevars(function)
+    found = {**around.globals, **around.nonlocals}
+    for name, value in list(found.items()):
+        held = getattr(value, "__dict__", {})
+        found.update({f"{name}.{attribute}": held[attribute] for attribute in code.co_names if attribute in held})
+    for name, value in found.items():
+        if isinstance(value, _PLAIN) and (not isinstance(value, _CONTAINERS) or len(value) < _MOST):
+            yield name, repr(value)
 
 
 def _checked(call: Callable[..., Any], operator: Any, arguments: Any, named: dict[str, Any]) -> Any:
@@ -230,7 +277,7 @@ def _is_distributed() -> bool:
 
 
 def _refuse(operator: Any, said: str) -> NoReturn:
-    name = str(operator).replace(".", "::", 1)
+    name = str(operator) if "::" in str(operator) else str(operator).replace(".", "::", 1)
     if name.endswith(".default"):
         name = name[: -len(".default")]
     raise OperatorMismatch(f"{name} {said}")
