@@ -5,6 +5,7 @@ This file is also the setup of a cell, so it needs the standard library and torc
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import warnings
@@ -120,7 +121,8 @@ def _read_by(function: Any) -> Iterator[tuple[str, str]]:
     if code is None:
         return
     around = inspect.getclosurevars(function)
-    found = {**around.globals, **around.nonlocals}
+    loaded = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    found = {**{name: value for name, value in around.globals.items() if name in loaded}, **around.nonlocals}
     for name, value in list(found.items()):
         held = getattr(value, "__dict__", {})
         found.update({f"{name}.{attribute}": held[attribute] for attribute in code.co_names if attribute in held})
