@@ -192,7 +192,7 @@ OWN_CHANGES |= {
     + "def own(x):\n    y = torch.ops.mine.op(x)\n    return torch.full((2,), 1.1, dtype=y.dtype) * 3\n"
     + f"x = torch.ones(4)\ncompiled = torch.compile(own, backend='eager')\n{_RUN}",
     "fake_argument": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n"
-    + "op.register_fake(lambda x: x)\ndef own(x):\n    y = op(x)\n    return y\n"
+    + "op.register_fake(lambda x: x)\ndef own(x):\n    y = op(x)\n    y.add_(1)\n    return y + x\n"
     + f"x = torch.ones(4)\ncompiled = torch.compile(own, backend='aot_eager')\n{_RUN}",
     "formula": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n"
     + "op.register_fake(lambda x: torch.empty_like(x))\nscale = [1.0]\n"

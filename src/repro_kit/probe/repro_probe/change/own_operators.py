@@ -146,10 +146,10 @@ def _checked(call: Callable[..., Any], operator: Any, arguments: Any, named: dic
         if name not in declared:
             _refuse(operator, f"returns a view of its argument {name!r}, and its schema does not say so")
     if promised is not None:
+        _compare(operator, promised, results)
         for name in {*views} ^ {*fake_views}:
             how = "with fake tensors only" if name in fake_views else "without fake tensors only"
             _refuse(operator, f"returns a view of its argument {name!r} {how}")
-        _compare(operator, promised, results)
     if not (declared or drew or _is_distributed()) and not _alike(results, call(*before[0], **before[1])):
         _refuse(operator, "returns other results when it is called again with the same arguments")
     return results
