@@ -56,7 +56,8 @@ def check() -> None:
 
     wrap(torch._ops.OpOverload)
     wrap(torch._ops.OpOverloadPacket)
-    for owner in (torch.library, getattr(getattr(torch._library, "custom_ops", None), "CustomOpDef", None)):
+    owners: list[Any] = [torch.library, getattr(getattr(torch._library, "custom_ops", None), "CustomOpDef", None)]
+    for owner in owners:
         if hasattr(owner, "register_autograd"):
             owner.register_autograd = _with_watched_formulas(owner.register_autograd)
 
