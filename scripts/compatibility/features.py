@@ -33,11 +33,6 @@ FEATURES = (
         "it is not tried whether compiling afresh for every call helps: this torch has no stances",
     ),
     Feature(
-        "ablate",
-        "torch._functorch.config:fake_tensor_crossref",
-        "custom operators are not checked against their fake kernels: this torch has no such setting",
-    ),
-    Feature(
         "bundle",
         "torch._dynamo.compiled_autograd:_enable",
         "`repro.py` cannot switch compiled autograd on: this torch has it under another name",

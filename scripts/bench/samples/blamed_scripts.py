@@ -166,10 +166,9 @@ OWN_CHANGES |= {
     + "x = torch.randn(64)\nmodel = Model()\ncompiled = torch.compile(model, backend='eager')\n"
     + "torch.testing.assert_close(compiled(x), model(x))\n",
     "undeclared_write": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    x.add_(1)\n    return x * 2\n"
-    + "op.register_fake(lambda x: torch.empty_like(x))\ndef own(x):\n    y = x.clone()\n    before = y.sum()\n"
-    + "    z = op(y)\n    return z + y.view(-1)[: 2] + before\n"
-    + "x = torch.ones(2)\ncompiled = torch.compile(own, backend='aot_eager_decomp_partition')\n"
-    + "op(x.clone())\ntorch.testing.assert_close(compiled(x), own(x))\n",
+    + "op.register_fake(lambda x: torch.empty_like(x))\ndef own(x):\n    y = x.clone()\n    op(y)\n    return y * 3\n"
+    + "x = torch.ones(2)\ncompiled = torch.compile(own, backend='aot_eager')\n"
+    + "torch.testing.assert_close(compiled(x), own(x))\n",
     "fake_size": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    return x[: 2].clone()\n"
     + "op.register_fake(lambda x: torch.empty_like(x))\ndef own(x):\n    y = op(x)\n    return y * y.shape[0]\n"
     + "x = torch.ones(4)\ncompiled = torch.compile(own, backend='eager')\n"
@@ -178,6 +177,31 @@ OWN_CHANGES |= {
     + "        if node.target is torch.ops.aten.relu.default:\n            node.target = torch.ops.aten.neg.default\n"
     + "torch._inductor.config.post_grad_custom_pre_pass = mine\n"
     + f"compiled = torch.compile(torch.relu)\n{_CHECKED}",
+}
+_TRAINED = (
+    "x = torch.ones(2, requires_grad=True)\ndef gradient(function):\n"
+    "    return torch.autograd.grad(function(x).sum(), x)[0]\ncompiled = torch.compile(own, backend='aot_eager')\n"
+    "gradient(compiled)\nscale[0] = 2.0\ntorch.testing.assert_close(gradient(compiled), gradient(own))\n"
+)
+_RUN = "torch.testing.assert_close(compiled(x), own(x))\n"
+OWN_CHANGES |= {
+    "fake_dtype": "import torch\nlibrary = torch.library.Library('mine', 'DEF')\n"
+    + "library.define('op(Tensor x) -> Tensor')\nlibrary.impl('op', lambda x: x.double(), 'CPU')\n"
+    + "library.impl('op', lambda x: torch.empty_like(x), 'Meta')\n"
+    + "def own(x):\n    y = torch.ops.mine.op(x)\n    return torch.full((2,), 1.1, dtype=y.dtype) * 3\n"
+    + f"x = torch.ones(4)\ncompiled = torch.compile(own, backend='eager')\n{_RUN}",
+    "fake_argument": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n"
+    + "op.register_fake(lambda x: x)\ndef own(x):\n    y = op(x)\n    y.add_(1)\n    return y + x\n"
+    + f"x = torch.ones(4)\ncompiled = torch.compile(own, backend='aot_eager')\n{_RUN}",
+    "formula": f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n"
+    + "op.register_fake(lambda x: torch.empty_like(x))\nscale = [1.0]\n"
+    + "op.register_autograd(lambda ctx, grad: grad * scale[0])\ndef own(x):\n    return op(x) + 1\n"
+    + _TRAINED,
+    "counting": "calls = []\n"
+    + f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    calls.append(1)\n    return x * len(calls)\n"
+    + "op.register_fake(lambda x: torch.empty_like(x))\ndef own(x):\n    op(x)\n    return op(x)\n"
+    + "x = torch.ones(4)\ncompiled = torch.compile(own, backend='aot_eager')\nfirst = compiled(x)\ncalls.clear()\n"
+    + "torch.testing.assert_close(first, own(x))\n",
 }
 #: The backend is the script's own.
 OWN_BACKENDS = {

@@ -230,39 +230,37 @@ def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:
     assert diagnose(ladder("eager", torchs_own), Recipe()).layer is Layer.DYNAMO
 
 
-LIE = "When comparing the output of mine.scale.default on FakeTensor and concrete Tensors, found mismatched metadata"
+def checked(said: str) -> Cell:
+    """A run in eager, which ends where an operator is not as it says."""
+    wrong = raised(type="repro_setup.OperatorMismatch", kind=Kind.ACCURACY, message=said)
+    return contrast(diagnosis.OPERATORS_CHECKED, passes=False, failure=wrong, same=False)
 
 
-@pytest.mark.parametrize(
-    ("message", "layer", "cause"),
-    [
-        ("assert_size_stride failed. Error in op: torch.ops.mine.scale.default", Layer.USER, "custom-operator"),
-        ("something else", Layer.INDUCTOR, "lowering"),
-    ],
-)
-def test_a_fake_kernel_that_lies_is_the_users(message: str, layer: Layer, cause: str) -> None:
-    checked = raised(type="torch._subclasses.fake_tensor.MetadataMismatchError", message=LIE)
-    cells = [
-        *ladder("inductor", raised("torch/_inductor/lowering.py", message=message)),
-        contrast(diagnosis.OPERATORS_CHECKED, passes=False, failure=checked, same=False),
-    ]
-    found = diagnose(cells, Recipe())
-    assert (found.layer, found.cause) == (layer, cause)
-    assert "mine.scale.default does not describe what the operator returns" in found.sentence
+@pytest.mark.parametrize("backend", LADDER)
+@pytest.mark.parametrize("kind", [Kind.ACCURACY, Kind.COMPILE_ERROR])
+@pytest.mark.parametrize("stays", [False, True])
+def test_an_operator_that_is_not_as_it_says_is_the_programs_unless_the_failure_stays_without_it(
+    backend: str, kind: Kind, stays: bool
+) -> None:
+    said = "mine::bump returns shape (4,) with fake tensors, and shape (2,) without"
+    without = contrast(diagnosis.WITHOUT_OPERATORS, passes=not stays)
+    found = diagnose([*ladder(backend, raised("/home/me/a.py", kind=kind)), checked(said), without], Recipe())
+    assert (found.layer is Layer.USER) == (not stays)
+    assert (found.cause == "custom-operator") == (not stays)
+    if not stays:
+        assert found.sentence == (
+            f"The custom operator {said}, and the failure is gone with the operator in no graph: "
+            "the compiler is not to blame."
+        )
 
 
-@pytest.mark.parametrize(
-    ("kind", "layer"), [(Kind.ACCURACY, Layer.USER), (Kind.CRASH, Layer.USER), (Kind.COMPILE_ERROR, Layer.INDUCTOR)]
-)
-def test_an_operator_that_breaks_its_own_schema_is_the_users_where_results_are_wrong(kind: Kind, layer: Layer) -> None:
-    checked = raised(type="SchemaMismatchError", message="mine.bump.default writes to its argument 'x'")
-    cells = [
-        *ladder("inductor", raised("torch/_inductor/lowering.py", kind=kind)),
-        contrast(diagnosis.SCHEMAS_CHECKED, passes=False, failure=checked, same=False),
-    ]
-    found = diagnose(cells, Recipe())
-    assert found.layer is layer
-    assert ("mine.bump.default writes to its argument 'x'" in found.sentence) == (layer is Layer.USER)
+def test_an_operator_that_is_not_as_it_says_is_the_programs_where_it_cannot_be_taken_out() -> None:
+    said = checked("mine::bump writes to its argument 'x', and its schema does not say so")
+    otherwise = contrast(diagnosis.WITHOUT_OPERATORS, passes=False, same=False)
+    for more in ([], [otherwise]):
+        found = diagnose([*ladder("inductor"), said, *more], Recipe())
+        assert found.layer is Layer.USER and "gone" not in found.sentence
+    assert told([*ladder("inductor"), contrast(diagnosis.OPERATORS_CHECKED, passes=True)])[0] is Layer.INDUCTOR
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,11 @@ def test_the_kinds_are_those_that_have_words() -> None:
 def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     """All in one interpreter, in forks: importing the compiler takes most of the time."""
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.cells.taken_out import setup_of
+    from repro_kit.stages.ablate.cells.taken_out import keeping
 
     script = ["import os, sys, torch, torch._inductor.compile_fx"]
     for kind, change in CHANGES.items():
-        for setup in ("", setup_of([kind]), setup_of(tuple(CHANGES))):
+        for setup in ("", keeping([kind]), keeping(tuple(CHANGES))):
             path = tmp_path / f"{len(script)}.py"
             path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
             script.append(_IN_A_FORK.format(path=str(path)))

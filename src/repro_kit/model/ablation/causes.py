@@ -25,7 +25,7 @@ from repro_kit.model.ablation.diagnosis import (
     renamed,
 )
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.ablation.other_culprits import RULES, Evidence, lying_operator
+from repro_kit.model.ablation.other_culprits import RULES, Evidence
 from repro_kit.model.failure.failure import STATE, Failure, Kind, Layer, Phase
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.tracebacks import is_final, short
@@ -73,7 +73,7 @@ _IN_THE_BRANCH = (
 PART_WORDS = {
     "decomposition": "a decomposition",
     "fake-kernel": "an operator's fake kernel",
-    "custom-operator": "the fake kernel of a custom operator",
+    "custom-operator": "a custom operator",
     "partitioner": "the partitioner",
     "functionalization": "functionalization",
     "graph-cache": "the graph cache",
@@ -99,22 +99,19 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     layer, sentence = name_layer(cells, recipe)
     plain = Diagnosis(layer, "", sentence)
     failing = first_failing(cells, recipe)
-    if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
+    if failing is None or layer in (Layer.USER, Layer.BACKEND):
         return plain
     contrasts = contrasts_of(cells)
     evidence = Evidence(plain, failing, contrasts)
     other = next(filter(None, (rule(evidence) for rule in RULES)), None)
+    if layer is None:
+        return other if other is not None and other.layer is Layer.USER else plain
     if other is not None:
         return other
     in_layer = _in_layer(plain, layer, contrasts, evidence.failure)
     if in_layer.cause == "tracing" and _needs_symbolic_sizes(cells, failing):
         in_layer = _with_cause(plain, "symbolic-shapes")
-    diagnosis = _with_remarks(in_layer, evidence)
-    lying = lying_operator(contrasts)
-    if lying and not passes(contrasts, HELD_AT_FALSE):
-        note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
-        return replace(diagnosis, sentence=diagnosis.sentence + note)
-    return diagnosis
+    return _with_remarks(in_layer, evidence)
 
 
 def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:

@@ -35,6 +35,11 @@ class Cell:
     runs: int = 1  # how often the cell was run; the first failure ends the repetition
 
     @property
+    def is_baseline(self) -> bool:
+        """Whether it is the subject without torch.compile, and otherwise as it is."""
+        return not self.compiled and not self.setup
+
+    @property
     def outcome(self) -> RunOutcome:
         """The verdict, held against the subject's failure."""
         return outcome_from(self.verdict.status, alike=self.same)

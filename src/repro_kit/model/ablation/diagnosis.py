@@ -14,8 +14,8 @@ NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
 DEFAULT_PARTITIONER = "default-partitioner"
 NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
-OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
-SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their arguments is compared with their schemas
+OPERATORS_CHECKED = "operators-checked"  # in eager: does each operator of the program do what it says?
+WITHOUT_OPERATORS = "without-operators"  # the program's operators are in no graph
 NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
@@ -31,7 +31,7 @@ WITHOUT_CHANGES = "without-changes"
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",
-    "kernels": "the kernels that the program gives to torch's operators",
+    "kernels": "the kernels that the program gives to operators while they are traced",
     "patterns": "the program's own patterns for Inductor's passes",
     "functions": "the functions that the program puts in the place of torch's own",
     "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn)",

@@ -46,13 +46,13 @@ def layout(ablation: Ablation) -> Layout:
     in_grid = [dynamic for _, dynamic in gridded]
     settings = [dynamic for dynamic in FIELDS["dynamic"] if dynamic in in_grid]
     notes: dict[str, int] = {}
-    rows = [_baseline(cell, len(settings)) for cell in ablation.cells if not cell.compiled]
+    rows = [_baseline(cell, len(settings)) for cell in ablation.cells if cell.is_baseline]
     for backend in dict.fromkeys(backend for backend, _ in gridded):
         row = [
             _short(gridded[backend, setting], notes) if (backend, setting) in gridded else "" for setting in settings
         ]
         rows.append((backend, *row))
-    rest = [cell for cell in ablation.cells if cell.compiled and cell not in gridded.values()]
+    rest = [cell for cell in ablation.cells if not cell.is_baseline and cell not in gridded.values()]
     listed = tuple(_listed(cell, notes) for cell in rest)
     used = {symbol(cell) for cell in (*gridded.values(), *rest)}
     legend = "   ".join(words for mark, words in _LEGEND.items() if mark in used)

@@ -47,7 +47,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     The first backend of `LADDER` that fails like the subject names the layer. Each backend of the ladder does all that
     the one before does, and adds one layer. What Dynamo does not support is Dynamo's own with every backend.
     """
-    if any(not cell.compiled and cell.same for cell in cells):
+    if any(cell.is_baseline and cell.same for cell in cells):
         return Layer.USER, IN_EAGER
     first = first_failing(cells, recipe)
     if first is None:
@@ -57,7 +57,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     layer = Layer.DYNAMO if unsupported else _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in rungs(recipe.backend) if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
     before = [name for name in passing if _rank(name) < _rank(failing)]
-    plain = any(not cell.compiled and cell.outcome is RunOutcome.PASSES for cell in cells)
+    plain = any(cell.is_baseline and cell.outcome is RunOutcome.PASSES for cell in cells)
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
@@ -116,7 +116,7 @@ def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
         if backend not in ladder or ladder[backend].verdict.status in (Status.NOT_RUN, Status.CANNOT_TELL):
             return False
         if ladder[backend].same:
-            return any(not cell.compiled for cell in cells)
+            return any(cell.is_baseline for cell in cells)
     return False
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,9 +18,9 @@ from repro_kit.model.ablation.diagnosis import (
     OWN_BRANCH,
     OWN_CHANGE,
     REQUESTED_BREAK,
-    SCHEMAS_CHECKED,
     TAKEN_OUT,
     WITHOUT_CHANGES,
+    WITHOUT_OPERATORS,
     Diagnosis,
     passes,
     renamed,
@@ -34,7 +33,6 @@ from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.tracebacks import short
 
 _OPERATOR = "custom-operator"
-_MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
 _BY_INTENT = (
     "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
     "is_compiling() held at False, and with that held at True everywhere too, so the compiler is not to blame."
@@ -101,12 +99,13 @@ def _script_code_was_running(evidence: Evidence) -> Diagnosis | None:
     return Diagnosis(evidence.plain.layer, SCRIPT_CODE, f"{who} {what_happened(failure)}{beyond}{rest}")
 
 
-def _operator_breaks_its_schema(evidence: Evidence) -> Diagnosis | None:
-    messages = _messages(evidence.contrasts.get(SCHEMAS_CHECKED), "SchemaMismatchError")
-    failure = evidence.failure
-    if not messages or failure is None or failure.kind in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+def _operator_is_not_as_it_says(evidence: Evidence) -> Diagnosis | None:
+    said, without = mismatch_of(evidence.contrasts), evidence.contrasts.get(WITHOUT_OPERATORS)
+    if not said or (without is not None and without.same):
         return None
-    reason = f"The custom operator {messages[0]}, and its schema does not say so: the compiler is not to blame."
+    gone = passes(evidence.contrasts, WITHOUT_OPERATORS)
+    more = ", and the failure is gone with the operator in no graph" if gone else ""
+    reason = f"The custom operator {said}{more}: the compiler is not to blame."
     return Diagnosis(Layer.USER, _OPERATOR, reason)
 
 
@@ -133,40 +132,24 @@ def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
     return Diagnosis(Layer.USER, OWN_CHANGE, reason)
 
 
-def _fake_kernel_lies(evidence: Evidence) -> Diagnosis | None:
-    lying, links = lying_operator(evidence.contrasts), evidence.failure.exceptions if evidence.failure else ()
-    if not lying or not any(lying.rpartition(".")[0] in link.message for link in links):
-        return None
-    reason = f"The fake kernel of {lying} does not describe what the operator returns: the compiler is not to blame."
-    return Diagnosis(Layer.USER, _OPERATOR, reason)
-
-
 RULES: tuple[Rule, ...] = (
     _reads_overwritten_output,
     _fake_kernel_raises,
     _asks_for_break,
     _script_code_was_running,
-    _operator_breaks_its_schema,
+    _operator_is_not_as_it_says,
     _loads_wrong_artifact,
     _does_otherwise_when_compiled,
     _passes_without_its_changes,
-    _fake_kernel_lies,
 )
 
 
-def lying_operator(contrasts: Mapping[str, Cell]) -> str:
-    """The custom operator whose fake kernel describes other metadata than its results have; "" when there is none."""
-    for message in _messages(contrasts.get(OPERATORS_CHECKED), "MetadataMismatchError"):
-        mismatch = _MISMATCH.search(message)
-        if mismatch and not mismatch.group(1).startswith("_c10d_functional."):  # torch's own, which return their input
-            return mismatch.group(1)
-    return ""
-
-
-def _messages(cell: Cell | None, exception: str) -> list[str]:
-    """The messages of the exceptions of the type `exception` that `cell` ended with, if that failed otherwise."""
-    failure = cell.verdict.failure if cell and not cell.same else None
-    return [link.message for link in (failure.exceptions if failure else ()) if short(link.type) == exception]
+def mismatch_of(contrasts: Mapping[str, Cell]) -> str:
+    """What an operator of the program's does otherwise than it says, in words; "" where none is known."""
+    cell = contrasts.get(OPERATORS_CHECKED)
+    failure = cell.verdict.failure if cell else None
+    links = failure.exceptions if failure else ()
+    return next((link.message for link in links if short(link.type) == "OperatorMismatch"), "")
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:

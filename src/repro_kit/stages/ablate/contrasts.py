@@ -58,55 +58,6 @@ import torch.compiler
 
 torch.compiler.load_cache_artifacts = lambda serialized_artifacts: None
 """
-_SCHEMAS_CHECKED = '''\
-import torch
-from torch._dynamo.backends import registry
-from torch._dynamo.backends.common import aot_autograd
-from torch.utils._python_dispatch import TorchDispatchMode
-
-class SchemasChecked(TorchDispatchMode):
-    """Raise SchemaMismatchError where a custom operator does to its arguments what its schema does not declare."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        schema = getattr(func, "_schema", None)
-        if schema is None or func.namespace in OF_TORCH:
-            return func(*args, **(kwargs or {}))
-        given = {**dict(zip((argument.name for argument in schema.arguments), args)), **(kwargs or {})}
-        unwritten = [
-            (argument.name, tensor, tensor.clone())
-            for argument in schema.arguments
-            if argument.alias_info is None
-            for tensor in tensors(given.get(argument.name))
-        ]
-        results = func(*args, **(kwargs or {}))
-        for name, tensor, before in unwritten:
-            if not same_bits(tensor, before):
-                raise SchemaMismatchError(f"{func} writes to its argument {name!r}")
-            if any(tensor.untyped_storage()._cdata == result.untyped_storage()._cdata for result in tensors(results)):
-                raise SchemaMismatchError(f"{func} returns a view of its argument {name!r}")
-        return results
-
-class SchemaMismatchError(RuntimeError):
-    """A custom operator does what its schema does not declare."""
-
-OF_TORCH = {"aten", "prim", "prims", "_c10d_functional", "c10d_functional", "c10d", "fsdp", "quantized", "higher_order"}
-
-def tensors(value):
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if type(leaf) in (torch.Tensor, torch.nn.Parameter)]
-
-def same_bits(one, other):
-    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
-
-def checked(graph, example_inputs):
-    def run(args):
-        with SchemasChecked():
-            return graph.forward(*args)
-    run._boxed_call = True
-    return run
-
-registry.list_backends(())  # imports them all, which a later call would register over the next line
-registry._COMPILER_FNS["aot_eager"] = aot_autograd(fw_compiler=checked)
-'''
 
 
 @dataclass(frozen=True)
@@ -128,28 +79,15 @@ class Contrast:
         return CellPlan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
 
 
-_CHECKED = Contrast(
-    diagnosis.OPERATORS_CHECKED,
-    "with custom operators checked",
-    axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
-)
-_SCHEMAS = Contrast(
-    diagnosis.SCHEMAS_CHECKED,
-    "with the schemas of custom operators checked",
-    setup=_SCHEMAS_CHECKED,
-    axes=(("backend", "aot_eager"),),
-)
-
-
 _NO_ARTIFACTS = Contrast(diagnosis.NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
 _NOT_SPLIT = Contrast(diagnosis.NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
 
 
-def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts: bool, ddp: bool) -> list[CellPlan]:
+def contrasts(cells: Sequence[Cell], recipe: Recipe, *, artifacts: bool, ddp: bool) -> list[CellPlan]:
     """The contrasts for the layer that `cells` name.
 
-    `custom`: the subject may use operators that are not torch's. `artifacts`: it loads what an earlier run compiled.
-    `ddp`: its graphs may be split as under DistributedDataParallel.
+    `artifacts`: the subject loads what an earlier run compiled. `ddp`: its graphs may be split as under
+    DistributedDataParallel.
     """
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
@@ -159,8 +97,7 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts:
     kind = failure.kind if failure else Kind.ACCURACY
     if kind in MEASURED:
         return []
-    more = [_CHECKED, _SCHEMAS] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
-    more += [_NO_ARTIFACTS] if artifacts else []
+    more = [_NO_ARTIFACTS] if artifacts else []
     more += [_NOT_SPLIT] if ddp else []
     return [contrast.plan(failing.recipe, failing.changed) for contrast in [*_of(layer, kind, failing.recipe), *more]]
 

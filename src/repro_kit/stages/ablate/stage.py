@@ -126,7 +126,6 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
         contrasts(
             cells,
             work.recipe,
-            custom=work.cells.uses_custom_operators(),
             artifacts=work.cells.loads_artifacts(),
             ddp=work.cells.is_under_ddp(),
         )

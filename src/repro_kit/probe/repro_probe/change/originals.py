@@ -110,9 +110,10 @@ def _kept_table(table: dict[Any, Any]) -> Callable[[], None]:
 def _without_kernels() -> None:
     import torch
 
-    for namespace in (torch.ops.aten, torch.ops.prims):
+    _ = torch.ops.aten, torch.ops.prims
+    for namespace in [each for each in vars(torch.ops).values() if isinstance(each, torch._ops._OpNamespace)]:
         for name in dir(namespace):
-            packet = getattr(namespace, name)
+            packet = getattr(namespace, name, None)
             for overload in getattr(packet, "overloads", list)():
                 operator = getattr(packet, overload)
                 users = [key for key, kernel in operator.py_kernels.items() if not _is_torchs(kernel)]

@@ -77,6 +77,10 @@ class OnReducedScript(OnScript):
         """As in `Cells`: the reduced script is all there is."""
         return Cells.changes_torch(self)
 
+    def uses_custom_operators(self) -> bool:
+        """As in `Cells`, likewise."""
+        return Cells.uses_custom_operators(self)
+
     def about(self) -> list[object]:
         """The text of the reduced script, and everything that a cell on the user's script depends on."""
         return [self.text, *super().about()]

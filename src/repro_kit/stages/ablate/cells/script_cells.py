@@ -89,6 +89,10 @@ class OnScript(Cells):
         """As in `Cells`; whatever the script imports may do so, too."""
         return True
 
+    def uses_custom_operators(self) -> bool:
+        """As in `Cells`; so may these modules define operators."""
+        return True
+
     def about(self) -> list[object]:
         """The command, its files, the expected failure, and this torch."""
         from repro_kit.case.fingerprint import command_files
@@ -177,7 +181,7 @@ class OnScript(Cells):
 
     def run_once(self, plan: CellPlan) -> tuple[Verdict, bool]:
         """Run the plan once; returns the verdict, and whether no size became symbolic."""
-        if not plan.compiled and self.observation.eager is None:
+        if not plan.compiled and (plan.setup or self.observation.eager is None):
             return self._eager_again(plan), False
         if not plan.compiled:
             return Verdict(self.observation.eager or Status.CANNOT_TELL), False
@@ -188,7 +192,8 @@ class OnScript(Cells):
 
     def _eager_again(self, plan: CellPlan) -> Verdict:
         """Run the script once more without torch.compile."""
-        verdict = self.verdict(eager_run.PROBE, slug(plan.name), eager_run.VARIABLES)
+        changed: Override = {**eager_run.PROBE, "setup": plan.setup} if plan.setup else eager_run.PROBE
+        verdict = self.verdict(changed, slug(plan.name), eager_run.VARIABLES)
         doubt = eager_run.doubt(self.case.path / "ablate" / slug(plan.name) / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 

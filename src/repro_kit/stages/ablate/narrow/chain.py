@@ -139,7 +139,7 @@ def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
         (
             passing_cell
             for passing_cell in cells
-            if not passing_cell.compiled and passing_cell.outcome is RunOutcome.PASSES
+            if passing_cell.is_baseline and passing_cell.outcome is RunOutcome.PASSES
         ),
         None,
     )

@@ -117,7 +117,7 @@ class _Trial:
 
     def passes_in_eager(self, ablation: Ablation) -> bool:
         """Whether the script passes without torch.compile. It is run only if no earlier run on the script tells."""
-        on_script = (cell for cell in ablation.cells if not cell.compiled and cell.subject == "script")
+        on_script = (cell for cell in ablation.cells if cell.is_baseline and cell.subject == "script")
         cell = next(on_script, None)
         if cell is not None:
             return cell.outcome is RunOutcome.PASSES

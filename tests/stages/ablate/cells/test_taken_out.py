@@ -1,0 +1,92 @@
+"""What is taken out of a program is decided by what the cells before have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.diagnosis import OPERATORS_CHECKED, TAKEN_OUT, WITHOUT_CHANGES, WITHOUT_OPERATORS
+from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.cells.script_cells import OnScript
+from repro_kit.stages.ablate.cells.taken_out import taken_out
+
+WRONG = Verdict(Status.FAIL, Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "output 0")))
+MISMATCH = Verdict(
+    Status.INVALID,
+    Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("repro_setup.OperatorMismatch", "mine::op lies", ()),)),
+)
+PASS = Verdict(Status.PASS)
+
+
+class Told:
+    """A subject whose cells end as they are told, by the names of the contrasts."""
+
+    def __init__(self, *, changes: bool = True, operators: bool = True, **verdicts: Verdict) -> None:
+        self.changes, self.operators, self.verdicts = changes, operators, verdicts
+        self.ran: list[CellPlan] = []
+
+    def changes_torch(self) -> bool:
+        return self.changes
+
+    def uses_custom_operators(self) -> bool:
+        return self.operators
+
+    def run(self, plans: Sequence[CellPlan]) -> list[Cell]:
+        self.ran += plans
+        return [self._cell(plan) for plan in plans]
+
+    def _cell(self, plan: CellPlan) -> Cell:
+        name = str(plan.axes["contrast"])
+        verdict = self.verdicts.get(name.replace("-", "_"), WRONG)
+        same = verdict is WRONG
+        return Cell(plan.name, plan.compiled, plan.recipe, verdict, same=same, changed=dict(plan.axes), setup="x")
+
+
+def contrasts(subject: Told, own: Recipe | None = None) -> list[str]:
+    own = own or Recipe()
+    ladder = [
+        Cell(name, True, own.with_(backend=name), WRONG, same=True, changed={"backend": name}) for name in LADDER[1:]
+    ]
+    return [str(cell.changed["contrast"]) for cell in taken_out(cast(Cells, subject), ladder, own)]
+
+
+def test_operators_are_taken_out_only_where_one_is_not_as_it_says() -> None:
+    assert contrasts(Told(operators_checked=PASS)) == [WITHOUT_CHANGES, OPERATORS_CHECKED]
+    assert contrasts(Told(operators_checked=MISMATCH)) == [WITHOUT_CHANGES, OPERATORS_CHECKED, WITHOUT_OPERATORS]
+    assert contrasts(Told(changes=False, operators_checked=MISMATCH)) == [OPERATORS_CHECKED, WITHOUT_OPERATORS]
+    assert contrasts(Told(operators=False)) == [WITHOUT_CHANGES]
+
+
+def test_operators_are_not_asked_about_where_a_change_of_torch_is_the_reason() -> None:
+    each = [f"{WITHOUT_CHANGES}: {kind}" for kind in TAKEN_OUT]
+    assert contrasts(Told(without_changes=PASS, operators_checked=MISMATCH)) == [WITHOUT_CHANGES, *each]
+
+
+def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() -> None:
+    subject = Told(changes=False, operators_checked=MISMATCH)
+    contrasts(subject, Recipe(fullgraph=True))
+    check, without = subject.ran
+    assert not check.compiled and "check()" in check.setup
+    assert without.compiled and without.recipe.fullgraph is False and "fullgraph" in without.overridden
+    assert without.recipe.backend == "aot_eager" and "keep_out()" in without.setup
+
+
+def test_a_script_is_checked_in_a_run_of_its_own_that_compiles_nothing() -> None:
+    asked: list[Any] = []
+
+    class Script(OnScript):
+        def __init__(self) -> None:
+            self.observation = cast(Any, type("Seen", (), {"eager": Status.PASS}))
+
+        def _eager_again(self, plan: CellPlan) -> Verdict:
+            asked.append(plan)
+            return MISMATCH
+
+    script = Script()
+    assert script.run_once(CellPlan("eager", Recipe(), compiled=False)) == (PASS, False) and not asked
+    plan = CellPlan("checked", Recipe(), compiled=False, setup="check()")
+    assert script.run_once(plan) == (MISMATCH, False) and asked == [plan]
