@@ -22,7 +22,7 @@ _REORDERED = "dynamo.reorderable_logging_functions"
 _IGNORED = "dynamo.ignore_logging_functions"
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_breaks(context: Context) -> Iterator[Suggestion]:
     """At most one suggestion for each break, and one for each line where only moving code helps."""
     moved: set[str] = set()
     for graph_break in context.insights.breaks:

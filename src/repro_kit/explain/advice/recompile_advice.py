@@ -24,7 +24,7 @@ _MOST_LIMIT = 64
 _BEFORE_OTHERS = 0.5
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_recompiles(context: Context) -> Iterator[Suggestion]:
     """Suggest dynamic sizes, settings to change, numbers as tensors, then a higher limit."""
     given = _given(context.insights.recompiles)
     for recompiled in context.insights.recompiles:

@@ -19,7 +19,7 @@ _FLOAT = "zf"  # the symbols of floats: as a tensor, a float is no constant (rec
 _MARK = re.compile(r"^[^#]*\.mark_dynamic\(\s*(?P<argument>[\w.]*)")
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_shapes(context: Context) -> Iterator[Suggestion]:
     """By cause: the setting or the mark that avoids the specialization."""
     for specialization in context.insights.specializations:
         yield from _RULES[specialization.cause](context, specialization)
