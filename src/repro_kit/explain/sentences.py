@@ -8,10 +8,10 @@ from repro_kit.explain.context import Context, compiled_name, counted, headline,
 from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
-from repro_kit.explain.sections.breaks_section import cost, title
+from repro_kit.explain.sections.breaks_section import cost_of_break, title_of_break
 from repro_kit.explain.sections.ranks_section import collective_sentences
-from repro_kit.explain.sections.recompiles_section import times, wanted
-from repro_kit.explain.sections.specializations_section import WORDS, named
+from repro_kit.explain.sections.recompiles_section import times_compiled, wanted
+from repro_kit.explain.sections.specializations_section import WORDS, name_of_specialization
 from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.recompiles import Recompiled
 
@@ -91,7 +91,9 @@ def _broken(context: Context) -> Iterator[Sentence]:
     if not breaks:
         return
     first = breaks[0]
-    description = f"{title(first)} ({costs})" if (costs := cost(context, first)) else title(first)
+    description = (
+        f"{title_of_break(first)} ({costs})" if (costs := cost_of_break(context, first)) else title_of_break(first)
+    )
     total = sum(graph_break.count for graph_break in breaks)
     at = f" at {context.place(first.where)}" if first.where else ""
     if len(breaks) == 1:
@@ -114,7 +116,7 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
         return
     worst = next((function for function in recompiled if function.hit), recompiled[0])
     at = f" ({source_line})" if (source_line := context.place(worst.code)) else ""
-    text = f"`{compiled_name(worst.name)}`{at} was compiled {times(worst)} times{_because(worst)}"
+    text = f"`{compiled_name(worst.name)}`{at} was compiled {times_compiled(worst)} times{_because(worst)}"
     if worst.hit:
         text += f", and hit the limit of {worst.limit}: it runs in eager if no graph fits"
     others = list(
@@ -125,7 +127,9 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
         }.values()
     )
     text += (
-        f"; {listed((f'`{compiled_name(other.name)}` {times(other)} times' for other in others), 3)}" if others else ""
+        f"; {listed((f'`{compiled_name(other.name)}` {times_compiled(other)} times' for other in others), 3)}"
+        if others
+        else ""
     )
     yield Sentence("✗" if worst.hit else "!", f"{text}.", "recompiles")
 
@@ -165,7 +169,7 @@ def _specialized(context: Context) -> Iterator[Sentence]:
     code = (first.where.code or context.line(first.where)) if first.where else ""
     why = f"`{code}`" if code else WORDS[first.cause]
     others = f"; {counted(len(specializations) - 1, 'more specialization')}" if len(specializations) > 1 else ""
-    yield Sentence("!", f"{named(first)} became a constant{at}: {why}{others}.", "specializations")
+    yield Sentence("!", f"{name_of_specialization(first)} became a constant{at}: {why}{others}.", "specializations")
 
 
 def _divergent(context: Context) -> Iterator[Sentence]:

@@ -39,7 +39,7 @@ class Explained:
             (self.tried.cold, self.tried.warm, self.tried.further) if self.tried else (None, None, "")
         )
         report_sections = (
-            advice_section.section(self.advice, cold, warm),
+            advice_section.advice_section(self.advice, cold, warm),
             *sections(context_of(self.insights, cwd, own=own), further_advice),
         )
         return ExplainReport(self.subject, self.sentences, report_sections)

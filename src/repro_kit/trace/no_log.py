@@ -10,7 +10,7 @@ from repro_kit.plain_file import open_plain
 from repro_kit.trace.reader import is_log
 
 _UNPACKERS = {b"\x1f\x8b": "gunzip", b"BZh": "bunzip2", b"\xfd7zXZ\0": "unxz", b"\x28\xb5\x2f\xfd": "unzstd"}
-_LONGEST = max(map(len, _UNPACKERS))
+_LONGEST_HEAD = max(map(len, _UNPACKERS))
 _WANTED = "give a TORCH_TRACE log or directory, or the text of TORCH_LOGS"
 
 
@@ -31,7 +31,7 @@ def packed(path: Path) -> str:
     """The sentence about a compressed file; empty for any other file."""
     try:
         with open_plain(path) as file:
-            start = file.read(_LONGEST)
+            start = file.read(_LONGEST_HEAD)
     except (OSError, ReproKitError):
         return ""
     unpacker = next((program for magic, program in _UNPACKERS.items() if start.startswith(magic)), "")

@@ -98,7 +98,7 @@ def try_advice(source: TraceSource, case: Case, timeout: float, ui: Ui, cwd: Pat
     suggested = suggestions(context_of(explained.insights, cwd, own=source.is_own))
     with ui.stage("try"):
         tried = try_all(suggested, explained.insights, case, timeout, ui)
-        ui.done(advice_section.section(tried.trials).summary)
+        ui.done(advice_section.advice_section(tried.trials).summary)
     return _kept(case, _with(explained, tried, cwd, own=source.is_own))
 
 

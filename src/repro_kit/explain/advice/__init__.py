@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from repro_kit.explain.advice import break_advice, recompile_advice, run_advice, shape_advice
+from repro_kit.explain.advice.break_advice import suggest_for_breaks
+from repro_kit.explain.advice.recompile_advice import suggest_for_recompiles
+from repro_kit.explain.advice.run_advice import suggest_for_runs
+from repro_kit.explain.advice.shape_advice import suggest_for_shapes
 from repro_kit.explain.context import Context
 from repro_kit.explain.suggestion import Suggestion
 
@@ -14,8 +17,8 @@ _WHYS = 3
 def suggestions(context: Context) -> tuple[Suggestion, ...]:
     """All suggestions, those with the largest saving first; one step with several reasons is listed once."""
     groups: dict[object, list[Suggestion]] = {}
-    for module in (run_advice, break_advice, recompile_advice, shape_advice):
-        for suggestion in module.suggest(context):
+    for suggest in (suggest_for_runs, suggest_for_breaks, suggest_for_recompiles, suggest_for_shapes):
+        for suggestion in suggest(context):
             groups.setdefault(
                 str(suggestion.change) if suggestion.change else (suggestion.what, suggestion.edit), []
             ).append(suggestion)

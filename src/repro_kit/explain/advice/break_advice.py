@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from repro_kit.explain.advice.source_edits import branch_at, edit, indent, tree, without_branch
 from repro_kit.explain.context import Context, plain_name
-from repro_kit.explain.sections.breaks_section import advice_of, cost, title
+from repro_kit.explain.sections.breaks_section import advice_of, cost_of_break, title_of_break
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.break_text import GraphBreak
 
@@ -22,7 +22,7 @@ _REORDERED = "dynamo.reorderable_logging_functions"
 _IGNORED = "dynamo.ignore_logging_functions"
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_breaks(context: Context) -> Iterator[Suggestion]:
     """At most one suggestion for each break, and one for each line where only moving code helps."""
     moved: set[str] = set()
     for graph_break in context.insights.breaks:
@@ -237,8 +237,8 @@ _RULES: tuple[Callable[[Context, GraphBreak], Suggestion | None], ...] = (
 
 def _why(context: Context, graph_break: GraphBreak) -> str:
     times = f" ×{graph_break.count}" if graph_break.count > 1 else ""
-    costs = cost(context, graph_break)
-    return f"{title(graph_break)}{times}" + (f"; costs: {costs}" if costs else "")
+    costs = cost_of_break(context, graph_break)
+    return f"{title_of_break(graph_break)}{times}" + (f"; costs: {costs}" if costs else "")
 
 
 def _code(context: Context, graph_break: GraphBreak) -> str:

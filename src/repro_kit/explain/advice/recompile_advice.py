@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from repro_kit.explain.advice.source_edits import edit, tree
 from repro_kit.explain.context import Context, compiled_name, is_resumed, listed
-from repro_kit.explain.sections.recompiles_section import times
+from repro_kit.explain.sections.recompiles_section import times_compiled
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.model.failure.failure import Frame
 from repro_kit.trace.guard_text import Guard, GuardText, whole_source
@@ -24,7 +24,7 @@ _MOST_LIMIT = 64
 _BEFORE_OTHERS = 0.5
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_recompiles(context: Context) -> Iterator[Suggestion]:
     """Suggest dynamic sizes, settings to change, numbers as tensors, then a higher limit."""
     given = _given(context.insights.recompiles)
     for recompiled in context.insights.recompiles:
@@ -70,7 +70,7 @@ def _sizes(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     share = "" if caused >= recompiled.count else "once " if caused == 1 else f"{caused} times "
     yield Suggestion(
         f"Make {listed(sizes, 2)} of `{name}` dynamic from the start",
-        f"`{name}` was compiled {times(recompiled)} times, {share}{because}",
+        f"`{name}` was compiled {times_compiled(recompiled)} times, {share}{because}",
         "recompiles",
         Aim.RECOMPILES,
         AppliedChange(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
@@ -81,7 +81,7 @@ def _sizes(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     if len(recompiled.compiles) > 2:
         yield Suggestion(
             "Compile with dynamic=True",
-            f"`{name}` was compiled {times(recompiled)} times, {share}{because}",
+            f"`{name}` was compiled {times_compiled(recompiled)} times, {share}{because}",
             "recompiles",
             Aim.RECOMPILES,
             AppliedChange(arguments={"dynamic": True}),

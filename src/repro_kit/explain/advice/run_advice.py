@@ -12,7 +12,7 @@ from repro_kit.trace.insights.rank_parting import GuardedValue, Parting
 _WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
     """Suggestions for failures first."""
     insights = context.insights
     for failure in insights.failures:
@@ -29,7 +29,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
             untried="needs an edit" if soft else "another command",
             weight=40.0,
         )
-    branch = _branch(insights.parting)
+    branch = _branch_on_rank(insights.parting)
     differing = [divergence for divergence in insights.ranks.divergences if divergence.what != "code"]
     if branch is not None:
         yield Suggestion(
@@ -54,7 +54,7 @@ def suggest(context: Context) -> Iterator[Suggestion]:
     yield from _wrapped(context)
 
 
-def _branch(parting: Parting | None) -> GuardedValue | None:
+def _branch_on_rank(parting: Parting | None) -> GuardedValue | None:
     """The first value, no size of a tensor, that sends two ranks to different statements."""
     if parting is None or parting.statements == (None, None):
         return None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from repro_kit.explain.advice.recompile_advice import changing_sizes, dynamic_source
 from repro_kit.explain.advice.source_edits import edit
 from repro_kit.explain.context import Context, counted, listed, plain_name
-from repro_kit.explain.sections.specializations_section import named
+from repro_kit.explain.sections.specializations_section import name_of_specialization
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
@@ -19,7 +19,7 @@ _FLOAT = "zf"  # the symbols of floats: as a tensor, a float is no constant (rec
 _MARK = re.compile(r"^[^#]*\.mark_dynamic\(\s*(?P<argument>[\w.]*)")
 
 
-def suggest(context: Context) -> Iterator[Suggestion]:
+def suggest_for_shapes(context: Context) -> Iterator[Suggestion]:
     """By cause: the setting or the mark that avoids the specialization."""
     for specialization in context.insights.specializations:
         yield from _RULES[specialization.cause](context, specialization)
@@ -44,7 +44,7 @@ def _code(context: Context, specialization: Specialization) -> Iterator[Suggesti
     if alike[0] is not specialization:
         return
     values = ", ".join(dict.fromkeys(other.value for other in alike))
-    size = named(replace(specialization, value=values))
+    size = name_of_specialization(replace(specialization, value=values))
     code = where.code or context.line(where) or size
     yield Suggestion(
         f"Do not let `{code}` depend on {size}",
@@ -104,7 +104,7 @@ def _duck(context: Context, specialization: Specialization) -> Iterator[Suggesti
         return
     yield Suggestion(
         "Treat sizes that happen to be equal as different sizes",
-        f"{named(specialization)}: when the sizes differ, the function is compiled again",
+        f"{name_of_specialization(specialization)}: when the sizes differ, the function is compiled again",
         "specializations",
         Aim.RECOMPILES,
         AppliedChange(config={"shapes.use_duck_shape": False}),
@@ -134,14 +134,14 @@ def _maybe(context: Context, specialization: Specialization) -> SourceEdit | Non
         for number, line in enumerate(context.lines(file), 1)
         if (mark := _MARK.match(line))
     ]
-    named = [
+    name_of_specialization = [
         mark_found
         for mark_found in marks
         if any(source.startswith(f"L['{mark_found[3]}']") for source in specialization.sources)
     ]
-    if len(named or marks) != 1:
+    if len(name_of_specialization or marks) != 1:
         return None
-    file, number, line, _ = (named or marks)[0]
+    file, number, line, _ = (name_of_specialization or marks)[0]
     return edit(context, file, number, number, [line.replace(".mark_dynamic(", ".maybe_mark_dynamic(")])
 
 

@@ -1,29 +1,22 @@
-"""The sections, in the order in which they are shown. Each module words one insight."""
+"""The sections, in the order in which they are shown. One function words one insight."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from repro_kit.explain.context import Context
-from repro_kit.explain.sections import (
-    breaks_section,
-    failures_section,
-    guards_section,
-    overview_section,
-    ranks_section,
-    recompiles_section,
-    shapes_section,
-    similar_section,
-    specializations_section,
-)
+from repro_kit.explain.sections.breaks_section import breaks_section
+from repro_kit.explain.sections.failures_section import failures_section
+from repro_kit.explain.sections.guards_section import guards_section
+from repro_kit.explain.sections.overview_section import overview_section
+from repro_kit.explain.sections.ranks_section import ranks_section
+from repro_kit.explain.sections.recompiles_section import recompiles_section
+from repro_kit.explain.sections.shapes_section import shapes_section
+from repro_kit.explain.sections.similar_section import similar_section
+from repro_kit.explain.sections.specializations_section import specializations_section
 from repro_kit.explain.view import Item, Section
 
 _MOST = 100  # items of a section
-
-_MODULES = (
-    failures_section, breaks_section, recompiles_section, specializations_section, shapes_section, similar_section,
-    ranks_section, guards_section, overview_section,
-)  # fmt: skip
 
 #: The values of ``--section``.
 NAMES = (
@@ -42,14 +35,18 @@ NAMES = (
 
 def sections(context: Context, further: str = "") -> tuple[Section, ...]:
     """All sections except the advice. `further` is torch's log about the first specialization."""
-    return tuple(
-        _short(
-            specializations_section.section(context, further)
-            if module is specializations_section
-            else module.section(context)
-        )
-        for module in _MODULES
+    found = (
+        failures_section(context),
+        breaks_section(context),
+        recompiles_section(context),
+        specializations_section(context, further),
+        shapes_section(context),
+        similar_section(context),
+        ranks_section(context),
+        guards_section(context),
+        overview_section(context),
     )
+    return tuple(map(_short, found))
 
 
 def _short(section: Section) -> Section:

@@ -13,12 +13,14 @@ from repro_kit.model.measure.measured_run import MeasuredRun, Steady
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 
 
-def section(trials: tuple[Trial, ...], cold: MeasuredRun | None = None, warm: MeasuredRun | None = None) -> Section:
+def advice_section(
+    trials: tuple[Trial, ...], cold: MeasuredRun | None = None, warm: MeasuredRun | None = None
+) -> Section:
     """Helpful suggestions first.
 
     `cold` and `warm` are runs of the unchanged script, first with empty caches, then with filled ones.
     """
-    items = [*([_warm(cold, warm)] if cold and warm else []), *(_item(trial) for trial in trials)]
+    items = [*([_warm(cold, warm)] if cold and warm else []), *(_suggestion(trial) for trial in trials)]
     if not trials:
         return Section("advice", "Advice", "nothing to suggest", tuple(items))
     rulings = [trial.ruling for trial in trials]
@@ -34,7 +36,7 @@ def _warm(cold: MeasuredRun, warm: MeasuredRun) -> Item:
     return Item("A cold run against a warm one", blocks=(Words(words), Table(("", "cold", "warm"), rows)))
 
 
-def _item(trial: Trial) -> Item:
+def _suggestion(trial: Trial) -> Item:
     ruling = _WORDS.get(trial.ruling, trial.reason)
     title = " + ".join(suggestion.what for suggestion in trial.suggestions)
     places = tuple(dict.fromkeys(suggestion.place for suggestion in trial.suggestions if suggestion.place))

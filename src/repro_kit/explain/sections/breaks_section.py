@@ -18,7 +18,7 @@ _IDLE = (
 )
 
 
-def section(context: Context) -> Section:
+def breaks_section(context: Context) -> Section:
     """One item for each place and kind."""
     breaks = context.insights.breaks
     if not breaks:
@@ -27,13 +27,13 @@ def section(context: Context) -> Section:
         sum(graph_break.count for graph_break in breaks),
         sum(graph_break.extra_graphs for graph_break in breaks),
     )
-    places = {context.place(graph_break.where) or title(graph_break) for graph_break in breaks}
+    places = {context.place(graph_break.where) or title_of_break(graph_break) for graph_break in breaks}
     summary = f"{counted(total, 'graph break')} at {counted(len(places), 'place')}"
     summary += f", which cause {counted(extra, 'more graph')}" if extra else ""
-    return Section("breaks", "Graph breaks", summary, tuple(_item(context, graph_break) for graph_break in breaks))
+    return Section("breaks", "Graph breaks", summary, tuple(_break(context, graph_break) for graph_break in breaks))
 
 
-def cost(context: Context, graph_break: GraphBreak) -> str:
+def cost_of_break(context: Context, graph_break: GraphBreak) -> str:
     """What a graph break costs, in words; empty if the log does not say."""
     if context.insights.text:
         return ""
@@ -42,7 +42,7 @@ def cost(context: Context, graph_break: GraphBreak) -> str:
     return counted(graph_break.extra_graphs, "more graph") if graph_break.extra_graphs else "no further graph"
 
 
-def title(graph_break: GraphBreak) -> str:
+def title_of_break(graph_break: GraphBreak) -> str:
     """Torch's name for the break, with the function that caused it if the name lacks it."""
     named = _NAMED.search(graph_break.context)
     name = named and (named["builtin"] or named["function"])
@@ -54,9 +54,9 @@ def advice_of(graph_break: GraphBreak) -> tuple[str, ...]:
     return tuple(hint for hint in graph_break.hints if not hint.startswith(_IDLE))
 
 
-def _item(context: Context, graph_break: GraphBreak) -> Item:
+def _break(context: Context, graph_break: GraphBreak) -> Item:
     times = f" ×{graph_break.count}" if graph_break.count > 1 else ""
-    costs = cost(context, graph_break)
+    costs = cost_of_break(context, graph_break)
     facts = [f"Costs: {costs}" if costs else "", f"Compile {ids(graph_break.compiles)}" if graph_break.compiles else ""]
     blocks: list[Block] = [Words("; ".join(filter(None, facts)))] if any(facts) else []
     if graph_break.explanation:
@@ -65,7 +65,7 @@ def _item(context: Context, graph_break: GraphBreak) -> Item:
     if graph_break.link:
         blocks.append(Words(f"{graph_break.code}: {graph_break.link}"))
     return Item(
-        f"{title(graph_break)}{times}",
+        f"{title_of_break(graph_break)}{times}",
         (context.place_in(graph_break.where),) if graph_break.where else (),
         tuple(blocks),
     )

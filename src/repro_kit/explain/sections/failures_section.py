@@ -9,16 +9,16 @@ from repro_kit.trace.insights.failed_compiles import FailedCompile
 _REASON = 1500  # characters
 
 
-def section(context: Context) -> Section:
+def failures_section(context: Context) -> Section:
     """One item for each failure."""
     failures = context.insights.failures
     if not failures:
         return Section("failures", "Failures", "none")
     summary = f"{counted(sum(failure.count for failure in failures), 'compile')} failed"
-    return Section("failures", "Failures", summary, tuple(_item(context, failure) for failure in failures))
+    return Section("failures", "Failures", summary, tuple(_failure(context, failure) for failure in failures))
 
 
-def _item(context: Context, failure: FailedCompile) -> Item:
+def _failure(context: Context, failure: FailedCompile) -> Item:
     times = f" ×{failure.count}" if failure.count > 1 else ""
     first, _, rest = failure.reason.strip().partition("\n")
     blocks: list[Block] = [Words(line) for line in rest[:_REASON].splitlines() if line.strip()]

@@ -10,10 +10,10 @@ from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNod
 from repro_kit.trace.places import CompileRef, is_torch
 from repro_kit.trace.torch_defaults import baseline
 
-_ROWS = 200
+_MOST_COMPILES = 200
 
 
-def section(context: Context) -> Section:
+def overview_section(context: Context) -> Section:
     """The compiles, the tree of the compiled code, times, caches, settings."""
     overview = context.insights.overview
     if not overview.compiles:
@@ -26,20 +26,20 @@ def section(context: Context) -> Section:
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
         items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
-    items += _facts(context, overview)
+    items += _overview_facts(context, overview)
     return Section("overview", "Overview", f"{counted(len(overview.compiles), 'compile')}: {states}", tuple(items))
 
 
 def _compiles(context: Context, overview: Overview) -> Block:
     columns = ("id", "function") if context.insights.text else ("id", "function", "ended", "ops", "guards", "time")
-    rows = [_row(context, compile_)[: len(columns)] for compile_ in overview.compiles[:_ROWS]]
+    rows = [_compile_row(context, compile_)[: len(columns)] for compile_ in overview.compiles[:_MOST_COMPILES]]
     left = len(overview.compiles) - len(rows)
     if left:
         rows.append((f"… {left} more", *("" for _ in columns[1:])))
     return Table(columns, tuple(rows))
 
 
-def _row(context: Context, compile_: CompileInfo) -> tuple[str, ...]:
+def _compile_row(context: Context, compile_: CompileInfo) -> tuple[str, ...]:
     function = f"{compiled_name(compile_.code.function)} {context.place(compile_.code)}" if compile_.code else ""
     state = f"{compile_.state}, {compile_.attempts} attempts" if compile_.attempts > 1 else str(compile_.state)
     return (
@@ -56,8 +56,8 @@ def _tree(context: Context, overview: Overview) -> Block:
     """Stacks with a common beginning share its lines; frames of torch are left out."""
     states = {compile_.ref: str(compile_.state) for compile_ in overview.compiles}
     lines = [*_branches(context, overview.tree, states)]
-    left = len(lines) - _ROWS
-    return Code("\n".join([*lines[:_ROWS], *([f"… {left} more"] if left > 0 else [])]))
+    left = len(lines) - _MOST_COMPILES
+    return Code("\n".join([*lines[:_MOST_COMPILES], *([f"… {left} more"] if left > 0 else [])]))
 
 
 def _branches(context: Context, nodes: tuple[OverviewNode, ...], states: dict[CompileRef, str]) -> Iterator[str]:
@@ -74,14 +74,14 @@ def _branches(context: Context, nodes: tuple[OverviewNode, ...], states: dict[Co
         shown.append(node.depth)
 
 
-def _facts(context: Context, overview: Overview) -> Iterator[Item]:
+def _overview_facts(context: Context, overview: Overview) -> Iterator[Item]:
     if overview.caches:
         rows = tuple((cach.name, str(cach.hits), str(cach.misses), str(cach.bypasses)) for cach in overview.caches)
         yield Item("Caches", blocks=(Table(("cache", "hits", "misses", "bypassed"), rows),))
     if overview.without_cuda_graphs:
         named = tuple(
             (str(skip.ref), skip.reason, context.place(skip.where) if skip.where else "")
-            for skip in overview.without_cuda_graphs[:_ROWS]
+            for skip in overview.without_cuda_graphs[:_MOST_COMPILES]
         )
         yield Item("Not run by CUDA graphs", blocks=(Table(("id", "reason", "line"), named),))
     if overview.guards:

@@ -12,17 +12,17 @@ from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.rank_parting import Parting
 from repro_kit.trace.insights.ranks import Divergence
 
-_WHAT = {
+_PARTED = {
     "code": "the ranks compile different functions",
     "compiles": "not all ranks compiled it",
     "graph": "the graphs differ",
     "collectives": "the compiled code calls different collectives",
     "cache": "the caches answered differently",
 }
-_MOST = 5  # ranks that did not come, each with a sentence
+_LATE_RANKS = 5  # ranks that did not come, each with a sentence
 
 
-def section(context: Context) -> Section:
+def ranks_section(context: Context) -> Section:
     """One item for each divergence of the compiles, and one for the collectives of the flight recorder."""
     ranks, dumped = context.insights.ranks, context.insights.collectives.ranks
     items = [*_collective_items(context), *_compile_items(context)]
@@ -58,7 +58,7 @@ def _waiting(context: Context, waiting: Waiting) -> Iterator[str]:
         yield f"{who.capitalize()} {verb} in {named}, to which {absent} did not come."
     elif len(waiting.ranks) > 1:
         yield f"All ranks came to {named}, and it was not done on {who}."
-    for rank, last in waiting.absent[:_MOST]:
+    for rank, last in waiting.absent[:_LATE_RANKS]:
         its_last = f"its last collective of that group was {_named(context, last)}" if last else "it called none of it"
         yield f"Rank {rank}: {its_last}{_compiling(context, rank)}."
 
@@ -86,7 +86,7 @@ def _named(context: Context, call: Collective) -> str:
 def _collective_items(context: Context) -> Iterator[Item]:
     collectives = context.insights.collectives
     if collectives.ranks:
-        rows = tuple(_row(context, rank) for rank in collectives.ranks)
+        rows = tuple(_rank_row(context, rank) for rank in collectives.ranks)
         words = tuple(Words(sentence) for sentence in collective_sentences(context))
         table = Table(("rank", "collectives", "the last one", "not done"), rows)
         yield Item("Collectives, from the dumps of the flight recorder", blocks=(*words, table))
@@ -94,7 +94,7 @@ def _collective_items(context: Context) -> Iterator[Item]:
         yield Item(f"Not read: {sentence}")
 
 
-def _row(context: Context, rank: DumpedRank) -> tuple[str, ...]:
+def _rank_row(context: Context, rank: DumpedRank) -> tuple[str, ...]:
     last, waits = (_named(context, call) if call else "" for call in (rank.last, rank.waits))
     return (str(rank.rank), str(rank.collectives), last, waits)
 
@@ -106,14 +106,14 @@ def _compile_items(context: Context) -> Iterator[Item]:
     numbers = ", ".join(f"rank {rank} {number}" for rank, number in ranks.compiles.items())
     yield Item(f"Compiles of {len(ranks.ranks)} ranks: {numbers}")
     for divergence in ranks.divergences:
-        yield _item(divergence, context.insights.parting)
+        yield _divergence(divergence, context.insights.parting)
     if ranks.left_out:
         yield Item(f"… and {ranks.left_out} more")
 
 
-def _item(divergence: Divergence, parting: Parting | None) -> Item:
+def _divergence(divergence: Divergence, parting: Parting | None) -> Item:
     groups = Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in divergence.groups))
-    title = f"{divergence.compile_id}: {_WHAT.get(divergence.what, divergence.what)}"
+    title = f"{divergence.compile_id}: {_PARTED.get(divergence.what, divergence.what)}"
     words = ""
     if parting is not None and (divergence.what, divergence.compile_id) == ("graph", parting.compile_id):
         words = parting.sentences()

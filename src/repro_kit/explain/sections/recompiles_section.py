@@ -10,19 +10,21 @@ from repro_kit.trace.insights.recompiles import Reason, Recompiled
 _REASONS = 12
 
 
-def section(context: Context) -> Section:
+def recompiles_section(context: Context) -> Section:
     """One item for each function that was compiled again."""
     functions = context.insights.recompiles
     if not functions:
         return Section("recompiles", "Recompiles", "none")
-    times = sum(recompiled.seconds for recompiled in functions)
+    times_compiled = sum(recompiled.seconds for recompiled in functions)
     total = sum(recompiled.count for recompiled in functions)
     summary = f"{counted(total, 'recompile')} of {counted(len(functions), 'function')}"
-    summary += f", {seconds(times)}" if times else ""
-    return Section("recompiles", "Recompiles", summary, tuple(_item(context, recompiled) for recompiled in functions))
+    summary += f", {seconds(times_compiled)}" if times_compiled else ""
+    return Section(
+        "recompiles", "Recompiles", summary, tuple(_recompiled(context, recompiled) for recompiled in functions)
+    )
 
 
-def times(recompiled: Recompiled) -> int:
+def times_compiled(recompiled: Recompiled) -> int:
     """How often the function was compiled."""
     return recompiled.count + 1
 
@@ -34,9 +36,9 @@ def wanted(guard: GuardText) -> str:
     return guard.text
 
 
-def _item(context: Context, recompiled: Recompiled) -> Item:
+def _recompiled(context: Context, recompiled: Recompiled) -> Item:
     took = f", {seconds(recompiled.seconds)}" if recompiled.seconds else ""
-    title = f"{compiled_name(recompiled.name) or 'a function'}: compiled {times(recompiled)} times{took}"
+    title = f"{compiled_name(recompiled.name) or 'a function'}: compiled {times_compiled(recompiled)} times{took}"
     blocks: list[Block] = []
     if recompiled.hit:
         blocks.append(
@@ -44,7 +46,7 @@ def _item(context: Context, recompiled: Recompiled) -> Item:
         )
     elif recompiled.near:
         blocks.append(Words(f"It is near the limit of {recompiled.limit} compiles."))
-    blocks += [_reason(context, reason) for reason in recompiled.reasons[:_REASONS]]
+    blocks += [_recompile_reason(context, reason) for reason in recompiled.reasons[:_REASONS]]
     if len(recompiled.reasons) > _REASONS:
         blocks.append(Words(f"… and {len(recompiled.reasons) - _REASONS} more guards"))
     if recompiled.values.rows:
@@ -55,7 +57,7 @@ def _item(context: Context, recompiled: Recompiled) -> Item:
     return Item(title, (context.place(recompiled.code),) if recompiled.code else (), tuple(blocks))
 
 
-def _reason(context: Context, reason: Reason) -> Block:
+def _recompile_reason(context: Context, reason: Reason) -> Block:
     guard = reason.guard
     about = "size" if reason.size_related else guard.kind
     text = f"{about}: {wanted(guard)}" + (f" ×{reason.count}" if reason.count > 1 else "")

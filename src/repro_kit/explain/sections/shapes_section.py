@@ -6,17 +6,17 @@ from repro_kit.explain.context import Context, compiled_name, counted, ids, list
 from repro_kit.explain.view import Item, Section, Table, Words
 from repro_kit.trace.insights.dynamic_shapes import Symbol
 
-_ROWS = 100
+_MOST_SYMBOLS = 100
 
 
-def section(context: Context) -> Section:
+def shapes_section(context: Context) -> Section:
     """Symbols, blocked sources, constants of kernels, the profile's suggestion."""
     shapes = context.insights.shapes
     items = []
     if shapes.symbols:
-        rows = [_row(context, symbol) for symbol in shapes.symbols[:_ROWS]]
-        if len(shapes.symbols) > _ROWS:
-            rows.append((f"… {len(shapes.symbols) - _ROWS} more", "", "", "", "", ""))
+        rows = [_symbol_row(context, symbol) for symbol in shapes.symbols[:_MOST_SYMBOLS]]
+        if len(shapes.symbols) > _MOST_SYMBOLS:
+            rows.append((f"… {len(shapes.symbols) - _MOST_SYMBOLS} more", "", "", "", "", ""))
         columns = ("symbol", "source", "made by", "seen as", "range", "first used")
         items.append(Item("Sizes and numbers that are symbols", blocks=(Table(columns, tuple(rows)),)))
     items += [
@@ -43,6 +43,6 @@ def section(context: Context) -> Section:
     return Section("shapes", "Dynamic shapes", summary, tuple(items))
 
 
-def _row(context: Context, symbol: Symbol) -> tuple[str, ...]:
+def _symbol_row(context: Context, symbol: Symbol) -> tuple[str, ...]:
     used = context.place(symbol.where) or (compiled_name(symbol.code.function) if symbol.code else "")
     return symbol.symbol, symbol.source, str(symbol.origin), listed(symbol.hints), symbol.range, used

@@ -17,7 +17,7 @@ WORDS = {
 }
 
 
-def section(context: Context, further: str = "") -> Section:
+def specializations_section(context: Context, further: str = "") -> Section:
     """One item for each source and line, in the order in which they happened.
 
     `further` is torch's log about the first one.
@@ -26,13 +26,13 @@ def section(context: Context, further: str = "") -> Section:
     if not all_of_them:
         return Section("specializations", "Specializations", "none")
     summary = f"{counted(len(all_of_them), 'size or number', 'sizes or numbers')} that could vary became constants"
-    items = [_item(context, specialization) for specialization in all_of_them]
+    items = [_specialization(context, specialization) for specialization in all_of_them]
     if further:
         items.insert(1, Item("PyTorch's log about the first one, from an extra run", blocks=(Code(further),)))
     return Section("specializations", "Specializations", summary, tuple(items))
 
 
-def named(specialization: Specialization) -> str:
+def name_of_specialization(specialization: Specialization) -> str:
     """Which size or number became which constant."""
     if specialization.cause == Cause.DUCK:
         return " = ".join(specialization.sources) + (f" = {specialization.value}" if specialization.value else "")
@@ -50,7 +50,7 @@ def _dependent(context: Context, specialization: Specialization) -> Iterator[Blo
         (other for other in all_of_them if other.compiles[:1] == specialization.compiles[:1]), None
     ):
         after = [
-            named(other)
+            name_of_specialization(other)
             for other in all_of_them
             if other is not specialization and specialization.compiles[0] in other.compiles
         ]
@@ -58,7 +58,7 @@ def _dependent(context: Context, specialization: Specialization) -> Iterator[Blo
             yield Words(f"the first specialization of compile {specialization.compiles[0]}; after it: {listed(after)}")
 
 
-def _item(context: Context, specialization: Specialization) -> Item:
+def _specialization(context: Context, specialization: Specialization) -> Item:
     times = f" ×{specialization.count}" if specialization.count > 1 else ""
     blocks: list[Block] = [Words(f"{specialization.cause}: {WORDS[specialization.cause]}")]
     if specialization.framework:
@@ -73,7 +73,7 @@ def _item(context: Context, specialization: Specialization) -> Item:
     )
     blocks.append(Words(f"in {function}compile {ids(specialization.compiles, specialization.count)}"))
     return Item(
-        f"{named(specialization)}{times}",
+        f"{name_of_specialization(specialization)}{times}",
         (context.place_in(specialization.where),) if specialization.where else (),
         tuple(blocks),
     )

@@ -90,7 +90,7 @@ def _waiting(dumps: Sequence[RankDump]) -> Iterator[Waiting]:
 
 def _absent(dumps: Sequence[RankDump], group: str, number: int) -> Iterator[tuple[int, Collective | None]]:
     """The ranks of `group` that have begun fewer than `number` of its collectives."""
-    members = _members(dumps, group)
+    members = _ranks_of_group(dumps, group)
     for dump in dumps:
         of_group = [call for call in dump.collectives if call.group == group]
         last = max(of_group, key=lambda call: call.number, default=None)
@@ -98,7 +98,7 @@ def _absent(dumps: Sequence[RankDump], group: str, number: int) -> Iterator[tupl
             yield dump.rank, last
 
 
-def _members(dumps: Sequence[RankDump], group: str) -> set[int]:
+def _ranks_of_group(dumps: Sequence[RankDump], group: str) -> set[int]:
     """The ranks of a group: as a dump says, else those that called a collective of it."""
     said: Mapping[str, tuple[int, ...]] = {}
     for dump in dumps:

@@ -12,7 +12,7 @@ from repro_kit.trace.places import CompileRef
 if TYPE_CHECKING:
     from repro_kit.trace.compiles import CompileFailure, Compiles
 
-_EXAMPLES = 20
+_MOST_COMPILES = 20
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FailedCompile:
 
 
 @dataclass
-class _Group:
+class _SameFailure:
     first: CompileFailure
     count: int = 0
     compiles: list[CompileRef] = field(default_factory=list)
@@ -38,16 +38,18 @@ class _Group:
 
 def grouped(outcomes: Compiles) -> tuple[FailedCompile, ...]:
     """The failures of a trace; equal failures are merged."""
-    groups: dict[tuple[object, ...], _Group] = {}
+    groups: dict[tuple[object, ...], _SameFailure] = {}
     for failure in outcomes.failures():
-        group = groups.setdefault((failure.type, failure.reason, failure.where, failure.backward), _Group(failure))
+        group = groups.setdefault(
+            (failure.type, failure.reason, failure.where, failure.backward), _SameFailure(failure)
+        )
         group.count += 1
-        if len(group.compiles) < _EXAMPLES:
+        if len(group.compiles) < _MOST_COMPILES:
             group.compiles.append(CompileRef(failure.compile_id, failure.rank, failure.log))
     return tuple(_merged(group) for group in groups.values())
 
 
-def _merged(group: _Group) -> FailedCompile:
+def _merged(group: _SameFailure) -> FailedCompile:
     failure = group.first
     stack = user_stack(failure.text)
     where = stack[-1] if stack else failure.where

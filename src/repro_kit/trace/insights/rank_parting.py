@@ -16,7 +16,7 @@ from repro_kit.trace.insights.ranks import Divergence
 from repro_kit.trace.places import is_torch
 from repro_kit.trace.record import Record
 
-_MOST = 5  # values that are listed
+_MOST_VALUES = 5  # values that are listed
 _SIZED = "a tensor of size"
 _SIZE = re.compile(r"size=(\[[^\]]*\])")
 #: Checks of a guard tree that tell a value. Checks of identity hold addresses, which differ in every process.
@@ -97,7 +97,7 @@ def parting(divergences: Iterable[Divergence], records: Iterable[Record]) -> Par
         for source, (value, where) in left.items()
         if source in right and right[source][0] != value
     )
-    return Parting(first.compile_id, ranks, _first_apart(*(graphs[rank] for rank in ranks)), values[:_MOST])
+    return Parting(first.compile_id, ranks, _first_apart(*(graphs[rank] for rank in ranks)), values[:_MOST_VALUES])
 
 
 def _frames(graph: str) -> Iterator[Frame]:
