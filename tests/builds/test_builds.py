@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.bisect.ends import NoSuchBuildError, position
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.catalog import default_index

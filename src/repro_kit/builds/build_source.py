@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 
 
 class UnusableError(Exception):

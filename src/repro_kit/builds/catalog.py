@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.build_source import BuildCommand, BuildSource

@@ -12,7 +12,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.bisect.ends import NoSuchBuildError, position
 from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source

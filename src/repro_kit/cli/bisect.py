@@ -108,7 +108,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
 def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -> BisectRequest:
     """What the command line asks for. Raises ReproKitError for what cannot be meant."""
-    from repro_kit.bisect import Mark
+    from repro_kit.bisect.build import Mark
     from repro_kit.commands.bisect.request import BisectRequest, axes_of
     from repro_kit.commands.bisect.run_symptom import build_symptom
 

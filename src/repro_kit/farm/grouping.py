@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.farm.facts import CaseFacts
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.failure.ops import same_op

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.bisect.changes import Change, step_between
 from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC, Tally
 
@@ -19,13 +19,13 @@ _MOST_UNITS = 8  # of one case on one build
 
 @dataclass(frozen=True)
 class DueUnit:
-    """A unit to run: `passes` and `failures` as in `UnitOrder`."""
+    """A unit to run: `passes` and `failures` as in `UnitRules`."""
 
     build: str
     passes: int
     failures: int
     attempt: int
-    hangs: bool = False  # as in `UnitOrder`
+    hangs: bool = False  # as in `UnitRules`
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LinePlan:
     retry: Collection[str] = ()  # builds that are run again where they could not run
 
 
-def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally, claimed: int = 1) -> list[DueUnit]:
+def due_units(plan: LinePlan, verdicts: Mapping[str, UnitResult], tally: Tally, claimed: int = 1) -> list[DueUnit]:
     """The units of one case that can be run now, oldest build first. `verdicts`: by build, of this line."""
     tried = [verdicts[build] for build in plan.builds if build in verdicts]
     standing = standing_of(plan.line, tried, tally, claimed)
@@ -61,11 +61,11 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally
     return [
         DueUnit(build, due[build], failures, attempt)
         for build in plan.builds
-        if build in due and (attempt := verdicts[build].units if build in verdicts else 0) < _MOST_UNITS
+        if build in due and (attempt := verdicts[build].attempt + 1 if build in verdicts else 0) < _MOST_UNITS
     ]
 
 
-def _missing(verdict: BuildVerdict | None, mark: Mark | None, needed: int, *, retry: bool) -> int:
+def _missing(verdict: UnitResult | None, mark: Mark | None, needed: int, *, retry: bool) -> int:
     """How many passing runs a wanted build lacks; 0 when nothing is due."""
     if verdict is None:
         return needed

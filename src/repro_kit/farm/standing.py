@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby, pairwise
 
-from repro_kit.bisect import Mark
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.bisect.build import Mark
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import MISSED, NO_RUNS, Tally, chance_to_miss
 
@@ -32,7 +32,7 @@ class Trend(StrEnum):
     FAILS = "fails"
     PASSES = "passes"
     UNDECIDED = "undecided"  # it passes, not often enough for a failure that comes and goes
-    OTHERWISE = "fails otherwise"
+    OTHERWISE = "fails differently"
     CANNOT_RUN = "cannot run"
     NOT_RUN = "not run"
 
@@ -41,8 +41,8 @@ class Trend(StrEnum):
 class VerdictFlip:
     """Two builds between which the result changes, and the chance that the passing one passes by luck."""
 
-    before: BuildVerdict
-    after: BuildVerdict
+    before: UnitResult
+    after: UnitResult
     chance: float = 0.0
 
     @property
@@ -69,8 +69,8 @@ class Standing:
 
     line: str
     trend: Trend
-    newest: BuildVerdict | None = None  # the newest build that was tried
-    decisive: BuildVerdict | None = None  # the newest build on which it failed as expected, or passed
+    newest: UnitResult | None = None  # the newest build that was tried
+    decisive: UnitResult | None = None  # the newest build on which it failed as expected, or passed
     flips: tuple[VerdictFlip, ...] = ()  # oldest first
     passes: int = 0  # passing runs since the last failure
     needed: int = FEWEST_PASSES
@@ -93,7 +93,7 @@ def passes_needed(tally: Tally, claimed: int = 1) -> int:
     return passes
 
 
-def tally_of(verdicts: Sequence[BuildVerdict]) -> Tally:
+def tally_of(verdicts: Sequence[UnitResult]) -> Tally:
     """The runs on the builds of a line that have the failure, by its verdicts (oldest first).
 
     These are the builds on which a run failed, and passing builds between them whose passes are too few to be a fix.
@@ -108,7 +108,7 @@ def tally_of(verdicts: Sequence[BuildVerdict]) -> Tally:
     return sum((runs for runs in between if comes_and_goes or runs.runs < needed), tally)
 
 
-def standing_of(line: str, verdicts: Sequence[BuildVerdict], tally: Tally, claimed: int = 1) -> Standing:
+def standing_of(line: str, verdicts: Sequence[UnitResult], tally: Tally, claimed: int = 1) -> Standing:
     """Judge a case on a line by its verdicts, oldest build first. `tally`: its runs on all lines (`tally_of`)."""
     needed = passes_needed(tally, claimed)
     if not verdicts:
@@ -137,11 +137,11 @@ def standing_of(line: str, verdicts: Sequence[BuildVerdict], tally: Tally, claim
     )
 
 
-def _tells(verdict: BuildVerdict) -> bool:
+def _tells(verdict: UnitResult) -> bool:
     return verdict.fails or verdict.passes
 
 
-def _trend(verdicts: Sequence[BuildVerdict], telling: Sequence[tuple[BuildVerdict, Mark | None]]) -> Trend:
+def _trend(verdicts: Sequence[UnitResult], telling: Sequence[tuple[UnitResult, Mark | None]]) -> Trend:
     """The trend of a line. One build that cannot run a case changes nothing."""
     runnable = [verdict for verdict in verdicts if _tells(verdict) or verdict.outcome is RunOutcome.FAILS_OTHERWISE]
     if not runnable or not any(verdict in runnable for verdict in verdicts[-_UNABLE:]):
@@ -151,7 +151,7 @@ def _trend(verdicts: Sequence[BuildVerdict], telling: Sequence[tuple[BuildVerdic
     return {Mark.BAD: Trend.FAILS, Mark.GOOD: Trend.PASSES}.get(telling[-1][1] or Mark.SKIP, Trend.UNDECIDED)
 
 
-def _marks(verdicts: Sequence[BuildVerdict], needed: int) -> list[Mark | None]:
+def _marks(verdicts: Sequence[UnitResult], needed: int) -> list[Mark | None]:
     """The mark of each build: None for one that passes, in a stretch of too few passes."""
     marks: dict[int, Mark | None] = {}
     telling = [(index, verdict) for index, verdict in enumerate(verdicts) if _tells(verdict)]
@@ -171,7 +171,7 @@ def _returns(marks: Sequence[Mark | None]) -> int:
     return sum(before is Mark.GOOD and after is Mark.BAD for before, after in pairwise(since))
 
 
-def _flips(decided: Sequence[BuildVerdict], tally: Tally) -> Iterator[VerdictFlip]:
+def _flips(decided: Sequence[UnitResult], tally: Tally) -> Iterator[VerdictFlip]:
     for before, after in pairwise(decided):
         if before.fails != after.fails:
             passing = after if before.fails else before

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect import Build, Judgement, Mark, SearchOutcome, next_step
+from repro_kit.bisect.build import Build, Judgement, Mark
+from repro_kit.bisect.next_build import SearchOutcome, next_step
 from repro_kit.bisect.state import SCHEMA, BisectState
 from repro_kit.bisect.store import write_state
 from repro_kit.case.case import Case, Subject

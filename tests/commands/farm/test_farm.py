@@ -26,6 +26,7 @@ from click.testing import CliRunner, Result
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.cli.main import cli
+from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.farm.store import HISTORY
 from wheelhouse import BAD, GOOD, make_wheels
 
@@ -130,6 +131,15 @@ def test_a_history_of_another_schema_is_refused(farm: Callable[..., Result], pro
         history.execute(f"PRAGMA user_version = {schema}")
     result = farm("status")
     assert (result.exit_code, f"another repro-kit (schema {schema}, " in " ".join(result.output.split())) == (2, True)
+
+
+def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], project: Path) -> None:
+    farm("add", script("a", FAILS))
+    with closing(sqlite3.connect(project / "farm" / HISTORY)) as history:
+        history.executescript("DROP TABLE nights; DROP TABLE last_seen; PRAGMA user_version = 2")
+    assert states(farm) == {"a": "new"}
+    with FarmPlace(project / "farm").reading() as store:
+        assert store.last_night() == (None, {})
 
 
 def test_a_killed_run_repeats_no_unit_that_has_ended(farm: Callable[..., Result], project: Path) -> None:

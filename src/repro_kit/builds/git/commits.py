@@ -12,7 +12,7 @@ from pathlib import Path
 
 import git
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.build_source import BuildCommand, Ready, UnusableError
 from repro_kit.builds.installed import github_url
 from repro_kit.builds.target import Target

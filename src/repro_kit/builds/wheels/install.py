@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.installed import Installed, installed
 from repro_kit.builds.target import Target

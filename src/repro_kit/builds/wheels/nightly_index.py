@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from urllib.parse import quote, unquote
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.wheels.web import WebError, opened
 from repro_kit.builds.wheels.wheel_files import day_of
 from repro_kit.errors import StageError, UsageError

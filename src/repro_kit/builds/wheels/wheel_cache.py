@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.wheels.web import WebError, opened, persistently, with_credentials, without_credentials
 from repro_kit.errors import StageError

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.utils import BuildTag, InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.target import Target
 from repro_kit.errors import UsageError
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from repro_kit.bisect import Build, Judgement, Mark, SearchEnding, SearchOutcome
+from repro_kit.bisect.build import Build, Judgement, Mark
 from repro_kit.bisect.changes import Change, changes, with_changes
+from repro_kit.bisect.next_build import SearchEnding, SearchOutcome
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render

@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import JudgeNext, SearchEnding, next_step
+from repro_kit.bisect.next_build import JudgeNext, SearchEnding, next_step
 from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import ANSWER, STATE, read_own_state
 from repro_kit.builds.catalog import BuildSelection, PackageEnds

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from repro_kit.bisect import Judgement, Mark
+from repro_kit.bisect.build import Judgement, Mark
 from repro_kit.bisect.ends import NoSuchBuildError, position
 from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.bisect.state import SCHEMA, BisectState
@@ -85,6 +85,7 @@ def plan(
             flaky=saved.flaky,
             repository=saved.repository,
             reference=saved.reference,
+            unfinished=saved.unfinished,
         )
     return _with_ends(state, axis), source
 

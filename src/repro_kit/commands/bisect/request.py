@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.errors import UsageError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,29 +12,14 @@ from repro_kit.builds.build_source import Ready
 from repro_kit.bundle.repro.run_output import CANNOT_RUN, failure_in
 from repro_kit.model.failure.classify import failure_from_signal, failure_from_timeout
 from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.runner.launch import Run, exit_name, launch
 from repro_kit.runner.scratch import scratch
 from repro_kit.runner.subject_start import private_caches
-from repro_kit.session.strangers.repro_run import ProcessLimits, limits_of, run_repro
+from repro_kit.session.strangers.repro_run import ProcessLimits, RunOfRepro, limits_of, run_repro
 from repro_kit.session.strangers.untrusted import environment_for
 
 TIMED_OUT = 124  # exit status of coreutils' `timeout`
 _TAIL = 400_000  # characters that are kept of each output
-
-
-@dataclass(frozen=True)
-class BuildRun:
-    """One run on a build. The verdict's note says why the run was not possible, or how the run ended."""
-
-    verdict: Verdict
-    output: str = ""
-    timed_out: bool = False
-
-    @property
-    def signature(self) -> Signature | None:
-        """The signature of the failure; None when the run passed, or its output does not show the failure."""
-        return signature_of(self.verdict.failure) if self.verdict.failure else None
 
 
 class BuildOracle(Protocol):
@@ -43,7 +27,7 @@ class BuildOracle(Protocol):
 
     description: str  # "repro.py of train.repro.zip"
 
-    def run(self, ready: Ready) -> BuildRun:
+    def run(self, ready: Ready) -> RunOfRepro:
         """Run once on the build `ready`."""
         ...
 
@@ -57,13 +41,11 @@ class ReproOracle:
         self._directory = directory
         self._timeout = timeout
 
-    def run(self, ready: Ready) -> BuildRun:
+    def run(self, ready: Ready) -> RunOfRepro:
         """Run `repro.py` once."""
-        run = run_repro(
+        return run_repro(
             ready.python, self._directory, timeout=self._timeout, variables=ready.variables, limits=self._limits
         )
-        verdict = replace(run.verdict, status=Status.FAIL, failure=None) if run.timed_out else run.verdict
-        return BuildRun(verdict, run.output, run.timed_out)
 
 
 class CommandOracle:
@@ -82,15 +64,12 @@ class CommandOracle:
         self._cwd = cwd
         self.timeout = timeout
 
-    def run(self, ready: Ready) -> BuildRun:
+    def run(self, ready: Ready) -> RunOfRepro:
         """Run the command once, with empty compiler caches."""
         argv = [ready.python if word in ("python", "python3") else word for word in self._argv]
         if ready.cwd is not None:
             self._carry(ready.cwd)
-        with (
-            scratch() as directory,
-            private_caches(ready.python) as caches,
-        ):
+        with scratch() as directory, private_caches(ready.python) as caches:
             out, err = directory / "stdout.txt", directory / "stderr.txt"
             limits = limits_of() if self._untrusted else None
             run = launch(
@@ -118,7 +97,7 @@ class CommandOracle:
         """Return the environment variables of the run. `directory` exists until the run is judged."""
         return env
 
-    def seen(self, run: Run, output: str, directory: Path) -> BuildRun:
+    def seen(self, run: Run, output: str, directory: Path) -> RunOfRepro:
         """Judge the run."""
         return read(run, output)
 
@@ -132,14 +111,14 @@ class CommandOracle:
                 shutil.copyfile(source, target)
 
 
-def read(run: Run, output: str) -> BuildRun:
+def read(run: Run, output: str) -> RunOfRepro:
     """Judge the run of a command by its exit status."""
     if run.ok:
-        return BuildRun(Verdict(Status.PASS, seconds=run.seconds), output)
+        return RunOfRepro(Verdict(Status.PASS, seconds=run.seconds), output)
     if run.timed_out or run.exit_status == TIMED_OUT:
         failure = failure_from_timeout(text=output)
-        return BuildRun(Verdict(Status.FAIL, failure, run.seconds, exit_name(run)), output, timed_out=True)
+        return RunOfRepro(Verdict(Status.FAIL, failure, run.seconds, exit_name(run)), output, timed_out=True)
     if run.exit_status == CANNOT_RUN:
-        return BuildRun(Verdict(Status.CANNOT_TELL, None, run.seconds, "it exits with 125"), output)
+        return RunOfRepro(Verdict(Status.CANNOT_TELL, None, run.seconds, "it exits with 125"), output)
     signalled = failure_from_signal(run.signal, text=output) if run.signal else failure_in(output)
-    return BuildRun(Verdict(Status.FAIL, signalled, run.seconds, exit_name(run)), output)
+    return RunOfRepro(Verdict(Status.FAIL, signalled, run.seconds, exit_name(run)), output)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from repro_kit.bisect import Judgement, Mark
+from repro_kit.bisect.build import Judgement, Mark
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
-from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
+from repro_kit.commands.bisect.run_build import CommandOracle, read
 from repro_kit.errors import CannotRunError, ReproKitError, UsageError
+from repro_kit.farm.unit import now
 from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.session.strangers.repro_run import RunOfRepro
 from repro_kit.session.verdicts.symptoms import of_run, probes
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -95,11 +96,11 @@ class SymptomOracle(CommandOracle):
             env, "override", directory / "probe", self.timeout, {"measure": measure} if measure else None
         )
 
-    def seen(self, run: Run, output: str, directory: Path) -> BuildRun:
+    def seen(self, run: Run, output: str, directory: Path) -> RunOfRepro:
         """Judge the run by comparing its measurement with the limit."""
         if not run.ok:
             return read(run, output)
-        return BuildRun(
+        return RunOfRepro(
             of_run(self.symptom, run, read_findings(directory / "probe"), summarise(directory / "trace")), output
         )
 
@@ -123,8 +124,7 @@ def with_reference(state: BisectState, source: BuildSource, oracle: SymptomOracl
                 raise CannotRunError(f"{build.shown} cannot be measured: {error}; give another --good.") from error
             ui.done(f"{build.shown}: {reference:.4g}")
         reason = f"measured: {reference:.4g}; the other builds are compared with this"
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        judgement = Judgement(build.name, Mark.GOOD, reason, "the reference", 1, version=ready.version, at=now)
+        judgement = Judgement(build.name, Mark.GOOD, reason, "the reference", 1, version=ready.version, at=now())
         state = replace(state, reference=reference).with_judgement(replace(judgement, commit=ready.commit))
     oracle.symptom = oracle.symptom.with_reference(reference)
     return state

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repro_kit.bisect import SearchEnding
+from repro_kit.bisect.next_build import SearchEnding
 from repro_kit.bisect.ranking import Between, Clues, rank
 from repro_kit.bundle.pages.templates import render
 from repro_kit.commands.bisect.answer import BisectReport, Suspect

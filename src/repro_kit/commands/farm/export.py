@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.commands.farm.add import as_duplicate, most_alike
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.grouping import SIMILAR, behave_alike, likeness, parted
 from repro_kit.farm.lifecycle import Judged, State, judge
 from repro_kit.farm.standing import Standing, standing_of, tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.ui import Ui
 
-Verdicts = Mapping[str, Mapping[str, BuildVerdict]]  # by line and build
+Verdicts = Mapping[str, Mapping[str, UnitResult]]  # by line and build
 Builds = Mapping[str, Sequence[str]]  # by line, oldest first
 
 

@@ -17,7 +17,7 @@ from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, Transition
 from repro_kit.farm.table import CELLS, seen_in_words
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.ui import Ui
 
@@ -117,7 +117,7 @@ def _page(
     )
 
 
-def strip(line: str, verdicts: Sequence[BuildVerdict]) -> Strip:
+def strip(line: str, verdicts: Sequence[UnitResult]) -> Strip:
     """Draw a strip: neighbouring builds of one class are one box."""
     paths: dict[str, str] = {}
     at = 0
@@ -128,7 +128,7 @@ def strip(line: str, verdicts: Sequence[BuildVerdict]) -> Strip:
     return Strip(line, at, tuple(paths.items()))
 
 
-def _rows(verdicts: Sequence[BuildVerdict]) -> tuple[VerdictRow, ...]:
+def _rows(verdicts: Sequence[UnitResult]) -> tuple[VerdictRow, ...]:
     rows = []
     for (outcome, seen), group in groupby(verdicts, lambda verdict: (verdict.outcome, seen_in_words(verdict))):
         members = list(group)

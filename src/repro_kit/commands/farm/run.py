@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.commands.farm.executor import Workers, open_workers
 from repro_kit.commands.farm.judging import judge_all
@@ -20,7 +20,6 @@ from repro_kit.farm.plan import DueUnit, LinePlan, due_units
 from repro_kit.farm.shard import shard
 from repro_kit.farm.standing import tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import verdict_of
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS
 from repro_kit.session.strangers.runnable import REPRO
@@ -161,8 +160,7 @@ class _FarmRun:
             for result in self.runner.run_build(line, builds[wanted[0]], due[wanted[0]]):
                 before = mine[result.case].get(result.build)
                 retried[result.case].add(result.build)
-                after = verdict_of(result)
-                mine[result.case][result.build] = before + after if before else after
+                mine[result.case][result.build] = before + result if before else result
 
     def _fetch(self, line: BuildLine, build: Build) -> None:
         """Download the build after this one meanwhile."""
