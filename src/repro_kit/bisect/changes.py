@@ -36,14 +36,10 @@ class Change:
     fixed: bool
 
 
-def changes(marks: Marks) -> list[Change]:
-    """All changes, oldest first. Builds that cannot be judged are passed over."""
-    decided = [(index, mark) for index, mark in sorted(marks.items()) if mark is not Mark.SKIP]
-    return [
-        Change(low, high, before is Mark.BAD)
-        for (low, before), (high, after) in pairwise(decided)
-        if before is not after
-    ]
+def changes(marks: Mapping[int, Mark | None]) -> list[Change]:
+    """All changes, oldest first. Builds that cannot be judged, or are not judged yet, are passed over."""
+    decided = [(at, marks[at] is Mark.BAD) for at in sorted(marks) if marks[at] in (Mark.GOOD, Mark.BAD)]
+    return [Change(low, high, fails) for (low, fails), (high, later) in pairwise(decided) if fails is not later]
 
 
 def step_between(change: Change, marks: Mapping[int, Mark | None], patience: int = PATIENCE) -> JudgeNext | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.bisect.build import Mark
-from repro_kit.bisect.changes import Change, step_between
-from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
+from repro_kit.bisect.changes import changes, step_between
+from repro_kit.farm.standing import Trend, standing_of
 from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC, Tally
@@ -54,7 +54,9 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, UnitResult], tally: Tally, 
             if missing:
                 due[build] = missing
     if plan.bisect and not due:
-        for build in _between_flips(plan.builds, standing.flips, marks):
+        known = {index: marks.get(build) for index, build in enumerate(plan.builds)}
+        for step in filter(None, (step_between(change, known) for change in changes(known))):
+            build = plan.builds[step.index]
             passed = verdicts[build].passed if build in verdicts else 0
             due[build] = max(needed - passed, 1)
     failures = 1 if tally.failed else RATE_RUNS
@@ -72,15 +74,3 @@ def _missing(verdict: UnitResult | None, mark: Mark | None, needed: int, *, retr
     if retry and verdict.outcome in (RunOutcome.CANNOT_TELL, RunOutcome.INVALID):
         return needed
     return max(needed - verdict.passed, 0) if mark is None else 0
-
-
-def _between_flips(
-    builds: Sequence[str], flips: Sequence[VerdictFlip], marks: Mapping[str, Mark | None]
-) -> Iterator[str]:
-    """The next build to judge for each flip that is not narrowed yet."""
-    for flip in flips:
-        low, high = builds.index(flip.before.build), builds.index(flip.after.build)
-        known = {index: marks.get(build) for index, build in enumerate(builds)}
-        step = step_between(Change(low, high, flip.fixed), known)
-        if step is not None:
-            yield builds[step.index]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from repro_kit.bisect.build import Mark
+from repro_kit.bisect.changes import Change, changes
 from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import MISSED, NO_RUNS, Tally, chance_to_miss
@@ -128,7 +129,7 @@ def standing_of(line: str, verdicts: Sequence[UnitResult], tally: Tally, claimed
         _trend(verdicts, telling),
         verdicts[-1],
         telling[-1][0] if telling else None,
-        tuple(_flips([verdict for verdict, mark in telling if mark is not None], tally)),
+        tuple(_flips(verdicts, marks, tally)),
         passes,
         needed,
         any(verdict.fails for verdict in verdicts),
@@ -143,10 +144,10 @@ def _tells(verdict: UnitResult) -> bool:
 
 def _trend(verdicts: Sequence[UnitResult], telling: Sequence[tuple[UnitResult, Mark | None]]) -> Trend:
     """The trend of a line. One build that cannot run a case changes nothing."""
-    runnable = [verdict for verdict in verdicts if _tells(verdict) or verdict.outcome is RunOutcome.FAILS_OTHERWISE]
-    if not runnable or not any(verdict in runnable for verdict in verdicts[-_UNABLE:]):
+    runnable = [_tells(verdict) or verdict.outcome is RunOutcome.FAILS_OTHERWISE for verdict in verdicts]
+    if not any(runnable[-_UNABLE:]):
         return Trend.CANNOT_RUN
-    if not _tells(runnable[-1]):
+    if not _tells(next(verdict for verdict, can_run in zip(verdicts[::-1], runnable[::-1], strict=True) if can_run)):
         return Trend.OTHERWISE
     return {Mark.BAD: Trend.FAILS, Mark.GOOD: Trend.PASSES}.get(telling[-1][1] or Mark.SKIP, Trend.UNDECIDED)
 
@@ -164,17 +165,17 @@ def _marks(verdicts: Sequence[UnitResult], needed: int) -> list[Mark | None]:
     return [marks.get(index, Mark.SKIP) for index in range(len(verdicts))]
 
 
+def _changes(marks: Sequence[Mark | None]) -> list[Change]:
+    return changes(dict(enumerate(marks)))
+
+
 def _returns(marks: Sequence[Mark | None]) -> int:
     """How often the failure came back after it was fixed."""
-    decided = [mark for mark in marks if mark in (Mark.GOOD, Mark.BAD)]
-    since = decided[decided.index(Mark.BAD) :] if Mark.BAD in decided else []
-    return sum(before is Mark.GOOD and after is Mark.BAD for before, after in pairwise(since))
+    return sum(not change.fixed for change in _changes(marks)[1:])
 
 
-def _flips(decided: Sequence[UnitResult], tally: Tally) -> Iterator[VerdictFlip]:
-    for before, after in pairwise(decided):
-        if before.fails != after.fails:
-            passing = after if before.fails else before
-            yield VerdictFlip(
-                before, after, chance_to_miss(tally.failed, tally.runs, passing.passed) if tally.flaky else 0.0
-            )
+def _flips(verdicts: Sequence[UnitResult], marks: Sequence[Mark | None], tally: Tally) -> Iterator[VerdictFlip]:
+    for change in _changes(marks):
+        before, after = verdicts[change.before], verdicts[change.after]
+        passed = (after if change.fixed else before).passed
+        yield VerdictFlip(before, after, chance_to_miss(tally.failed, tally.runs, passed) if tally.flaky else 0.0)
