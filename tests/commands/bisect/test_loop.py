@@ -13,8 +13,10 @@ from repro_kit.bisect.build import Build, Mark
 from repro_kit.bisect.next_build import SearchEnding
 from repro_kit.bisect.state import SCHEMA, BisectState
 from repro_kit.bisect.store import read_state
-from repro_kit.builds.build_source import Ready
-from repro_kit.commands.bisect.loop import Bisection, Rules
+from repro_kit.builds.build_source import BuildSource, Ready
+from repro_kit.builds.catalog import BuildSelection
+from repro_kit.commands.bisect.loop import Bisection
+from repro_kit.commands.bisect.request import BisectRequest
 from repro_kit.farm.unit import UnitResult
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
@@ -26,7 +28,7 @@ OTHER = Verdict(Status.FAIL, Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLi
 VERDICTS = {"g": Verdict(Status.PASS, seconds=1.0), "b": FAILS, "o": OTHER}
 
 
-class Letters:
+class Letters(BuildSource):
     """Builds, and the ends of their runs: the n-th run on a build ends as its n-th letter, the last one stays."""
 
     description = "letters"
@@ -43,12 +45,6 @@ class Letters:
     def ready(self, build: Build) -> Iterator[Ready]:
         yield Ready(build.name)
 
-    def fetch(self, build: Build) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
     def run(self, ready: Ready) -> RunOfRepro:
         if len(self.made) == self.stop:
             raise KeyboardInterrupt
@@ -57,10 +53,11 @@ class Letters:
         return RunOfRepro(VERDICTS[ends[min(number, len(ends) - 1)]], ends)
 
 
-def bisection(letters: Letters, directory: Path, rules: Rules | None = None) -> Bisection:
+def bisection(letters: Letters, directory: Path, others: Mark = Mark.SKIP) -> Bisection:
     builds = tuple(letters.builds())
     state = BisectState(SCHEMA, "it", builds, "frob", "letters", "it", good=builds[0].name, bad=builds[-1].name)
-    return Bisection(directory, read_state(directory) or state, letters, letters, rules or Rules(), SilentUi())
+    request = BisectRequest((), False, "", (), BuildSelection(), others=others)
+    return Bisection(directory, read_state(directory) or state, letters, letters, request, SilentUi())
 
 
 def test_the_failing_end_is_verified_and_names_the_failure(tmp_path: Path) -> None:
@@ -76,7 +73,7 @@ def test_the_failing_end_is_verified_and_names_the_failure(tmp_path: Path) -> No
 
 def test_a_different_failure_may_count_as_good(tmp_path: Path) -> None:
     letters = Letters("o", "o", "b")
-    search = bisection(letters, tmp_path, Rules(others=Mark.GOOD))
+    search = bisection(letters, tmp_path, Mark.GOOD)
     outcome = search.run()
     assert (outcome.ending, outcome.old, outcome.new) == (SearchEnding.FOUND, 1, 2)
     judged = search.state.current["1"]

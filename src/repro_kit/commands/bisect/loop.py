@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.bisect.build import Build, Judgement, Mark
@@ -19,6 +19,7 @@ from repro_kit.bisect.state import BisectState
 from repro_kit.bisect.store import write_state
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.builds.wheels.install import file_name
+from repro_kit.commands.bisect.request import BisectRequest
 from repro_kit.commands.bisect.run_build import BuildOracle
 from repro_kit.errors import UsageError
 from repro_kit.farm.unit import UNDECIDED, UnitResult, UnitRules, now
@@ -34,16 +35,6 @@ _VERIFY = 3  # runs on the failing end
 _MARKS = {RunOutcome.PASSES: Mark.GOOD, RunOutcome.FAILS_ALIKE: Mark.BAD}
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What counts as the failure."""
-
-    any_failure: bool = False  # any failure is bad
-    on_timeout: Mark = Mark.SKIP
-    others: Mark = Mark.SKIP  # the mark of a different failure
-    repeats: int = 1  # runs that must all pass before a build is good
-
-
 class Bisection:
     """One search, with its state in a directory."""
 
@@ -53,17 +44,16 @@ class Bisection:
         state: BisectState,
         source: BuildSource,
         oracle: BuildOracle,
-        rules: Rules,
+        request: BisectRequest,
         ui: Ui,
-        spread: int = 0,
     ) -> None:
         self.state = state
         self._directory = directory
         self._source = source
         self._oracle = oracle
-        self._rules = replace(rules, repeats=max(rules.repeats, state.repeats))
+        self._request = request
+        self._repeats = max(request.repeats, state.repeats)  # runs that must all pass before a build is good
         self._ui = ui
-        self._spread = spread  # builds that are judged to find every change; 0: one change is enough
 
     def run(self) -> SearchOutcome:
         """Judge builds until the answer is known. After an interruption, the next run continues the search."""
@@ -78,7 +68,7 @@ class Bisection:
     def _next(self) -> JudgeNext | SearchOutcome:
         question, marks = self.state.question, self.state.marks
         step = next_step(question, marks)
-        further = next_change(question, marks, self._spread) if self._spread else None
+        further = next_change(question, marks, self._request.spread) if self._request.spread else None
         return step if isinstance(step, JudgeNext) or further is None else further
 
     def _judge(self, build: Build, ask: JudgeNext) -> None:
@@ -109,7 +99,9 @@ class Bisection:
         except UnusableError as error:
             took = time.monotonic() - started
             return Judgement(build.name, Mark.SKIP, f"it does not install: {error}", install_seconds=took)
-        mark = self._rules.others if unit.outcome is RunOutcome.FAILS_OTHERWISE else _MARKS.get(unit.outcome, Mark.SKIP)
+        mark = (
+            self._request.others if unit.outcome is RunOutcome.FAILS_OTHERWISE else _MARKS.get(unit.outcome, Mark.SKIP)
+        )
         return Judgement(
             build.name,
             mark,
@@ -130,14 +122,14 @@ class Bisection:
         occurs, which decides how often the other builds must pass.
         """
         verifies = Mark.BAD not in self.state.marks.values()
-        runs = max(_VERIFY if verifies else 1, self._rules.repeats)
+        runs = max(_VERIFY if verifies else 1, self._repeats)
         rules = UnitRules(
             self.state.signature,
             runs,
             runs if verifies else 1,
-            learns=verifies and not self._rules.any_failure,
-            hangs=self._rules.any_failure,
-            on_timeout=self._rules.on_timeout,
+            learns=verifies and not self._request.any_failure,
+            hangs=self._request.any_failure,
+            on_timeout=self._request.on_timeout,
             persists=True,
         )
         begun = self.state.unfinished
@@ -163,11 +155,11 @@ class Bisection:
 
     def _verified(self, unit: UnitResult, rules: UnitRules) -> None:
         tally = Tally(unit.failed, unit.runs)
-        self._rules = replace(self._rules, repeats=max(self._rules.repeats, tally.repeats))
+        self._repeats = max(self._repeats, tally.repeats)
         self.state = replace(
             self.state,
             signature=rules.expected(unit),
-            repeats=self._rules.repeats,
+            repeats=self._repeats,
             flaky=f"{tally.failed} of {tally.runs} runs" if tally.flaky else self.state.flaky,
         )
 
@@ -181,7 +173,7 @@ class Bisection:
         """Say what is left to do: ``about 4 steps left, 6 min``."""
         steps = steps_left(self.state.question, self.state.marks)
         if not steps:
-            return "further changes" if self._spread else "no step left"
+            return "further changes" if self._request.spread else "no step left"
         judged = [judgement.seconds for judgement in self.state.judgements if judgement.runs]
         time_left = f", {_duration(steps * sum(judged) / len(judged))}" if judged else ""
         return f"about {steps} step{'s' if steps > 1 else ''} left{time_left}"

@@ -27,6 +27,7 @@ class BisectRequest:
     all_parents: bool = False  # search the branch too when the answer is a merge
     timeout: float = 600.0  # seconds for one run
     on_timeout: Mark = Mark.SKIP
+    others: Mark = Mark.SKIP  # the mark of a different failure
     symptom: Symptom | None = None
     any_failure: bool = False
     repeats: int = 1  # runs that must pass before a build is good

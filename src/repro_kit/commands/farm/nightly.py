@@ -27,21 +27,18 @@ from repro_kit.bisect.news import (
     remembered,
     settled,
 )
-from repro_kit.bisect.store import read_own_state
 from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
-from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.bundle.pages.templates import render
-from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.answer import as_markdown, named_sides
 from repro_kit.commands.bisect.bisect_subject import build_subject
-from repro_kit.commands.bisect.loop import Bisection, Rules
-from repro_kit.commands.bisect.plan import SearchRequest, plan
-from repro_kit.commands.bisect.suspect_commits import with_commits
+from repro_kit.commands.bisect.command import search
+from repro_kit.commands.bisect.request import BisectRequest
 from repro_kit.commands.farm.add import add_target
 from repro_kit.commands.farm.executor import LocalExecutor, Workers
 from repro_kit.commands.farm.judging import judge_all
@@ -321,24 +318,27 @@ def _bisected(group: Group, night: _Night, cases: Mapping[str, FarmCase]) -> Gro
     directory = request.directory / "bisect" / file_name(f"{first.name}-{night.build}-{group.event.name.lower()}")
     signature = first.since.failure if fixed else first.result.failure
     again = bisect_command(request, first, good=good, bad=bad)
-    rules = Rules(others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP)
-    words = [str(request.folder / first.name)]
+    ends = PackageEnds(request.package, good, bad)
+    bisection = BisectRequest(
+        (str(request.folder / first.name),),
+        False,
+        again,
+        (ends,),
+        request.selection,
+        pythons=(find_python(request.python, Path.cwd(), os.environ),),
+        find_fix=fixed,
+        timeout=request.timeout,
+        others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP,
+    )
     trusting = replace(night.ui, yes=True)
     try:
-        target = target_of(find_python(request.python, Path.cwd(), os.environ))
-        with build_subject(words, is_command=False, timeout=request.timeout, ui=trusting) as subject:
-            search = SearchRequest(subject.description, find_fix=fixed, signature=signature, command=again)
-            ends = PackageEnds(request.package, good, bad)
-            state, source = plan(ends, search, request.selection, target, directory, read_own_state(directory))
-            bisection = Bisection(directory, state, source, subject.oracle, rules, night.ui)
-            outcome = bisection.run()
-            report = make_report(bisection.state, outcome)
-            report = with_commits(report, None, subject.clues, subject.manual_repro, directory)
+        with build_subject(bisection.words, is_command=False, timeout=request.timeout, ui=trusting) as subject:
+            report = search(ends, replace(subject, signature=signature), directory, bisection, night.ui)
     except ReproKitError as error:
         return replace(group, bisected=f"The change could not be bisected: {error}")
     finally:
         shutil.rmtree(instead_of(directory / "envs"), ignore_errors=True)
-    night.keep(cases[first.name], signature, bisection.state.current.values())
+    night.keep(cases[first.name], signature, report.state.current.values())
     facts = [(name, " ".join(filter(None, [side.build.shown, side.commit]))) for name, side in named_sides(report)]
     facts += [("commits between", report.compare)] if report.compare else []
     facts += [("to repeat it", again)] if again else []
