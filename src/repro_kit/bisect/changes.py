@@ -61,7 +61,7 @@ def next_change(question: Question, marks: Marks, spread: int) -> JudgeNext | No
 
 
 def with_changes(question: Question, marks: Marks, outcome: SearchOutcome) -> SearchOutcome:
-    """The outcome; where both ends are alike, that of the newest change between them of the kind that is asked for."""
+    """The outcome; if both ends have the same result, that of the newest change between them of the requested kind."""
     asked = [change for change in changes(marks) if change.fixed is question.find_fix]
     if outcome.ending not in _ALIKE or not asked:
         return outcome

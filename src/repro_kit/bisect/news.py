@@ -79,7 +79,7 @@ def compare(last: LastNight, results: Mapping[str, UnitResult]) -> list[News]:
 def settled(before: UnitResult | None, results: Sequence[UnitResult]) -> UnitResult | None:
     """What the results of one case on one build say together; None when another run is due.
 
-    A changed result is repeated: a failure that comes and goes is no news.
+    A changed result is repeated: a flaky failure is not news.
     """
     if not results:
         return None

@@ -65,7 +65,7 @@ class SearchEnding(StrEnum):
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """The result: the last build of the old kind (`old`) and the first of the new kind (`new`), where known."""
+    """The result: the last build of the old kind (`old`) and the first of the new kind (`new`), as far as known."""
 
     ending: SearchEnding
     old: int | None = None
@@ -104,7 +104,7 @@ def step_inside(border: Boundary, known: Known, patience: int) -> JudgeNext | No
 
 
 def outcome_inside(border: Boundary, known: Known, contradictions: tuple[int, ...] = ()) -> SearchOutcome:
-    """The result where no build between the borders is judged further."""
+    """The result if no build between the borders is judged further."""
     return SearchOutcome(
         SearchEnding.FOUND if border.sharp else SearchEnding.RANGE,
         border.good,

@@ -31,7 +31,7 @@ class BisectState:
     repeats: int = 1  # runs that must all pass before a build counts as good
     flaky: str = ""  # how often the bad end failed, in words
     reference: float | None = None  # the good end's measurement, for a symptom that is relative to it
-    repository: str | None = None  # URL on GitHub, where the builds name one
+    repository: str | None = None  # URL on GitHub, if the builds name one
     command: str = ""  # the command that repeats the bisection
     judgements: tuple[Judgement, ...] = ()
     unfinished: UnitResult | None = None  # the finished runs on a build that is not judged yet

@@ -1,4 +1,4 @@
-"""Install the newest nightly of torch into an environment of its own."""
+"""Install the newest nightly of torch into a temporary environment."""
 
 from __future__ import annotations
 

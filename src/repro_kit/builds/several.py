@@ -93,7 +93,7 @@ def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLi
 
 
 def version_of(build: Build) -> Version:
-    """The version of a build, to tell which is newer; 0 where the build has none that can be compared."""
+    """The version of a build, to compare ages; 0 if the build has none that can be compared."""
     try:
         return Version(build.version or "0")
     except InvalidVersion:  # an environment may hold a package with any words as its version

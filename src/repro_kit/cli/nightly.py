@@ -48,7 +48,7 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
     repro-kit nightly cases --yes
     repro-kit nightly cases --yes --nightly cu126
 
-    Exit 0: no new failure; 1: a new or different failure; 125: no build is available, or it does not install.
+    Exit 0: nothing newly fails; 1: a new or different failure; 125: no build is available, or it does not install.
     """
     from repro_kit.commands.farm.nightly import nightly
     from repro_kit.session.interrupts import interruptible

@@ -101,7 +101,7 @@ def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: Tabl
 def _verdict(
     line: BuildLine, build: Build, tally: Tally, bundle: UntrustedBundle, claim: Claim, request: TableRequest
 ) -> UnitResult:
-    """Run the bundle on one build. A failure that came and went on earlier builds is run more often."""
+    """Run the bundle on one build. A failure that was flaky on earlier builds is run more often."""
     try:
         with line.source.ready(build) as ready:
             order = UnitOrder(

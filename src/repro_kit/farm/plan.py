@@ -1,4 +1,4 @@
-"""Which units are due: the builds that were asked for, more runs where passes may be luck, and the middle of a flip."""
+"""Which units are due: the builds that were asked for, more runs if passes may be luck, and the middle of a flip."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LinePlan:
     builds: Sequence[str]  # of the whole line, oldest first
     wanted: Collection[str]  # builds that every case is run on
     bisect: bool = True  # also find out between which builds a result changes
-    retry: Collection[str] = ()  # builds that are run again where they could not run
+    retry: Collection[str] = ()  # builds that are run again if they could not run
 
 
 def due_units(plan: LinePlan, verdicts: Mapping[str, UnitResult], tally: Tally, claimed: int = 1) -> list[DueUnit]:

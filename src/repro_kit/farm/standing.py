@@ -1,8 +1,8 @@
-"""What the verdicts on the builds of a line say of one case: does it fail there, since when, and how sure is that.
+"""Judge one case by its results on the builds of a line: does it fail there, since when, and how certain is that.
 
-A case that comes and goes passes now and then although it is not fixed. So a pass counts only when the passes in a row
+A flaky case passes now and then although it is not fixed. So a pass counts only when the passes in a row
 are too many to be chance: `chance_to_miss` of `reduce/flaky.py`, with the failure rate seen so far, must not exceed
-0.5 % (5 % for a case of which no run has passed where it fails). Passes of neighbouring builds count together.
+0.5 % (5 % for a case that fails in every run on its failing builds). Passes of neighbouring builds count together.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from repro_kit.reduce.flaky import MISSED, NO_RUNS, Tally, chance_to_miss
 
 #: The fewest passing runs in a row that count, even of a case that has failed in every run so far.
 FEWEST_PASSES = 3
-#: The most passing runs that are asked for: rarer failures than about 5 % cannot be told from fixed ones.
+#: The most passing runs that are asked for: rarer failures than about 5 % look like fixed ones.
 MOST_PASSES = 60
-_MISSED = 0.005  # accepted probability that a case that comes and goes passes by chance
-_MOST_RETURNS = 2  # of a case that was fixed: with more it comes and goes
+_MISSED = 0.005  # accepted probability that a flaky case passes by chance
+_MOST_RETURNS = 2  # of a case that was fixed: with more it counts as flaky
 _UNABLE = 3  # newest builds in a row that cannot run a case, after which it is stale
 
 
@@ -32,7 +32,7 @@ class Trend(StrEnum):
 
     FAILS = "fails"
     PASSES = "passes"
-    UNDECIDED = "undecided"  # it passes, not often enough for a failure that comes and goes
+    UNDECIDED = "undecided"  # it passes, but not often enough for a flaky failure
     OTHERWISE = "fails differently"
     CANNOT_RUN = "cannot run"
     NOT_RUN = "not run"
@@ -76,7 +76,7 @@ class Standing:
     passes: int = 0  # passing runs since the last failure
     needed: int = FEWEST_PASSES
     failed: bool = False  # it has failed on a build of this line
-    gone: bool = False  # it passes, as often as needed, on the newest builds that tell something
+    gone: bool = False  # it passes, as often as needed, on the newest builds that show anything
     marks: tuple[Mark | None, ...] = field(default=())  # of the verdicts, in their order; None: undecided
 
     @property
@@ -98,7 +98,7 @@ def tally_of(verdicts: Sequence[UnitResult]) -> Tally:
     """The runs on the builds of a line that have the failure, by its verdicts (oldest first).
 
     These are the builds on which a run failed, and passing builds between them whose passes are too few to be a fix.
-    A case that has come back more than twice is taken for one that comes and goes: then all runs between count.
+    A case that has come back more than twice counts as flaky: then all runs between count.
     """
     stretches = [(fails, list(group)) for fails, group in groupby(filter(_tells, verdicts), lambda each: each.fails)]
     failing = [group for fails, group in stretches if fails]

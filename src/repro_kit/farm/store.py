@@ -85,7 +85,7 @@ class FarmStore:
     """The history in the directory `directory`. Methods that write need the farm's lock, which the caller holds."""
 
     def __init__(self, directory: Path, *, create: bool = False) -> None:
-        """Open the history. Raises UsageError where there is none (without `create`), or where it is damaged."""
+        """Open the history. Raises UsageError if there is none (without `create`), or if it is damaged."""
         path = directory / HISTORY
         if not create and not path.is_file():
             raise UsageError(f"{directory} is not a farm; `repro-kit farm add --farm {directory} BUNDLE` makes one.")
@@ -203,7 +203,7 @@ class FarmStore:
         return dict(map(tuple, rows))
 
     def untrack(self, line: str) -> None:
-        """Leave a line out of the judgement until builds of it are run again."""
+        """Ignore a line when deciding a case's state, until builds of it are run again."""
         self._db.execute("UPDATE lines SET tracked = 0 WHERE name = ?", (line,))
 
     # -- units -----------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def _case(row: sqlite3.Row) -> FarmCase:
     """A case of the history, which may be a stranger's: ids become paths and links, and an issue becomes a link."""
     for id in filter(None, (row["id"], row["original"])):
         if not _ID.fullmatch(str(id)):
-            raise UsageError(f"The history of the farm is damaged: {str(id)[:80]!r} is no id of a case.")
+            raise UsageError(f"The history of the farm is damaged: {str(id)[:80]!r} is not the id of a case.")
     facts = from_data(orjson.loads(row["facts"]), CaseFacts)
     return FarmCase(
         row["id"],

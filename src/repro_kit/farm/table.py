@@ -1,4 +1,4 @@
-"""The table of builds and verdicts of one case, and what it says in one sentence."""
+"""The table of builds and verdicts of one case, and its summary in one sentence."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ReleaseTable:
 def release_table(
     verdicts: Sequence[UnitResult], claimed: int = 1, names: Mapping[str, str] | None = None
 ) -> ReleaseTable:
-    """The table of `verdicts`, oldest build first. `names`: what builds are called, where not by their own name."""
+    """The table of `verdicts`, oldest build first. `names`: the names to show, by build; by default the build's own."""
     standing = standing_of("", verdicts, tally_of(verdicts), claimed)
     called = names or {}
     rows = tuple(

@@ -41,7 +41,7 @@ class UnitRules:
     failures: int = 1  # runs to make once a run has failed: more than one measures the rate
     learns: bool = False  # without a signature, the first failure is the one that the others are compared with
     hangs: bool = False  # a time-out is a hang: the case has ended in time before
-    on_timeout: Mark = Mark.SKIP  # of a time-out that is no hang
+    on_timeout: Mark = Mark.SKIP  # of a time-out that is not a hang
     persists: bool = False  # runs go on after another failure
 
     def expected(self, unit: UnitResult) -> Signature | None:
@@ -84,7 +84,7 @@ class UnitResult:
     seconds: float = 0.0  # of all runs
     attempt: int = 0  # the last one
     at: str = ""  # when it began, ISO 8601, UTC
-    failure: Signature | None = None  # of another failure than the expected one, or of any where none is expected
+    failure: Signature | None = None  # another failure than the expected one; any failure, if none is expected
     others: int = 0  # runs with another failure
     seen: str = ""  # what decided the outcome, in words
     case: str = ""
@@ -160,7 +160,7 @@ def with_run(unit: UnitResult, verdict: Verdict, rules: UnitRules, *, timed_out:
 def _judged(
     verdict: Verdict, rules: UnitRules, expected: Signature | None, *, timed_out: bool
 ) -> tuple[RunOutcome, str, Signature | None]:
-    """The outcome of a run, what it shows in words, and its failure where no such failure is expected.
+    """The outcome of a run, its result in words, and its failure unless that is the expected one.
 
     A time-out is a hang when the case is about a hang, or has ended in time on another build; it may only be slow else.
     """

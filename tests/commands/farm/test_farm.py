@@ -252,7 +252,7 @@ def test_a_strangers_farm_names_no_path_and_brings_no_link(farm: Callable[..., R
     assert not list((project / "farm").rglob("linked.txt")) and not list((project / "farm").rglob("pipe"))
     write(project / "theirs", "UPDATE cases SET id = ?", "../../../secret")
     damaged = farm("merge", "theirs", "--farm", "another")
-    assert damaged.exit_code == 2 and "is no id of a case" in damaged.output
+    assert damaged.exit_code == 2 and "is not the id of a case" in damaged.output
     write(project / "theirs", "UPDATE cases SET id = ?", "ab" * 32)
     (project / "theirs" / "cases" / "ab").symlink_to(project)
     (project / ("ab" * 32)).mkdir()

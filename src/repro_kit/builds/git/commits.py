@@ -1,4 +1,4 @@
-"""Builds that are commits of a local clone: each in a work tree of its own, built by the user's command."""
+"""Builds that are commits of a local clone: each in a separate work tree, built by the user's command."""
 
 from __future__ import annotations
 

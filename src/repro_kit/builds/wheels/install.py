@@ -1,4 +1,4 @@
-"""Builds that are wheels: each is installed into an environment of its own, which is removed afterwards."""
+"""Builds that are wheels: each is installed into a separate environment, which is removed afterwards."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class StoppedError(Exception):
 
 
 class WheelCache:
-    """Wheels in `directory`, at most `limit` bytes in all besides those in use. Safe for use from several threads."""
+    """Wheels in `directory`, at most `limit` bytes in all, not counting those in use. Safe for several threads."""
 
     def __init__(self, directory: Path, limit: int, *, index: str | None = None, offline: bool = False) -> None:
         self.directory = directory

@@ -39,7 +39,7 @@ def plan(
     A saved state for the same question is continued. Builds are listed again only when an end is not among the saved
     builds. Raises ReproKitError when the saved state is for another question, or an end names no build.
     """
-    if saved is not None:  # the ends of before, where the command line gives none
+    if saved is not None:  # the ends of before, if the command line gives none
         axis = replace(axis, good=axis.good or saved.good, bad=axis.bad or saved.bad)
     selection = settle_source(axis, request.builds, target)
     if selection.clone:

@@ -55,7 +55,7 @@ class CommandOracle:
     """Runs a command, and judges it by its exit status: 0 passes, 125 cannot run, 124 timed out, any other fails.
 
     The word ``python`` is replaced by the build's interpreter. The build's environment is active for other commands.
-    With `untrusted` the command is a stranger's: it gets few variables, a home of its own, and limits. With `symptom`,
+    With `untrusted` the command is a stranger's: it gets few variables, a separate home, and limits. With `symptom`,
     a command that succeeds is judged by a measurement.
     """
 
@@ -101,7 +101,7 @@ class CommandOracle:
         raise UnusableError(verdict.note or "nothing could be measured")
 
     def _environment(self, more: Mapping[str, str], directory: Path) -> dict[str, str]:
-        """The variables of a run, with the probe and the trace where something is measured."""
+        """The variables of a run, with the probe and the trace if something is measured."""
         env = dict(os.environ)
         if self.untrusted:
             (directory / "home").mkdir()
@@ -116,7 +116,7 @@ class CommandOracle:
         return probe_environment(env, "override", directory / "probe", self.timeout, orders)
 
     def _carry(self, cwd: Path) -> None:
-        """Copy files that the command names to `cwd` where they are missing: a test may be newer than a build."""
+        """Copy files that the command names to `cwd` if they are missing: a test may be newer than a build."""
         for word in self.argv:
             source, target = self.cwd / word, cwd / word
             # Not Path.is_file: a word may be Python code that is too long for a file name.

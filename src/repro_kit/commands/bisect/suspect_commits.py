@@ -16,7 +16,7 @@ from repro_kit.model.failure.signature import Signature
 
 GIT_BISECT = "git-bisect.sh"
 _SHOWN = 10
-_MOST_OPS = 8  # a program with more operators is not reduced, so its operators are no clue
+_MOST_OPS = 8  # a program with more operators is not reduced, so its operators do not help
 
 
 @dataclass(frozen=True)

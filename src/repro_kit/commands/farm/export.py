@@ -112,7 +112,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
 
 
 def _copy(source: Path, target: Path, farm: Path) -> None:
-    """Copy the files of a case from another farm, but no links, and nothing that is no plain file."""
+    """Copy the files of a case from another farm, without links, and without anything that is not a plain file."""
     if not source.resolve().is_relative_to(farm.resolve()):
         raise UsageError(f"{source} leads out of the farm {farm}; it is not merged.")
 

@@ -136,7 +136,7 @@ def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequ
 
 
 def _new_issue(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]], repository: str) -> Draft:
-    """A new issue. Raises UsageError where it would tell PyTorch of a failure that is not PyTorch's."""
+    """A new issue. Raises UsageError if it would report a failure to PyTorch that is not PyTorch's."""
     story, facts = _story(entry), case.facts
     to = story.addressee if story else addressee_of(facts.layer, facts.cause)
     evidence = story.evidence if story else ""

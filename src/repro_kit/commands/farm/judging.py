@@ -75,7 +75,7 @@ def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
 
 
 def untrack(place: FarmPlace, line: str, ui: Ui) -> Exit:
-    """Leave a line out, and judge the cases anew. Raises UsageError where there is no such line."""
+    """Ignore a line, and judge the cases anew. Raises UsageError if there is no such line."""
     with place.writing() as store:
         tracked = store.tracked()
         if line not in tracked:

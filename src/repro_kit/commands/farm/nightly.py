@@ -173,7 +173,7 @@ def _added(
     for name in names:
         try:
             case = add_target(place, store, request.folder / name).case
-            assert case is not None  # None is for a case without a bundle, which is no subject
+            assert case is not None  # None is for a case without a bundle, which is not a subject
             cases[name] = case
         except ReproKitError as error:
             ui.warn(f"{name} is left out: {error}")
@@ -184,7 +184,7 @@ def _added(
 
 
 class _Night:
-    """One run over the cases. A changed result is repeated, since a failure that comes and goes is no news."""
+    """One run over the cases. A changed result is repeated, since a flaky failure is not news."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class _Night:
 
 
 def _of_night(case: FarmCase, unit: UnitResult) -> UnitResult:
-    """A result as news are made of: with its failure, also where that is the one the case is about."""
+    """A result as `compare` takes it: with its failure, even if that is the expected one."""
     outcome = RunOutcome.CANNOT_TELL if unit.outcome in UNDECIDED else unit.outcome
     failure = unit.failure or (case.facts.signature if outcome is RunOutcome.FAILS_ALIKE else None)
     return replace(unit, outcome=outcome, failure=failure, seen="")
@@ -308,7 +308,7 @@ def _bisected(group: Group, night: _Night, cases: Mapping[str, FarmCase]) -> Gro
     """Bisect the first case of the group, from the last build that was judged to this build, and add the answer.
 
     The search is that of `bisect`, not that of `farm run`: it also finds the build since which a case fails in another
-    way, and the commits between two builds. The farm gets its results, where they are about the failure of the case.
+    way, and the commits between two builds. The farm gets its results, if they are about the failure of the case.
     """
     first, request = group.news[0], night.request
     if group.event not in TURNS or first.since is None or first.since.build == night.build:

@@ -1,4 +1,4 @@
-"""`farm run`: run the cases on builds, take up the results, and judge the cases. What is known is not run again."""
+"""`farm run`: run the cases on builds, record the results, and judge the cases. Known results are not made again."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def run_unit_file(order: str, result: str) -> str:
     """Run the order in file `order`, and write its result to file `result`; returns `result`.
 
     Any worker that sees both paths can do this. A result that is there already is not made again. The runs of a worker
-    that is killed are kept beside the result, and the next worker continues after them.
+    that is killed are kept next to the result, and the next worker continues after them.
     """
     if not Path(result).is_file():
         unit = from_data(orjson.loads(read_plain(Path(order), _LARGEST)), UnitOrder)
