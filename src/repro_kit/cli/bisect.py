@@ -63,7 +63,7 @@ class BisectCommand(ReproCommand):
 @click.option("--check", "symptom", metavar="SYMPTOM", help="Symptom in place of a failure: accuracy, recompiles>N …")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the expected one.")
 @click.option("--repeat", type=COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
-@click.option("--max-skips", type=COUNT, metavar="N", help="Stop after N untestable builds in a row.  [default: 16]")
+@click.option("--max-skips", type=COUNT, metavar="N", help="Stop after N untestable builds.  [default: 16]")
 @click.option("--spread", type=COUNT, metavar="N", help="Judge N more builds, and find every change between them.")
 @click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a build's verdict: good, bad, skip or forget.")
 @click.option("--log", is_flag=True, help="Show the verdicts and why each build was chosen. Run nothing.")

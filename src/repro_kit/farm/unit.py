@@ -142,7 +142,7 @@ def with_run(unit: UnitResult, verdict: Verdict, rules: UnitRules, *, timed_out:
     """`unit` with one more run. A failure as expected decides it; another failure decides more than a pass."""
     outcome, seen, failure = _judged(verdict, rules, rules.expected(unit), timed_out=timed_out)
     order = [RunOutcome.FAILS_ALIKE, *UNDECIDED, RunOutcome.FAILS_OTHERWISE, RunOutcome.PASSES]
-    leads = order.index(outcome) <= order.index(unit.outcome) or not unit.seen
+    leads = order.index(outcome) <= order.index(unit.outcome)
     is_expected = outcome in (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE)
     return replace(
         unit,
@@ -166,8 +166,9 @@ def _judged(
     """
     words = _words(verdict, timed_out=timed_out)
     if timed_out:
-        hangs = rules.hangs or (expected is not None and expected.kind is Kind.TIMEOUT)
-        if not hangs:
+        if expected is not None and expected.kind is Kind.TIMEOUT:
+            return RunOutcome.FAILS_ALIKE, f"it fails: {words}", None
+        if not rules.hangs:
             return OF_MARKS[rules.on_timeout], f"time-out ({verdict.note}), counted as {rules.on_timeout}", None
         verdict = replace(verdict, status=Status.FAIL, failure=Failure(Kind.TIMEOUT))
     outcome = outcome_of(verdict, expected, Strength.CROSS_VERSION)

@@ -99,9 +99,7 @@ class Bisection:
         except UnusableError as error:
             took = time.monotonic() - started
             return Judgement(build.name, Mark.SKIP, f"it does not install: {error}", install_seconds=took)
-        mark = (
-            self._request.others if unit.outcome is RunOutcome.FAILS_OTHERWISE else _MARKS.get(unit.outcome, Mark.SKIP)
-        )
+        mark = {**_MARKS, RunOutcome.FAILS_OTHERWISE: self._request.others}.get(unit.outcome, Mark.SKIP)
         return Judgement(
             build.name,
             mark,
