@@ -16,6 +16,7 @@ import pytest
 
 from repro_kit.bisect.news import NewsEvent, compare, grouped, remembered, settled
 from repro_kit.builds.catalog import BuildSelection
+from repro_kit.builds.several import BuildChoice
 from repro_kit.cli.main import main
 from repro_kit.commands.farm import nightly
 from repro_kit.commands.farm.place import FarmPlace
@@ -226,7 +227,8 @@ def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, eve
     ],
 )
 def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
-    watch = nightly.NightlyRequest(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
+    choice = BuildChoice(selection=BuildSelection(index="https://me:secret@example.org/simple"))
+    watch = nightly.NightlyRequest(Path("cases"), Path(), choice)
     news = compare({"a": seen(*before)}, {"a": seen(*now)})[0]
     words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
     assert nightly.bisect_command(watch, news, good="1", bad="2") == " ".join(

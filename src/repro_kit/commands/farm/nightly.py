@@ -28,7 +28,7 @@ from repro_kit.bisect.news import (
     settled,
 )
 from repro_kit.builds.build_source import Ready, UnusableError
-from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.builds.catalog import PackageEnds
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.builds.wheels.install import file_name
@@ -67,10 +67,7 @@ class NightlyRequest:
 
     folder: Path
     directory: Path  # the farm, with the summaries
-    selection: BuildSelection
-    package: str = "torch"
-    build: str | None = None  # the build to run; None: the newest
-    python: str | None = None
+    choice: BuildChoice  # of one build
     timeout: float = 600.0
     bisect: bool = True
 
@@ -208,14 +205,7 @@ class _Night:
 
     def run(self, cases: Mapping[str, FarmCase]) -> tuple[Build, dict[str, UnitResult]]:
         """Run every case on the build of the request; the results by name."""
-        request, ui = self.request, self.ui
-        choice = BuildChoice(
-            (request.build,) if request.build else (),
-            package=request.package,
-            python=request.python,
-            selection=request.selection,
-            side="new",
-        )
+        choice, ui = self.request.choice, self.ui
         shutil.rmtree(self._place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("build"), _no_alarm():
             (line,) = lines_of(choice, self._place.environments)
@@ -226,10 +216,10 @@ class _Night:
                 self.store.list_builds(line.name, line.words, line.builds)
             try:
                 with line.source.ready(build) as ready:
-                    ui.done(f"{request.package} {build.shown}")
+                    ui.done(f"{choice.package} {build.shown}")
                     return build, self._run_cases(cases, line, build, ready)
             except UnusableError as error:
-                raise CannotRunError(f"{request.package} {build.shown} does not install: {error}.") from error
+                raise CannotRunError(f"{choice.package} {build.shown} does not install: {error}.") from error
             finally:
                 line.source.close()
 
@@ -318,14 +308,14 @@ def _bisected(group: Group, night: _Night, cases: Mapping[str, FarmCase]) -> Gro
     directory = request.directory / "bisect" / file_name(f"{first.name}-{night.build}-{group.event.name.lower()}")
     signature = first.since.failure if fixed else first.result.failure
     again = bisect_command(request, first, good=good, bad=bad)
-    ends = PackageEnds(request.package, good, bad)
+    ends = PackageEnds(request.choice.package, good, bad)
     bisection = BisectRequest(
         (str(request.folder / first.name),),
         False,
         again,
         (ends,),
-        request.selection,
-        pythons=(find_python(request.python, Path.cwd(), os.environ),),
+        request.choice.selection,
+        pythons=(find_python(request.choice.python, Path.cwd(), os.environ),),
         find_fix=fixed,
         timeout=request.timeout,
         others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP,
@@ -349,13 +339,13 @@ def bisect_command(request: NightlyRequest, news: News, *, good: str, bad: str) 
     """Return the bisection as a command line; "" for a changed failure, which `bisect` cannot search for."""
     if news.event is NewsEvent.CHANGED:
         return ""
-    selection = request.selection
-    words = ["repro-kit", "bisect", str(request.folder / news.name), "--package", request.package]
+    selection = request.choice.selection
+    words = ["repro-kit", "bisect", str(request.folder / news.name), "--package", request.choice.package]
     words += ["--nightly", selection.nightly] if selection.nightly else []
     words += ["--index-url", selection.index] if selection.index else []
     words += ["--wheels", str(selection.wheels)] if selection.wheels else []
     words += [word for package in selection.packages for word in ("--with", package)]
-    words += ["--python", request.python] if request.python else []
+    words += ["--python", request.choice.python] if request.choice.python else []
     words += ["--timeout", f"{request.timeout:g}"] if request.timeout != NightlyRequest.timeout else []
     if RunOutcome.FAILS_OTHERWISE in (news.result.outcome, news.since.outcome if news.since else None):
         words.append("--any-failure")  # the failure is not the one that the case is about
