@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from repro_kit.bisect.build import Build
-from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
+from repro_kit.bisect.ends import NoSuchBuildError, is_day, resolve_build
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.build_source import BuildCommand, BuildSource
 from repro_kit.builds.installed import installed
@@ -190,7 +190,7 @@ def _none(axis: PackageEnds, where: BuildSelection, target: Target, files: Seque
 
 def _is_there(builds: Sequence[Build], word: str) -> bool:
     try:
-        position(builds, word, "old")
+        resolve_build(builds, word, "old")
     except NoSuchBuildError:
         return False
     return not is_day(word) or builds[0].date is None or word >= builds[0].date

@@ -13,7 +13,7 @@ from typing import Literal
 from packaging.version import InvalidVersion, Version
 
 from repro_kit.bisect.build import Build
-from repro_kit.bisect.ends import NoSuchBuildError, position
+from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
 from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source
 from repro_kit.builds.interpreters import find_python
@@ -121,7 +121,7 @@ def within(builds: Sequence[Build], span: str) -> list[Build]:
 
 def _named(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> Build:
     try:
-        return builds[position(builds, word, side)]
+        return builds[resolve_build(builds, word, side)]
     except NoSuchBuildError as error:
         raise UsageError(f"--on: {error}.") from error
 

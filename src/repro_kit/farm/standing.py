@@ -100,7 +100,7 @@ def tally_of(verdicts: Sequence[UnitResult]) -> Tally:
     These are the builds on which a run failed, and passing builds between them whose passes are too few to be a fix.
     A case that has come back more than twice counts as flaky: then all runs between count.
     """
-    stretches = [(fails, list(group)) for fails, group in groupby(filter(_tells, verdicts), lambda each: each.fails)]
+    stretches = [(fails, list(group)) for fails, group in groupby(filter(_decides, verdicts), lambda each: each.fails)]
     failing = [group for fails, group in stretches if fails]
     tally = sum((each.tally for group in failing for each in group), NO_RUNS)
     comes_and_goes = len(failing) - 1 > _MOST_RETURNS
@@ -118,45 +118,45 @@ def standing_of(line: str, verdicts: Sequence[UnitResult], tally: Tally, claimed
     if _returns(marks) > _MOST_RETURNS:  # among so many builds even rare luck is to be expected
         needed = MOST_PASSES
         marks = _marks(verdicts, needed)
-    telling = [(verdict, mark) for verdict, mark in zip(verdicts, marks, strict=True) if _tells(verdict)]
+    deciding = [(verdict, mark) for verdict, mark in zip(verdicts, marks, strict=True) if _decides(verdict)]
     passes = 0
-    for verdict, _ in reversed(telling):
+    for verdict, _ in reversed(deciding):
         if verdict.fails:
             break
         passes += verdict.passed
     return Standing(
         line,
-        _trend(verdicts, telling),
+        _trend(verdicts, deciding),
         verdicts[-1],
-        telling[-1][0] if telling else None,
+        deciding[-1][0] if deciding else None,
         tuple(_flips(verdicts, marks, tally)),
         passes,
         needed,
         any(verdict.fails for verdict in verdicts),
-        bool(telling) and telling[-1][1] is Mark.GOOD,
+        bool(deciding) and deciding[-1][1] is Mark.GOOD,
         tuple(marks),
     )
 
 
-def _tells(verdict: UnitResult) -> bool:
+def _decides(verdict: UnitResult) -> bool:
     return verdict.fails or verdict.passes
 
 
-def _trend(verdicts: Sequence[UnitResult], telling: Sequence[tuple[UnitResult, Mark | None]]) -> Trend:
+def _trend(verdicts: Sequence[UnitResult], deciding: Sequence[tuple[UnitResult, Mark | None]]) -> Trend:
     """The trend of a line. One build that cannot run a case changes nothing."""
-    runnable = [_tells(verdict) or verdict.outcome is RunOutcome.FAILS_OTHERWISE for verdict in verdicts]
+    runnable = [_decides(verdict) or verdict.outcome is RunOutcome.FAILS_OTHERWISE for verdict in verdicts]
     if not any(runnable[-_UNABLE:]):
         return Trend.CANNOT_RUN
-    if not _tells(next(verdict for verdict, can_run in zip(verdicts[::-1], runnable[::-1], strict=True) if can_run)):
+    if not _decides(next(verdict for verdict, can_run in zip(verdicts[::-1], runnable[::-1], strict=True) if can_run)):
         return Trend.OTHERWISE
-    return {Mark.BAD: Trend.FAILS, Mark.GOOD: Trend.PASSES}.get(telling[-1][1] or Mark.SKIP, Trend.UNDECIDED)
+    return {Mark.BAD: Trend.FAILS, Mark.GOOD: Trend.PASSES}.get(deciding[-1][1] or Mark.SKIP, Trend.UNDECIDED)
 
 
 def _marks(verdicts: Sequence[UnitResult], needed: int) -> list[Mark | None]:
     """The mark of each build: None for one that passes, in a stretch of too few passes."""
     marks: dict[int, Mark | None] = {}
-    telling = [(index, verdict) for index, verdict in enumerate(verdicts) if _tells(verdict)]
-    for fails, stretch in groupby(telling, lambda each: each[1].fails):
+    deciding = [(index, verdict) for index, verdict in enumerate(verdicts) if _decides(verdict)]
+    for fails, stretch in groupby(deciding, lambda each: each[1].fails):
         members = list(stretch)
         enough = sum(verdict.passed for _, verdict in members) >= needed
         marks.update(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from repro_kit.bisect.build import Judgement, Mark
-from repro_kit.bisect.ends import NoSuchBuildError, position
+from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
 from repro_kit.bisect.state import SCHEMA, BisectState
 from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import (
@@ -127,7 +127,7 @@ def _end(state: BisectState, word: str | None, side: Literal["old", "new"]) -> s
     if word is None:
         return None
     try:
-        return state.builds[position(state.builds, word, side)].name
+        return state.builds[resolve_build(state.builds, word, side)].name
     except NoSuchBuildError as error:
         raise UsageError(f"{error}.") from error
 
@@ -139,7 +139,7 @@ def overridden(state: BisectState, words: Sequence[str], now: str) -> BisectStat
         if not name or (mark != "forget" and mark not in set(Mark)):
             raise UsageError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
         try:
-            build = state.builds[position(state.builds, name, "old")].name
+            build = state.builds[resolve_build(state.builds, name, "old")].name
         except NoSuchBuildError as error:
             raise UsageError(f"--mark: {error}.") from error
         judgement = state.current.get(build)
