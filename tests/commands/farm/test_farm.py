@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def test_a_history_of_another_schema_is_refused(farm: Callable[..., Result], pro
         history.execute(f"PRAGMA user_version = {schema}")
     result = farm("status")
     assert (result.exit_code, f"another repro-kit (schema {schema}, " in " ".join(result.output.split())) == (2, True)
+
+
+def test_no_network_is_no_alarm(farm: Callable[..., Result], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repro_kit.builds.wheels.web.FIRST_PAUSE", 0.0)
+    farm("add", script("a", FAILS))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ("--package", "frob", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable)
+    result = farm("run", "--yes", *words)
+    assert (result.exit_code, "check the network" in " ".join(result.output.split())) == (125, True)
 
 
 def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], project: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +42,7 @@ from repro_kit.commands.farm.add import add_target
 from repro_kit.commands.farm.executor import LocalExecutor, Workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.commands.farm.units import UnitRunner, take_up
+from repro_kit.commands.farm.units import UnitRunner, no_alarm, take_up
 from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
 from repro_kit.farm.plan import DueUnit
 from repro_kit.farm.store import FarmCase, FarmStore
@@ -207,7 +206,7 @@ class _Night:
         """Run every case on the build of the request; the results by name."""
         choice, ui = self.request.choice, self.ui
         shutil.rmtree(self._place.environments, ignore_errors=True)  # environments that a killed run left
-        with ui.stage("build"), _no_alarm():
+        with ui.stage("build"), no_alarm():
             (line,) = lines_of(choice, self._place.environments)
             build = line.chosen[-1]
             ui.progress(f"installing {build.shown}")
@@ -265,17 +264,6 @@ def _of_night(case: FarmCase, unit: UnitResult) -> UnitResult:
     outcome = RunOutcome.CANNOT_TELL if unit.outcome in UNDECIDED else unit.outcome
     failure = unit.failure or (case.facts.signature if outcome is RunOutcome.FAILS_ALIKE else None)
     return replace(unit, outcome=outcome, failure=failure, seen="")
-
-
-@contextmanager
-def _no_alarm() -> Iterator[None]:
-    """Turn an error with exit code 1 into CannotRunError: code 1 means that a case newly fails."""
-    try:
-        yield
-    except ReproKitError as error:
-        if error.exit_code is not Exit.FAILED:
-            raise
-        raise CannotRunError(str(error)) from error
 
 
 def _as_unit(case: FarmCase, line: str, judgement: Judgement) -> UnitResult:

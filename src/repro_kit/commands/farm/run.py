@@ -13,7 +13,7 @@ from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.commands.farm.executor import Workers, open_workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace, named_case
-from repro_kit.commands.farm.units import UnitRunner, take_up
+from repro_kit.commands.farm.units import UnitRunner, no_alarm, take_up
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.plan import DueUnit, LinePlan, due_units
@@ -50,7 +50,11 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
         raise UsageError(f"The farm {place.directory} has no case to run; `repro-kit farm add BUNDLE` adds one.")
     if not ui.confirm(f"Run the repro.py of {count} cases in {place.directory} on each build, with your rights?"):
         raise UsageError("Nothing was run; give --yes if you trust the cases of the farm.")
-    with place.writing() as store, open_workers(request.executor, request.workers, place.logs) as workers:
+    with (
+        no_alarm(),
+        place.writing() as store,
+        open_workers(request.executor, request.workers, place.logs) as workers,
+    ):
         take_up(place, store)
         shutil.rmtree(place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("builds"):

@@ -6,7 +6,8 @@ import secrets
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.several import BuildLine
 from repro_kit.commands.farm.executor import Submitted, Workers
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.errors import CannotRunError, ReproKitError
+from repro_kit.errors import CannotRunError, Exit, ReproKitError
 from repro_kit.farm.plan import DueUnit
 from repro_kit.farm.store import FarmCase, FarmStore
 from repro_kit.farm.unit import WORDS, UnitOrder, UnitResult, UnitRules, now
@@ -46,6 +47,17 @@ def take_up(place: FarmPlace, store: FarmStore) -> None:
             store.record([result])
         path.unlink()
     shutil.rmtree(place.orders, ignore_errors=True)
+
+
+@contextmanager
+def no_alarm() -> Iterator[None]:
+    """Turn an error with exit code 1 into CannotRunError: in a farm, code 1 means that a case newly fails."""
+    try:
+        yield
+    except ReproKitError as error:
+        if error.exit_code is not Exit.FAILED:
+            raise
+        raise CannotRunError(str(error)) from error
 
 
 @dataclass(frozen=True)
