@@ -165,7 +165,8 @@ def _added(
     place: FarmPlace, store: FarmStore, names: Sequence[str], request: NightlyRequest, ui: Ui
 ) -> tuple[dict[str, FarmCase], dict[str, UnitResult]]:
     """Take the subjects into the farm: cases by name, and results of those that cannot be opened."""
-    cases, damaged = {}, {}
+    cases: dict[str, FarmCase] = {}
+    damaged: dict[str, UnitResult] = {}
     for name in names:
         try:
             case = add_target(place, store, request.folder / name).case
@@ -225,7 +226,7 @@ class _Night:
     def _run_cases(
         self, cases: Mapping[str, FarmCase], line: BuildLine, build: Build, ready: Ready
     ) -> dict[str, UnitResult]:
-        results = {}
+        results: dict[str, UnitResult] = {}
         for name, case in cases.items():
             with self.ui.stage("case"):
                 self.ui.progress(name)
