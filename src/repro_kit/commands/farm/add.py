@@ -7,7 +7,6 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from repro_kit.farm.facts import CaseFacts, culprit_of
 from repro_kit.farm.grouping import Likeness, duplicate_of
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
+from repro_kit.farm.unit import now
 from repro_kit.model.serialize import encoded, to_data
 from repro_kit.plain_file import no_file, read_plain
 from repro_kit.session.case_paths import is_case
@@ -93,8 +93,8 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
         if there is not None:
             return Added(str(target), "there already", there, f"it has the same files as {there.source}")
         _keep(bundle, place.entry(id))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    case = FarmCase(id, _free_name(target, cases), str(target.absolute()), now, facts, since=now)
+    at = now()
+    case = FarmCase(id, _free_name(target, cases), str(target.absolute()), at, facts, since=at)
     alike = most_alike(facts, cases)
     with store.writing():
         store.add(case)
