@@ -106,8 +106,8 @@ def open_source(
     target: Target,
     directory: Path,
     *,
-    find_fix: bool,
-    state: BisectState | None,
+    find_fix: bool = False,
+    state: BisectState | None = None,
 ) -> BuildSource:
     """The source that `where` selects. `state` is that of a search to continue. Raises UsageError."""
     if len(where.pythons) > 1:

@@ -81,7 +81,7 @@ def _interpreters(choice: BuildChoice, words: Sequence[str]) -> BuildLine:
 def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLine:
     target = target_of(find_python(choice.python, Path.cwd(), os.environ))
     ends = PackageEnds(choice.package, bad=words[0] if len(words) == 1 else None)  # may be the path of a wheel
-    source = open_source(ends, choice.selection, target, directory, find_fix=False, state=None)
+    source = open_source(ends, choice.selection, target, directory)
     builds = source.builds()
     wanted = {_named(builds, word, choice.side).name for word in words}
     if choice.releases:
