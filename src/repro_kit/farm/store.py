@@ -96,7 +96,7 @@ class FarmStore:
             if version not in _READABLE:
                 schemas = f"schema {version}, this one knows {SCHEMA}"
                 raise UsageError(f"{path} was written by another repro-kit ({schemas}); use that one, or a new farm.")
-            if version != SCHEMA:
+            if not version or (create and version != SCHEMA):
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:

@@ -149,7 +149,7 @@ def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], 
     with closing(sqlite3.connect(project / "farm" / HISTORY)) as history:
         history.executescript("DROP TABLE nights; DROP TABLE last_seen; PRAGMA user_version = 2")
     assert states(farm) == {"a": "new"}
-    with FarmPlace(project / "farm").reading() as store:
+    with FarmPlace(project / "farm").writing(create=True) as store:
         assert store.last_night() == (None, {})
 
 
