@@ -136,7 +136,9 @@ class Bisection:
         made: list[RunOfRepro] = []
 
         def run() -> RunOfRepro:
-            self._ui.progress(f"{build.shown}: {'run it to verify' if verifies else 'run it'} ({self._left()})")
+            number = begun.runs + len(made) + 1
+            several = f"run {number} of up to {runs}" if runs > 1 else "run"
+            self._ui.progress(f"{build.shown}: {f'verifying, run {number}' if verifies else several} ({self._left()})")
             made.append(self._oracle.run(ready))
             return made[-1]
 
