@@ -43,9 +43,9 @@ def with_reference(
 
     Raises ReproKitError when there is no good build, or it cannot be measured.
     """
-    symptom, reference = oracle.symptom if isinstance(oracle, CommandOracle) else None, state.reference
-    if not isinstance(oracle, CommandOracle) or symptom is None or not symptom.baseline:
+    if not isinstance(oracle, CommandOracle) or oracle.symptom is None or not oracle.symptom.baseline:
         return state, oracle
+    symptom, reference = oracle.symptom, state.reference
     if reference is None:
         build = next((build for build in state.builds if build.name == state.good), None)
         if build is None:
