@@ -46,7 +46,7 @@ class BuildSelection:
     nightly: str | None = None  # platform of the nightlies: "cpu", "cu126"
     index: str | None = None  # URL
     wheels: Path | None = None
-    pythons: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()  # several are themselves the builds; one is what builds are installed for
     clone: Path | None = None
     build: BuildCommand = field(default_factory=BuildCommand)
     paths: tuple[str, ...] = ()

@@ -80,7 +80,7 @@ def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: 
     if request.fresh:
         _forget(directory)
     pins = [_pinned(other) for other in request.packages if other.package != axis.package and other.bad]
-    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.pythons)
+    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.builds.pythons)
     builds = replace(request.builds, pythons=pythons, packages=(*request.builds.packages, *pins))
     request = replace(request, builds=builds)
     try:
@@ -113,7 +113,7 @@ def _pinned(axis: PackageEnds) -> str:
 def search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: BisectRequest, ui: Ui) -> BisectReport:
     """Search along one package, starting from the state saved in `directory`."""
     selection = request.builds
-    python = next(iter(request.pythons), None) or subject.python
+    python = next(iter(selection.pythons), subject.python)
     with ui.stage("builds"):
         target = target_of(find_python(python, Path.cwd(), os.environ))
         state, source = plan(axis, subject, request, target, directory, read_own_state(directory))

@@ -21,8 +21,7 @@ class BisectRequest:
     is_command: bool
     again: str  # the command line that continues the search
     packages: tuple[PackageEnds, ...]  # packages to vary, one after the other
-    builds: BuildSelection  # without interpreters
-    pythons: tuple[str, ...] = ()  # interpreters as the user gave them
+    builds: BuildSelection
     find_fix: bool = False
     all_parents: bool = False  # search the branch too when the answer is a merge
     timeout: float = 600.0  # seconds for one run
