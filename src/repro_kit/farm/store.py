@@ -230,8 +230,9 @@ class FarmStore:
             "WHERE case_number = (SELECT number FROM cases WHERE id = ?) ORDER BY build_number, attempt",
             (case,),
         )
-        for name, outcome, *counts, failure, line in rows:
-            yield UnitResult(name, _OUTCOMES[outcome], *counts, failure=_read(failure), case=case, line=line)
+        for name, outcome, failed, passed, note, seconds, attempt, at, failure, line in rows:
+            runs = (failed, passed, note, seconds, attempt, at, _read(failure))
+            yield UnitResult(name, _OUTCOMES[outcome], *runs, case=case, line=line)
 
     def verdicts(self, case: str) -> dict[str, dict[str, UnitResult]]:
         """The results of one case by line and build, each with all its attempts added up."""

@@ -112,8 +112,9 @@ class CommandOracle:
         (directory / "trace").mkdir()
         env["TORCH_TRACE"] = str(directory / "trace")
         measure = probes(self.symptom)
-        orders = {"measure": measure} if measure else None
-        return probe_environment(env, "override", directory / "probe", self.timeout, orders)
+        return probe_environment(
+            env, "override", directory / "probe", self.timeout, {"measure": measure} if measure else None
+        )
 
     def _carry(self, cwd: Path) -> None:
         """Copy files that the command names to `cwd` if they are missing: a test may be newer than a build."""
