@@ -23,7 +23,8 @@ from collections.abc import Callable
 from math import ceil, log2
 from pathlib import Path
 
-from repro_kit.bisect import JudgeNext, Mark, Question, next_step
+from repro_kit.bisect.build import Mark
+from repro_kit.bisect.next_build import JudgeNext, Question, next_step
 from repro_kit.bisect.store import read_state
 
 SIZES = (2, 10, 50, 100, 200, 400)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bisect import Build, Mark
+from repro_kit.bisect.build import Build, Mark
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.farm.facts import CaseFacts
@@ -200,7 +200,9 @@ def units(cases: Sequence[str], builds: Sequence[str], dice: random.Random) -> I
                 fails = (at < fixed or (at > back > fixed)) and dice.random() < rate
                 outcome = RunOutcome.FAILS_ALIKE if fails else RunOutcome.PASSES
                 failed, passed = int(fails), 0 if fails else 3
-            yield UnitResult(case, "nightly cpu", build, 0, outcome, failed, passed, "", 4.0, "2026-01-01T00:00:00")
+            yield UnitResult(
+                build, outcome, failed, passed, "", 4.0, 0, "2026-01-01T00:00:00", case=case, line="nightly cpu"
+            )
 
 
 def fill(place: FarmPlace, cases: int, builds: int, dice: random.Random) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect import Build
-from repro_kit.bisect.ends import NoSuchBuildError, position
+from repro_kit.bisect.build import Build
+from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.catalog import default_index
 from repro_kit.builds.installed import installed
@@ -71,15 +71,15 @@ def test_nightlies_go_by_day_several_a_day_by_version(linux) -> None:
     builds = builds_of("torch", map(torch_wheel, versions), linux)
     assert [build.name for build in builds] == [versions[2], versions[0], versions[1], versions[3]]
     assert [build.date for build in builds] == ["2026-01-01", "2026-01-03", "2026-01-03", "2026-01-05"]
-    assert position(builds, "2026-01-03", "old") == 1
-    assert position(builds, "2026-01-03", "new") == 2
-    assert position(builds, "2026-01-02", "old") == 1
-    assert position(builds, "2026-01-02", "new") == 0
-    assert position(builds, "2.10.0.dev20260103", "new") == 2
-    assert position(builds, torch_wheel(versions[3]).url, "new") == 3
+    assert resolve_build(builds, "2026-01-03", "old") == 1
+    assert resolve_build(builds, "2026-01-03", "new") == 2
+    assert resolve_build(builds, "2026-01-02", "old") == 1
+    assert resolve_build(builds, "2026-01-02", "new") == 0
+    assert resolve_build(builds, "2.10.0.dev20260103", "new") == 2
+    assert resolve_build(builds, torch_wheel(versions[3]).url, "new") == 3
     for day, side in (("2025-12-31", "new"), ("2026-01-06", "old")):
         with pytest.raises(NoSuchBuildError, match="no build is from"):
-            position(builds, day, side)
+            resolve_build(builds, day, side)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.farm.facts import CaseFacts, culprit_of
 from repro_kit.farm.grouping import SIMILAR, behave_alike, duplicate_of, likeness, parted
 from repro_kit.model.failure.failure import Kind

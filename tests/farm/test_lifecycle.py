@@ -11,7 +11,7 @@ from repro_kit.farm.plan import LinePlan, due_units
 from repro_kit.farm.shard import shard
 from repro_kit.farm.standing import passes_needed, standing_of, tally_of
 from repro_kit.farm.table import release_table
-from repro_kit.farm.unit import BuildVerdict, UnitResult, verdict_of
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 
@@ -25,8 +25,8 @@ OUTCOMES = {
 }
 
 
-def verdicts(text: str) -> list[BuildVerdict]:
-    return [BuildVerdict(f"1.{at}", *OUTCOMES[letter]) for at, letter in enumerate(text)]
+def verdicts(text: str) -> list[UnitResult]:
+    return [UnitResult(f"1.{at}", *OUTCOMES[letter]) for at, letter in enumerate(text)]
 
 
 def judged(*lines: str, claimed: int = 1) -> Judged:
@@ -98,13 +98,13 @@ def simulated(rate: float, passes: int, failures: int, build: str, attempt: int,
         bad = dice.random() < rate
         failed, passed = failed + bad, passed + (not bad)
     outcome = RunOutcome.FAILS_ALIKE if failed else RunOutcome.PASSES
-    return UnitResult("c", "l", build, attempt, outcome, failed, passed)
+    return UnitResult(build, outcome, failed, passed, attempt=attempt)
 
 
-def state_after_a_run(rates: list[float], dice: random.Random) -> tuple[Judged, dict[str, BuildVerdict]]:
+def state_after_a_run(rates: list[float], dice: random.Random) -> tuple[Judged, dict[str, UnitResult]]:
     """Run all that is due on builds with these rates of failure."""
     builds = [f"1.{at}" for at in range(len(rates))]
-    seen: dict[str, BuildVerdict] = {}
+    seen: dict[str, UnitResult] = {}
     wanted = {builds[0], builds[len(builds) // 2], builds[-1]}
     for _ in range(200):
         tally = tally_of([seen[build] for build in builds if build in seen])
@@ -113,8 +113,7 @@ def state_after_a_run(rates: list[float], dice: random.Random) -> tuple[Judged, 
             break
         rate = rates[builds.index(due[0].build)]
         unit = simulated(rate, due[0].passes, due[0].failures, due[0].build, due[0].attempt, dice)
-        verdict = verdict_of(unit)
-        seen[unit.build] = seen[unit.build] + verdict if unit.build in seen else verdict
+        seen[unit.build] = seen[unit.build] + unit if unit.build in seen else unit
     else:
         raise AssertionError("the plan never ends")
     ordered = [seen[build] for build in builds if build in seen]
@@ -153,8 +152,8 @@ def test_several_flips_are_all_narrowed() -> None:
 
 def test_what_cannot_be_judged_does_not_end_the_search() -> None:
     builds = [f"1.{at}" for at in range(9)]
-    seen = {"1.0": BuildVerdict("1.0", *OUTCOMES["F"]), "1.8": BuildVerdict("1.8", *OUTCOMES["P"])}
-    seen["1.4"] = BuildVerdict("1.4", *OUTCOMES["x"])
+    seen = {"1.0": UnitResult("1.0", *OUTCOMES["F"]), "1.8": UnitResult("1.8", *OUTCOMES["P"])}
+    seen["1.4"] = UnitResult("1.4", *OUTCOMES["x"])
     plan = LinePlan("l", builds, {"1.0", "1.8"})
     assert [unit.build for unit in due_units(plan, seen, Tally(1, 1))] != ["1.4"]
     assert due_units(LinePlan("l", builds, {"1.4"}, bisect=False), seen, Tally(1, 1)) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect import Build, Judgement, Mark
+from repro_kit.bisect.build import Build, Judgement, Mark
 from repro_kit.bisect.state import BisectState
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure, Reduction

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.first import Boundary, curing, first_failing, needed
+from repro_kit.reduce.first import Boundary, curing, first_failing, narrowed, needed, next_points
 
 
 def outcome(fails: bool | None) -> RunOutcome:
@@ -59,6 +59,29 @@ def test_it_gives_up_where_nothing_tells_anything() -> None:
 
     assert first_failing(-1, 1000, ask) == Boundary(-1, 1000)
     assert len(asked) < 10
+
+
+@given(st.lists(st.sampled_from([True, False, None]), max_size=60), st.data(), st.integers(1, 4), st.integers(1, 20))
+def test_a_search_follows_from_what_is_known(
+    truth: list[bool | None], data: st.DataObject, width: int, patience: int
+) -> None:
+    """In any order with unknown members: each number is asked once, and a killed search asks the same again."""
+
+    def search(known: dict[int, bool | None]) -> tuple[Boundary, list[int]]:
+        while points := next_points(narrowed(-1, len(truth), known), known, width, patience):
+            assert len(points) <= width and not set(points) & set(known)
+            known.update({at: truth[at] for at in points})
+        return narrowed(-1, len(truth), known), list(known)
+
+    border, asked = search({})
+    undecided = [at for at in border.inside if at in asked]
+    assert all(truth[at] is None for at in undecided)
+    assert len(undecided) == len(border.inside) or len(undecided) >= patience
+    assert border.good == -1 or truth[border.good] is False
+    assert border.bad == len(truth) or truth[border.bad] is True
+    if width == 1:
+        killed_after = data.draw(st.integers(0, len(asked)))
+        assert search({at: truth[at] for at in asked[:killed_after]}) == (border, asked)
 
 
 @given(st.integers(1, 60), st.data(), st.integers(1, 3))

@@ -33,7 +33,7 @@ class Build:
 
     @property
     def shown(self) -> str:
-        """The name, with the date and the title where they add something."""
+        """The name, with the date and the title if they add something."""
         dated = self.date and self.date.replace("-", "") not in self.name
         words = [self.name, f"({self.date})" if dated else "", self.title]
         return " ".join(word for word in words if word)

@@ -7,7 +7,7 @@ longer than the distance between two of them; every change between neighbours is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from repro_kit.bisect.build import Mark
@@ -18,8 +18,11 @@ from repro_kit.bisect.next_build import (
     Question,
     SearchEnding,
     SearchOutcome,
-    next_step,
+    known_of,
+    outcome_inside,
+    step_inside,
 )
+from repro_kit.reduce.first import Boundary, Known, narrowed
 
 _ALIKE = (SearchEnding.NEW_IS_OLD, SearchEnding.OLD_IS_NEW)
 
@@ -33,20 +36,15 @@ class Change:
     fixed: bool
 
 
-def changes(marks: Marks) -> list[Change]:
-    """All changes, oldest first. Builds that cannot be judged are passed over."""
-    decided = [(index, mark) for index, mark in sorted(marks.items()) if mark is not Mark.SKIP]
-    return [
-        Change(low, high, before is Mark.BAD)
-        for (low, before), (high, after) in pairwise(decided)
-        if before is not after
-    ]
+def changes(marks: Mapping[int, Mark | None]) -> list[Change]:
+    """All changes, oldest first. Builds that cannot be judged, or are not judged yet, are passed over."""
+    decided = [(at, marks[at] is Mark.BAD) for at in sorted(marks) if marks[at] in (Mark.GOOD, Mark.BAD)]
+    return [Change(low, high, fails) for (low, fails), (high, later) in pairwise(decided) if fails is not later]
 
 
 def step_between(change: Change, marks: Mapping[int, Mark | None], patience: int = PATIENCE) -> JudgeNext | None:
     """The build to judge next between the two of a change; None when it is as narrow as it can be."""
-    step = _search(change, marks, patience)
-    return replace(step, index=change.before + step.index) if isinstance(step, JudgeNext) else None
+    return step_inside(*_border(change, marks), patience)
 
 
 def next_change(question: Question, marks: Marks, spread: int) -> JudgeNext | None:
@@ -63,24 +61,14 @@ def next_change(question: Question, marks: Marks, spread: int) -> JudgeNext | No
 
 
 def with_changes(question: Question, marks: Marks, outcome: SearchOutcome) -> SearchOutcome:
-    """The outcome; where both ends are alike, that of the newest change between them of the kind that is asked for."""
+    """The outcome; if both ends have the same result, that of the newest change between them of the requested kind."""
     asked = [change for change in changes(marks) if change.fixed is question.find_fix]
     if outcome.ending not in _ALIKE or not asked:
         return outcome
-    inner = _search(asked[-1], marks, question.patience)
-    if isinstance(inner, JudgeNext):
-        return outcome
-    low = asked[-1].before
-    return SearchOutcome(
-        inner.ending,
-        asked[-1].before,
-        asked[-1].after,
-        tuple(low + index for index in inner.skipped),
-        tuple(low + index for index in inner.untried),
-    )
+    border, known = _border(asked[-1], marks)
+    return outcome if step_inside(border, known, question.patience) else outcome_inside(border, known)
 
 
-def _search(change: Change, marks: Mapping[int, Mark | None], patience: int) -> JudgeNext | SearchOutcome:
-    inside = range(change.before, change.after + 1)
-    known = {index - change.before: mark for index in inside if (mark := marks.get(index)) is not None}
-    return next_step(Question(change.after - change.before, find_fix=change.fixed, patience=patience), known)
+def _border(change: Change, marks: Mapping[int, Mark | None]) -> tuple[Boundary, Known]:
+    known = known_of(marks, Mark.GOOD if change.fixed else Mark.BAD)
+    return narrowed(change.before, change.after, known), known

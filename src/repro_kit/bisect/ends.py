@@ -24,7 +24,7 @@ def is_day(word: str) -> bool:
     return bool(_DAY.fullmatch(word))
 
 
-def position(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> int:
+def resolve_build(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> int:
     """The index of the build that `word` means. Raises NoSuchBuildError.
 
     For a day without a build, it is the nearest build within the range: the next one for the older end, the previous

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from repro_kit.farm.unit import WORDS, UnitResult
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.run_outcome import RunOutcome
 
-SCHEMA = 1
 _EXTRA_RUNS = 2  # further runs of a case before its result counts as changed
 
-#: The outcome of a case on a build, in words.
-WORDS = {
-    RunOutcome.FAILS_ALIKE: "fails",
-    RunOutcome.FAILS_OTHERWISE: "fails differently",
-    RunOutcome.PASSES: "passes",
-    RunOutcome.CANNOT_TELL: "cannot run",
-}
+#: The result of each case, by name, on the last build that could judge it.
+LastNight = Mapping[str, UnitResult]
 
 
 class NewsEvent(StrEnum):
@@ -40,48 +35,18 @@ TURNS = (NewsEvent.NEWLY_FAILS, NewsEvent.CHANGED, NewsEvent.FIXED)
 
 
 @dataclass(frozen=True)
-class CaseRun:
-    """The outcome of one case on one build."""
+class News:
+    """The change of one case, and since which result."""
 
     name: str
-    state: RunOutcome
-    signature: Signature | None = None
-    detail: str = ""
-    seconds: float = 0.0
-    note: str = ""  # about the reliability of the outcome
+    result: UnitResult
+    event: NewsEvent
+    since: UnitResult | None = None
 
     @property
-    def shown(self) -> str:
-        """The outcome in words."""
-        failure = self.signature.summary() if self.signature else self.detail
-        return "; ".join(filter(None, [failure, self.note]))
-
-
-@dataclass(frozen=True)
-class LastSeen:
-    """The outcome of a case on the last build that could judge it."""
-
-    build: str
-    state: RunOutcome
-    signature: Signature | None = None
-
-
-@dataclass(frozen=True)
-class NightlyMemory:
-    """The outcomes that are kept between two nightly runs."""
-
-    schema: int = SCHEMA
-    build: str | None = None  # the last build
-    cases: Mapping[str, LastSeen] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class News:
-    """The change of one case, and since which build."""
-
-    run: CaseRun
-    event: NewsEvent
-    since: LastSeen | None = None
+    def failure(self) -> Signature | None:
+        """The failure; for a fixed case, the failure before."""
+        return self.result.failure or (self.since.failure if self.since else None)
 
 
 @dataclass(frozen=True)
@@ -97,41 +62,34 @@ class Group:
     @property
     def names(self) -> list[str]:
         """The names of the cases."""
-        return [item.run.name for item in self.news]
+        return [item.name for item in self.news]
 
     @property
     def signature(self) -> str:
-        """The failure's signature in one line; for a fixed case, that of the failure before."""
+        """The failure's signature in one line."""
         first = self.news[0]
-        gone = first.since.signature if first.since else None
-        signature = first.run.signature or gone
-        return signature.summary() if signature else first.run.detail
+        return first.failure.summary() if first.failure else first.result.note
 
 
-def compare(memory: NightlyMemory, runs: Sequence[CaseRun]) -> list[News]:
+def compare(last: LastNight, results: Mapping[str, UnitResult]) -> list[News]:
     """The change of each case since it was last judged."""
-    return [News(run, _event(run, memory.cases.get(run.name)), memory.cases.get(run.name)) for run in runs]
+    return [News(name, result, _event(result, last.get(name)), last.get(name)) for name, result in results.items()]
 
 
-def settled(memory: NightlyMemory, runs: Sequence[CaseRun]) -> CaseRun | None:
-    """What the runs of one case on one build say together; None when another run is due.
+def settled(before: UnitResult | None, results: Sequence[UnitResult]) -> UnitResult | None:
+    """What the results of one case on one build say together; None when another run is due.
 
-    A changed result is repeated: a failure that comes and goes is no news.
+    A changed result is repeated: a flaky failure is not news.
     """
-    if not runs:
+    if not results:
         return None
-    first, *again = runs
-    if not _turned(memory, first):
+    first, *again = results
+    if _event(first, before) not in TURNS:
         return first
-    for run in again:
-        if run.state is not RunOutcome.CANNOT_TELL and not _turned(memory, run):
-            return replace(run, note=f"comes and goes: in another run it {WORDS[first.state]}")
+    for result in again:
+        if result.outcome is not RunOutcome.CANNOT_TELL and _event(result, before) not in TURNS:
+            return replace(result, seen=f"comes and goes: in another run it {WORDS[first.outcome]}")
     return first if len(again) >= _EXTRA_RUNS else None
-
-
-def _turned(memory: NightlyMemory, run: CaseRun) -> bool:
-    (news,) = compare(memory, [run])
-    return news.event in TURNS
 
 
 def grouped(news: Sequence[News]) -> list[Group]:
@@ -148,36 +106,35 @@ def grouped(news: Sequence[News]) -> list[Group]:
     return sorted(result, key=lambda group: order.index(group.event))
 
 
-def remembered(memory: NightlyMemory, runs: Sequence[CaseRun], build: str) -> NightlyMemory:
-    """The memory after `build`. A case that could not run keeps its last outcome; a case that is gone is dropped."""
-    cases = {}
-    for run in runs:
-        if run.state is not RunOutcome.CANNOT_TELL:
-            cases[run.name] = LastSeen(build, run.state, run.signature)
-        elif run.name in memory.cases:
-            cases[run.name] = memory.cases[run.name]
-    return NightlyMemory(SCHEMA, build, cases)
+def remembered(last: LastNight, results: Mapping[str, UnitResult]) -> dict[str, UnitResult]:
+    """What the next night compares with. A case that could not run keeps its result; one that is gone is dropped."""
+    kept = {name: last.get(name) if _is_unknown(result) else result for name, result in results.items()}
+    return {name: result for name, result in kept.items() if result is not None}
 
 
-def _event(run: CaseRun, last: LastSeen | None) -> NewsEvent:
-    if run.state is RunOutcome.CANNOT_TELL:
+def _is_unknown(result: UnitResult) -> bool:
+    return result.outcome is RunOutcome.CANNOT_TELL
+
+
+def _event(result: UnitResult, before: UnitResult | None) -> NewsEvent:
+    if _is_unknown(result):
         return NewsEvent.CANNOT_TELL
-    if last is None:
+    if before is None:
         return NewsEvent.FIRST
-    if run.state is RunOutcome.PASSES:
-        return NewsEvent.STILL_PASSES if last.state is RunOutcome.PASSES else NewsEvent.FIXED
-    if last.state is RunOutcome.PASSES:
+    passed = before.outcome is RunOutcome.PASSES
+    if result.outcome is RunOutcome.PASSES:
+        return NewsEvent.STILL_PASSES if passed else NewsEvent.FIXED
+    if passed:
         return NewsEvent.NEWLY_FAILS
-    return NewsEvent.STILL_FAILS if _alike(last.signature, run.signature) else NewsEvent.CHANGED
+    return NewsEvent.STILL_FAILS if _alike(before.failure, result.failure) else NewsEvent.CHANGED
 
 
 def _belongs(first: News, second: News) -> bool:
-    if first.event is not second.event or first.run.state is not second.run.state:
+    if first.event is not second.event or first.result.outcome is not second.result.outcome:
         return False
-    mine, others = (item.run.signature or (item.since.signature if item.since else None) for item in (first, second))
-    since = (item.since.build if item.since else None for item in (first, second))
-    same_start = len(set(since)) == 1 or first.event not in TURNS
-    return same_start and _alike(mine, others)
+    since = {item.since.build if item.since else None for item in (first, second)}
+    same_start = len(since) == 1 or first.event not in TURNS
+    return same_start and _alike(first.failure, second.failure)
 
 
 def _alike(first: Signature | None, second: Signature | None) -> bool:

@@ -12,10 +12,10 @@ from enum import StrEnum
 from math import ceil, log2
 
 from repro_kit.bisect.build import Mark
+from repro_kit.reduce.first import Boundary, Known, narrowed, next_points
 
 #: So many builds that cannot be judged, between the last good and the first bad build, end the search.
 PATIENCE = 16
-_MISSES = 3
 
 Marks = Mapping[int, Mark]
 
@@ -65,7 +65,7 @@ class SearchEnding(StrEnum):
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """The result: the last build of the old kind (`old`) and the first of the new kind (`new`), where known."""
+    """The result: the last build of the old kind (`old`) and the first of the new kind (`new`), as far as known."""
 
     ending: SearchEnding
     old: int | None = None
@@ -87,22 +87,37 @@ def next_step(question: Question, marks: Marks) -> JudgeNext | SearchOutcome:
     old = _expanded(question, marks, new) if question.first is None else _older_end(question, marks, new)
     if not isinstance(old, int):
         return old
-    low, high = _borders(question, marks, old, new)
-    inside = range(low + 1, high)
-    untried = [index for index in inside if index not in marks]
-    skipped = [index for index in inside if marks.get(index) is Mark.SKIP]
-    if untried and len(skipped) < question.patience:
-        among = f"in the middle of the {len(inside)} builds between" if len(inside) > 1 else "the only one between"
-        return JudgeNext(_middle(untried), among)
-    after = range(high + 1, question.last + 1)
+    known = known_of(marks, question.new)
+    border = narrowed(old, new, known)
+    after = range(border.bad + 1, question.last + 1)
+    contradictions = tuple(index for index in after if marks.get(index) is question.old)
+    return step_inside(border, known, question.patience) or outcome_inside(border, known, contradictions)
+
+
+def step_inside(border: Boundary, known: Known, patience: int) -> JudgeNext | None:
+    """The build between two borders to judge next; None when none of them is worth it."""
+    points = next_points(border, known, patience=patience)
+    if not points:
+        return None
+    count = len(border.inside)
+    return JudgeNext(points[0], f"in the middle of the {count} builds between" if count > 1 else "the only one between")
+
+
+def outcome_inside(border: Boundary, known: Known, contradictions: tuple[int, ...] = ()) -> SearchOutcome:
+    """The result if no build between the borders is judged further."""
     return SearchOutcome(
-        SearchEnding.RANGE if skipped or untried else SearchEnding.FOUND,
-        low,
-        high,
-        tuple(skipped),
-        tuple(untried),
-        tuple(index for index in after if marks.get(index) is question.old),
+        SearchEnding.FOUND if border.sharp else SearchEnding.RANGE,
+        border.good,
+        border.bad,
+        tuple(index for index in border.inside if index in known),
+        tuple(index for index in border.inside if index not in known),
+        contradictions,
     )
+
+
+def known_of(marks: Mapping[int, Mark | None], new: Mark) -> dict[int, bool | None]:
+    """The marks as `narrowed` takes them: whether a build is of the kind `new`; None for a skipped one."""
+    return {index: None if mark is Mark.SKIP else mark is new for index, mark in marks.items() if mark is not None}
 
 
 def following(question: Question, marks: Marks) -> list[int]:
@@ -193,33 +208,6 @@ def _backwards(new: int) -> Iterable[int]:
         distance *= 2
     if new > 0:
         yield 0
-
-
-def _borders(question: Question, marks: Marks, old: int, new: int) -> tuple[int, int]:
-    """The first build of the new kind after `old`, and the last build of the old kind before it: (last, first)."""
-    high = min(index for index, mark in marks.items() if mark is question.new and old < index <= new)
-    low = max(index for index, mark in marks.items() if mark is question.old and old <= index < high)
-    return low, high
-
-
-def _middle(untried: list[int]) -> int:
-    """The untried build that comes closest to halving the untried ones, away from builds that cannot be judged.
-
-    Builds that cannot be judged come in clusters. So the choice lies at least a quarter of a run of untried builds away
-    from the ends of the run; after a few misses, it is the middle of the longest run.
-    """
-    runs: list[list[int]] = []
-    for index in untried:
-        if runs and runs[-1][-1] == index - 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    if len(runs) > _MISSES:
-        longest = max(runs, key=len)
-        return longest[len(longest) // 2]
-    candidates = [run[len(run) * quarter // 4] for run in runs for quarter in (2, 1, 3)]
-    middle = len(untried) // 2
-    return min(candidates, key=lambda index: abs(untried.index(index) - middle))
 
 
 def _gives_up(question: Question, skipped: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bisect.build import Build, Judgement, Mark
 from repro_kit.bisect.next_build import PATIENCE, Question
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.failure.signature import Signature
 
 SCHEMA = 1
@@ -30,9 +31,10 @@ class BisectState:
     repeats: int = 1  # runs that must all pass before a build counts as good
     flaky: str = ""  # how often the bad end failed, in words
     reference: float | None = None  # the good end's measurement, for a symptom that is relative to it
-    repository: str | None = None  # URL on GitHub, where the builds name one
+    repository: str | None = None  # URL on GitHub, if the builds name one
     command: str = ""  # the command that repeats the bisection
     judgements: tuple[Judgement, ...] = ()
+    unfinished: UnitResult | None = None  # the finished runs on a build that is not judged yet
 
     @property
     def question(self) -> Question:
@@ -66,11 +68,15 @@ class BisectState:
 
     def with_judgement(self, judgement: Judgement) -> BisectState:
         """The state with one more judgement."""
-        return replace(self, judgements=(*self.judgements, judgement))
+        return replace(self._finished(judgement.build), judgements=(*self.judgements, judgement))
 
     def without(self, name: str) -> BisectState:
         """The state without the judgements on build `name`."""
-        return replace(self, judgements=tuple(judgement for judgement in self.judgements if judgement.build != name))
+        kept = tuple(judgement for judgement in self.judgements if judgement.build != name)
+        return replace(self._finished(name), judgements=kept)
+
+    def _finished(self, name: str) -> BisectState:
+        return replace(self, unfinished=None) if self.unfinished and self.unfinished.build == name else self
 
     @property
     def _old(self) -> str | None:

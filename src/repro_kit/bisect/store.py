@@ -45,7 +45,7 @@ def read_own_state(directory: Path) -> BisectState | None:
 
 
 def write_state(directory: Path, state: BisectState) -> None:
-    """Write the state; a reader sees the old file or the new one. A mark beside it says who chose the builds."""
+    """Write the state; a reader sees the old file or the new one. A second file says who chose the builds."""
     directory.mkdir(parents=True, exist_ok=True)
     mark = mark_of(directory, _chosen(state))
     if mark and not is_marked(directory, _chosen(state)):

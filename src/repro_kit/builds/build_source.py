@@ -5,13 +5,13 @@ Implemented for wheels in `wheels/install.py`, for commits in `git/commits.py`, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 
 
 class UnusableError(Exception):
@@ -38,23 +38,21 @@ class BuildCommand:
     timeout: float = 7200.0
 
 
-class BuildSource(Protocol):
+class BuildSource(ABC):
     """A source of builds of one package."""
 
     description: str  # "torch nightlies for cpu"
 
+    @abstractmethod
     def builds(self) -> Sequence[Build]:
-        """All builds, oldest first. Raises ReproKitError when they cannot be listed."""
-        ...
+        """All builds, oldest first."""
 
+    @abstractmethod
     def ready(self, build: Build) -> AbstractContextManager[Ready]:
         """Make `build` ready, and clean up afterwards. Raises UnusableError when this fails."""
-        ...
 
-    def fetch(self, build: Build) -> None:
+    def fetch(self, build: Build) -> None:  # noqa: B027
         """Download ahead what `ready` will need; called from other threads. `ready` reports the failures."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """End running downloads."""
-        ...

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from repro_kit.bisect import Build
-from repro_kit.bisect.ends import NoSuchBuildError, is_day, position
+from repro_kit.bisect.build import Build
+from repro_kit.bisect.ends import NoSuchBuildError, is_day, resolve_build
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.build_source import BuildCommand, BuildSource
 from repro_kit.builds.installed import installed
@@ -46,7 +46,7 @@ class BuildSelection:
     nightly: str | None = None  # platform of the nightlies: "cpu", "cu126"
     index: str | None = None  # URL
     wheels: Path | None = None
-    pythons: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()  # several are themselves the builds; one is what builds are installed for
     clone: Path | None = None
     build: BuildCommand = field(default_factory=BuildCommand)
     paths: tuple[str, ...] = ()
@@ -106,8 +106,8 @@ def open_source(
     target: Target,
     directory: Path,
     *,
-    find_fix: bool,
-    state: BisectState | None,
+    find_fix: bool = False,
+    state: BisectState | None = None,
 ) -> BuildSource:
     """The source that `where` selects. `state` is that of a search to continue. Raises UsageError."""
     if len(where.pythons) > 1:
@@ -190,7 +190,7 @@ def _none(axis: PackageEnds, where: BuildSelection, target: Target, files: Seque
 
 def _is_there(builds: Sequence[Build], word: str) -> bool:
     try:
-        position(builds, word, "old")
+        resolve_build(builds, word, "old")
     except NoSuchBuildError:
         return False
     return not is_day(word) or builds[0].date is None or word >= builds[0].date

@@ -1,4 +1,4 @@
-"""Install the newest nightly of torch into an environment of its own."""
+"""Install the newest nightly of torch into a temporary environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
     torch = installed(base, "torch", os.environ)
     where = BuildSelection(nightly=platform_of(torch.version if torch else None), cache=cache_home().absolute())
     with scratch() as directory, ui.stage("nightly"):
-        source = open_source(PackageEnds(), where, target, directory, find_fix=False, state=None)
+        source = open_source(PackageEnds(), where, target, directory)
         build = source.builds()[-1]
         ui.progress(f"installing {build.shown}")
         try:

@@ -12,8 +12,8 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import Build
-from repro_kit.bisect.ends import NoSuchBuildError, position
+from repro_kit.bisect.build import Build
+from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
 from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source
 from repro_kit.builds.interpreters import find_python
@@ -81,7 +81,7 @@ def _interpreters(choice: BuildChoice, words: Sequence[str]) -> BuildLine:
 def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLine:
     target = target_of(find_python(choice.python, Path.cwd(), os.environ))
     ends = PackageEnds(choice.package, bad=words[0] if len(words) == 1 else None)  # may be the path of a wheel
-    source = open_source(ends, choice.selection, target, directory, find_fix=False, state=None)
+    source = open_source(ends, choice.selection, target, directory)
     builds = source.builds()
     wanted = {_named(builds, word, choice.side).name for word in words}
     if choice.releases:
@@ -93,7 +93,7 @@ def _line(choice: BuildChoice, words: Sequence[str], directory: Path) -> BuildLi
 
 
 def version_of(build: Build) -> Version:
-    """The version of a build, to tell which is newer; 0 where the build has none that can be compared."""
+    """The version of a build, to compare ages; 0 if the build has none that can be compared."""
     try:
         return Version(build.version or "0")
     except InvalidVersion:  # an environment may hold a package with any words as its version
@@ -121,7 +121,7 @@ def within(builds: Sequence[Build], span: str) -> list[Build]:
 
 def _named(builds: Sequence[Build], word: str, side: Literal["old", "new"]) -> Build:
     try:
-        return builds[position(builds, word, side)]
+        return builds[resolve_build(builds, word, side)]
     except NoSuchBuildError as error:
         raise UsageError(f"--on: {error}.") from error
 

@@ -26,12 +26,12 @@ _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 @dataclass(frozen=True)
 class Wants:
-    """The packages in every environment besides the build, and where they come from."""
+    """The packages that every environment gets in addition to the build, and their sources."""
 
     packages: tuple[str, ...] = ()  # requirements: "transformers==4.57"
     constraints: tuple[str, ...] = ()  # files
-    index: str | None = None  # URL of an index, used besides the default one
-    links: str | None = None  # a directory of wheels, used besides the index
+    index: str | None = None  # URL of an index, in addition to the default one
+    links: str | None = None  # a directory of wheels, in addition to the index
     prereleases: bool = False  # allow pre-releases of packages without a version: companions of a nightly
 
 
@@ -54,12 +54,12 @@ class Uv:
     def install(
         self, python: str, requirement: str | None, wants: Wants, directory: Path, *, cached: bool = False
     ) -> None:
-        """Install `requirement` and the wanted packages; offline first where the wheel is `cached`.
+        """Install `requirement` and the wanted packages; offline first if the wheel is `cached`.
 
         Modules are compiled to bytecode: runs of a `repro.py` write none, and would compile torch's anew each time.
 
-        The versions that the user pins win, even where the build asks for others. Where a pinned package asks for
-        another build, the build wins. Raises UnusableError with uv's message when the installation fails.
+        The versions that the user pins win, even if the build asks for others. If a pinned package asks for another
+        build, the build wins. Raises UnusableError with uv's message when the installation fails.
         """
         command = ["pip", "install", "--quiet", "--compile-bytecode", "--python", python, *self._choices(wants)]
         direct = [requirement] if requirement else []
@@ -108,7 +108,7 @@ class Uv:
 
 
 def variables_of_uv(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that uv gets: `env` without the user's own environment, with pip's index where uv has none."""
+    """The variables that uv gets: `env` without the user's own environment, with pip's index if uv has none."""
     variables = {name: value for name, value in env.items() if name not in _FOREIGN}
     if env.get("PIP_INDEX_URL") and not (env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL")):
         variables["UV_DEFAULT_INDEX"] = env["PIP_INDEX_URL"]  # builds are listed there, so what they need is there

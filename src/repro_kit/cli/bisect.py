@@ -63,7 +63,7 @@ class BisectCommand(ReproCommand):
 @click.option("--check", "symptom", metavar="SYMPTOM", help="Symptom in place of a failure: accuracy, recompiles>N …")
 @click.option("--any-failure", is_flag=True, help="Count every failure, not only the expected one.")
 @click.option("--repeat", type=COUNT, default=1, metavar="N", help="Runs that must pass before a build is good.")
-@click.option("--max-skips", type=COUNT, metavar="N", help="Give up on a gap after N skipped builds.  [default: 16]")
+@click.option("--max-skips", type=COUNT, metavar="N", help="Stop after N untestable builds.  [default: 16]")
 @click.option("--spread", type=COUNT, metavar="N", help="Judge N more builds, and find every change between them.")
 @click.option("--mark", multiple=True, metavar="BUILD=MARK", help="Set a build's verdict: good, bad, skip or forget.")
 @click.option("--log", is_flag=True, help="Show the verdicts and why each build was chosen. Run nothing.")
@@ -108,7 +108,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
 def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -> BisectRequest:
     """What the command line asks for. Raises ReproKitError for what cannot be meant."""
-    from repro_kit.bisect import Mark
+    from repro_kit.bisect.build import Mark
     from repro_kit.commands.bisect.request import BisectRequest, axes_of
     from repro_kit.commands.bisect.run_symptom import build_symptom
 
@@ -118,7 +118,6 @@ def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -
         _again(),
         axes_of(values["package"], values["good"], values["bad"]),
         _builds(values),
-        pythons=values["pythons"],
         find_fix=values["find_fix"],
         all_parents=values["all_parents"],
         timeout=values["timeout"] or BisectRequest.timeout,
@@ -148,6 +147,7 @@ def _builds(values: dict[str, Any]) -> BuildSelection:
         nightly=values["nightly"],
         index=values["index_url"],
         wheels=values["wheels"],
+        pythons=values["pythons"],
         clone=values["clone"],
         build=BuildCommand(values["build"]),
         paths=values["paths"],

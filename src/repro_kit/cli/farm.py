@@ -27,11 +27,9 @@ _farm_option = click.option(
 )
 
 
-@click.group(
-    "farm", cls=ReproGroup, short_help="Keep many cases, run them on many builds, and follow what becomes of them."
-)
+@click.group("farm", cls=ReproGroup, short_help="Keep many cases, run them on many builds, and follow their states.")
 def command() -> None:
-    r"""Keep many cases, run them on many builds, and follow what becomes of them.
+    r"""Keep many cases, run them on many builds, and follow their states.
 
     A case is new, open, fixed, closed (it passes on every line of builds), reopened, a duplicate, stale or flaky.
 
@@ -186,13 +184,13 @@ def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
     ctx.exit(merge(_place(ctx), others, shared.make_ui(shared.merged(ctx))))
 
 
-@command.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
+@command.command("untrack", cls=ReproCommand, short_help="Ignore one series of builds when deciding a case's state.")
 @_farm_option
 @shared.output_options
 @click.argument("line")
 @click.pass_context
 def untrack(ctx: click.Context, /, line: str, **_: object) -> None:
-    """Leave the builds of LINE ("nightly cpu") out of the judgement, until builds of it are run again."""
+    """Ignore the builds of LINE ("nightly cpu") when deciding a case's state, until builds of it are run again."""
     from repro_kit.commands.farm.judging import untrack
 
     ctx.exit(untrack(_place(ctx), line, shared.make_ui(shared.merged(ctx))))

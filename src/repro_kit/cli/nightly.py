@@ -48,7 +48,7 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
     repro-kit nightly cases --yes
     repro-kit nightly cases --yes --nightly cu126
 
-    Exit 0: no new failure; 1: a new or different failure; 125: no build is available, or it does not install.
+    Exit 0: nothing newly fails; 1: a new or different failure; 125: no build is available, or it does not install.
     """
     from repro_kit.commands.farm.nightly import nightly
     from repro_kit.session.interrupts import interruptible
@@ -60,11 +60,12 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
 def _request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
     from repro_kit.builds.catalog import BuildSelection
+    from repro_kit.builds.several import BuildChoice
     from repro_kit.commands.farm.nightly import NightlyRequest
     from repro_kit.runner.places import cache_home
 
     other = values["index_url"] or values["wheels"]
-    where = BuildSelection(
+    selection = BuildSelection(
         nightly=values["nightly"] or (None if other else "cpu"),
         index=values["index_url"],
         wheels=values["wheels"],
@@ -72,13 +73,11 @@ def _request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
         cache=(values["cache"] or cache_home()).absolute(),
         cache_limit=values["cache_size"],
     )
+    build = (values["build"],) if values["build"] else ()
     return NightlyRequest(
         folder,
         Path(values["state_folder"] or folder / ".nightly").absolute(),
-        where,
-        values["package"],
-        values["build"],
-        values["python"],
+        BuildChoice(build, None, values["package"], values["python"], selection, side="new"),
         values["timeout"] or NightlyRequest.timeout,
         not values["no_bisect"],
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of, version_of
 from repro_kit.case.case import Case
@@ -17,7 +17,7 @@ from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.plan import RATE_RUNS
 from repro_kit.farm.standing import passes_needed
 from repro_kit.farm.table import ReleaseTable, release_table
-from repro_kit.farm.unit import BuildVerdict, UnitOrder, verdict_of
+from repro_kit.farm.unit import UnitOrder, UnitResult, UnitRules
 from repro_kit.model.answers import TriedVariant
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import NO_RUNS, Tally
@@ -84,7 +84,7 @@ def _keep(target: Path, claim: Claim, tables: Sequence[ReleaseTable]) -> None:
 
 
 def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: TableRequest, ui: Ui) -> ReleaseTable:
-    verdicts: list[BuildVerdict] = []
+    verdicts: list[UnitResult] = []
     for build in line.chosen:
         with ui.stage("verify"):
             ui.progress(f"{line.name} {build.shown}: getting it ready")
@@ -100,8 +100,8 @@ def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: Tabl
 
 def _verdict(
     line: BuildLine, build: Build, tally: Tally, bundle: UntrustedBundle, claim: Claim, request: TableRequest
-) -> BuildVerdict:
-    """Run the bundle on one build. A failure that came and went on earlier builds is run more often."""
+) -> UnitResult:
+    """Run the bundle on one build. A failure that was flaky on earlier builds is run more often."""
     try:
         with line.source.ready(build) as ready:
             order = UnitOrder(
@@ -113,11 +113,9 @@ def _verdict(
                 ready.python,
                 dict(ready.variables),
                 request.timeout or (claim.limit or request.usual) + START_MARGIN,
-                passes_needed(tally, claim.repeats),
-                1 if tally.failed else RATE_RUNS,
-                claim.signature,
+                UnitRules(claim.signature, passes_needed(tally, claim.repeats), 1 if tally.failed else RATE_RUNS),
                 request.memory,
             )
-            return verdict_of(run_unit(order))
+            return run_unit(order)
     except UnusableError as error:
-        return BuildVerdict(build.name, RunOutcome.CANNOT_TELL, note=f"it does not install: {error}")
+        return UnitResult(build.name, RunOutcome.CANNOT_TELL, note=f"it does not install: {error}")

@@ -1,4 +1,4 @@
-"""What the farm knows of a case from its bundle: the facts that are compared to tell whether two cases are one bug."""
+"""What a bundle says of its case: the facts that decide whether two cases are the same bug."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CaseFacts:
 
     @property
     def operator(self) -> str:
-        """The operator at fault; "" where nobody knows it."""
+        """The operator at fault; "" if unknown."""
         named = self.signature.op if self.signature else None
         return named or self.culprit.rpartition(" ")[2] or (self.operators[0] if len(self.operators) == 1 else "")
 

@@ -1,7 +1,7 @@
 """Are two cases the same bug? By their signatures, then by a score of likeness and their behaviour over builds.
 
-A case is compared with the earlier cases that are no duplicates themselves, and joins the one that is most alike; of
-equals, the oldest. No case that was there before is moved, so a group does not depend on what is added after it.
+A case is compared with the earlier cases that are not duplicates themselves, and joins the most similar one; of equals,
+the oldest. No earlier case is moved, so a group does not depend on later additions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.farm.facts import CaseFacts
 from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.failure.ops import same_op
@@ -30,7 +30,7 @@ _BLUNT = (Kind.ACCURACY, Kind.ROUNDING, Kind.CRASH, Kind.TIMEOUT, Kind.OOM, *MEA
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike two cases are: a score from 0 to 1, and why."""
+    """How similar two cases are: a score from 0 to 1, and why."""
 
     score: float
     why: str
@@ -111,7 +111,7 @@ def _contradiction(mine: CaseFacts, other: CaseFacts) -> str:
 
 
 def _shared(mine: CaseFacts, other: CaseFacts) -> list[str]:
-    """The facts beside the signature that say where a failure is, and that both share."""
+    """The facts that both cases share and that locate the failure, apart from the signature."""
     shared = []
     if mine.operator and other.operator:  # alike, or they would contradict each other
         shared.append(f"the same operator at fault: {mine.operator}")

@@ -35,7 +35,7 @@ class Judged:
 
 
 def judge(standings: Sequence[Standing], tally: Tally) -> Judged:
-    """The state of a case that is no duplicate. `standings`: one for each tracked line; `tally`: over all lines."""
+    """The state of a case that is not a duplicate. `standings`: one for each tracked line; `tally`: over all lines."""
     tried = [standing for standing in standings if standing.trend is not Trend.NOT_RUN]
     if not tried:
         return Judged(State.NEW, "not run yet")

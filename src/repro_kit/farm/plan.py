@@ -1,14 +1,14 @@
-"""Which units are due: the builds that were asked for, more runs where passes may be luck, and the middle of a flip."""
+"""Which units are due: the builds that were asked for, more runs if passes may be luck, and the middle of a flip."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bisect import Mark
-from repro_kit.bisect.changes import Change, step_between
-from repro_kit.farm.standing import Trend, VerdictFlip, standing_of
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.bisect.build import Mark
+from repro_kit.bisect.changes import changes, step_between
+from repro_kit.farm.standing import Trend, standing_of
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC, Tally
 
@@ -19,13 +19,13 @@ _MOST_UNITS = 8  # of one case on one build
 
 @dataclass(frozen=True)
 class DueUnit:
-    """A unit to run: `passes` and `failures` as in `UnitOrder`."""
+    """A unit to run: `passes` and `failures` as in `UnitRules`."""
 
     build: str
     passes: int
     failures: int
     attempt: int
-    hangs: bool = False  # as in `UnitOrder`
+    hangs: bool = False  # as in `UnitRules`
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class LinePlan:
     builds: Sequence[str]  # of the whole line, oldest first
     wanted: Collection[str]  # builds that every case is run on
     bisect: bool = True  # also find out between which builds a result changes
-    retry: Collection[str] = ()  # builds that are run again where they could not run
+    retry: Collection[str] = ()  # builds that are run again if they could not run
 
 
-def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally, claimed: int = 1) -> list[DueUnit]:
+def due_units(plan: LinePlan, verdicts: Mapping[str, UnitResult], tally: Tally, claimed: int = 1) -> list[DueUnit]:
     """The units of one case that can be run now, oldest build first. `verdicts`: by build, of this line."""
     tried = [verdicts[build] for build in plan.builds if build in verdicts]
     standing = standing_of(plan.line, tried, tally, claimed)
@@ -54,33 +54,23 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, BuildVerdict], tally: Tally
             if missing:
                 due[build] = missing
     if plan.bisect and not due:
-        for build in _between_flips(plan.builds, standing.flips, marks):
+        known = {index: marks.get(build) for index, build in enumerate(plan.builds)}
+        for step in filter(None, (step_between(change, known) for change in changes(known))):
+            build = plan.builds[step.index]
             passed = verdicts[build].passed if build in verdicts else 0
             due[build] = max(needed - passed, 1)
     failures = 1 if tally.failed else RATE_RUNS
     return [
         DueUnit(build, due[build], failures, attempt)
         for build in plan.builds
-        if build in due and (attempt := verdicts[build].units if build in verdicts else 0) < _MOST_UNITS
+        if build in due and (attempt := verdicts[build].attempt + 1 if build in verdicts else 0) < _MOST_UNITS
     ]
 
 
-def _missing(verdict: BuildVerdict | None, mark: Mark | None, needed: int, *, retry: bool) -> int:
+def _missing(verdict: UnitResult | None, mark: Mark | None, needed: int, *, retry: bool) -> int:
     """How many passing runs a wanted build lacks; 0 when nothing is due."""
     if verdict is None:
         return needed
     if retry and verdict.outcome in (RunOutcome.CANNOT_TELL, RunOutcome.INVALID):
         return needed
     return max(needed - verdict.passed, 0) if mark is None else 0
-
-
-def _between_flips(
-    builds: Sequence[str], flips: Sequence[VerdictFlip], marks: Mapping[str, Mark | None]
-) -> Iterator[str]:
-    """The next build to judge for each flip that is not narrowed yet."""
-    for flip in flips:
-        low, high = builds.index(flip.before.build), builds.index(flip.after.build)
-        known = {index: marks.get(build) for index, build in enumerate(builds)}
-        step = step_between(Change(low, high, flip.fixed), known)
-        if step is not None:
-            yield builds[step.index]

@@ -10,8 +10,8 @@ from statistics import median
 def shard(ids: Sequence[str], seconds: Mapping[str, float], number: int, of: int) -> set[str]:
     """The cases of shard `number` (1 to `of`).
 
-    The cases stand in the order of a hash, one after the other with their recorded seconds (the median, where none are
-    recorded), and the whole length is cut into equal parts. A case belongs to the part that holds its middle.
+    The cases are sorted by a hash and laid end to end with their recorded seconds (the median, if none are recorded).
+    The whole length is cut into equal parts. A case belongs to the part that holds its middle.
     """
     usual = median(seconds.values()) if seconds else 1.0
     order = sorted(ids, key=lambda id: hashlib.sha256(id.encode()).digest())

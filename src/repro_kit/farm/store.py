@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +14,17 @@ from typing import Any
 import orjson
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.errors import UsageError
 from repro_kit.farm.facts import CaseFacts
 from repro_kit.farm.lifecycle import State
-from repro_kit.farm.unit import BuildVerdict, UnitResult, verdict_of
+from repro_kit.farm.unit import UnitResult
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import encoded, from_data, to_data
 
-SCHEMA = 2
+SCHEMA = 3
+_READABLE = (0, 2, SCHEMA)  # 0: an empty file; 2: without the tables of nights
 _OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -46,6 +47,9 @@ CREATE TABLE IF NOT EXISTS transitions (
     after TEXT NOT NULL, evidence TEXT NOT NULL, command TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS transitions_of ON transitions (case_number);
 CREATE TABLE IF NOT EXISTS lines (name TEXT PRIMARY KEY, words TEXT NOT NULL, tracked INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS nights (number INTEGER PRIMARY KEY, build TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS last_seen (
+    name TEXT PRIMARY KEY, build TEXT NOT NULL, outcome TEXT NOT NULL, failure TEXT NOT NULL);
 """
 
 
@@ -81,7 +85,7 @@ class FarmStore:
     """The history in the directory `directory`. Methods that write need the farm's lock, which the caller holds."""
 
     def __init__(self, directory: Path, *, create: bool = False) -> None:
-        """Open the history. Raises UsageError where there is none (without `create`), or where it is damaged."""
+        """Open the history. Raises UsageError if there is none (without `create`), or if it is damaged."""
         path = directory / HISTORY
         if not create and not path.is_file():
             raise UsageError(f"{directory} is not a farm; `repro-kit farm add --farm {directory} BUNDLE` makes one.")
@@ -89,10 +93,10 @@ class FarmStore:
             self._db = sqlite3.connect(path, timeout=60)
             self._db.row_factory = sqlite3.Row
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, SCHEMA):
+            if version not in _READABLE:
                 schemas = f"schema {version}, this one knows {SCHEMA}"
                 raise UsageError(f"{path} was written by another repro-kit ({schemas}); use that one, or a new farm.")
-            if not version:
+            if not version or (create and version != SCHEMA):
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:
@@ -199,7 +203,7 @@ class FarmStore:
         return dict(map(tuple, rows))
 
     def untrack(self, line: str) -> None:
-        """Leave a line out of the judgement until builds of it are run again."""
+        """Ignore a line when deciding a case's state, until builds of it are run again."""
         self._db.execute("UPDATE lines SET tracked = 0 WHERE name = ?", (line,))
 
     # -- units -----------------------------------------------------------------------------------------------------
@@ -212,8 +216,7 @@ class FarmStore:
             [
                 (
                     *(unit.attempt, unit.outcome, unit.failed, unit.passed, unit.note, unit.seconds, unit.at),
-                    encoded(to_data(unit.failure)).decode() if unit.failure else "",
-                    *(unit.case, unit.line, unit.build),
+                    *(_written(unit.failure), unit.case, unit.line, unit.build),
                 )
                 for unit in results
             ],
@@ -222,23 +225,21 @@ class FarmStore:
     def units(self, case: str) -> Iterator[UnitResult]:
         """The results of one case, by build."""
         rows = self._db.execute(
-            "SELECT line, name, attempt, outcome, failed, passed, note, seconds, at, failure FROM units "
+            "SELECT name, outcome, failed, passed, note, seconds, attempt, at, failure, line FROM units "
             "JOIN builds ON builds.number = build_number "
             "WHERE case_number = (SELECT number FROM cases WHERE id = ?) ORDER BY build_number, attempt",
             (case,),
         )
-        for row in rows:
-            failure = from_data(orjson.loads(row[9]), Signature) if row[9] else None
-            failed, passed, note, seconds, at = row[4:9]
-            outcome = _OUTCOMES[row[3]]
-            yield UnitResult(case, row[0], row[1], row[2], outcome, failed, passed, note, seconds, at, failure)
+        for name, outcome, failed, passed, note, seconds, attempt, at, failure, line in rows:
+            runs = (failed, passed, note, seconds, attempt, at, _read(failure))
+            yield UnitResult(name, _OUTCOMES[outcome], *runs, case=case, line=line)
 
-    def verdicts(self, case: str) -> dict[str, dict[str, BuildVerdict]]:
-        """The verdicts of one case by line and build."""
-        verdicts: defaultdict[str, dict[str, BuildVerdict]] = defaultdict(dict)
+    def verdicts(self, case: str) -> dict[str, dict[str, UnitResult]]:
+        """The results of one case by line and build, each with all its attempts added up."""
+        verdicts: defaultdict[str, dict[str, UnitResult]] = defaultdict(dict)
         for unit in self.units(case):
-            line, verdict = verdicts[unit.line], verdict_of(unit)
-            line[unit.build] = line[unit.build] + verdict if unit.build in line else verdict
+            line = verdicts[unit.line]
+            line[unit.build] = line[unit.build] + unit if unit.build in line else unit
         return dict(verdicts)
 
     def seconds(self) -> dict[str, float]:
@@ -248,12 +249,38 @@ class FarmStore:
         )
         return dict(map(tuple, rows))
 
+    # -- nights ----------------------------------------------------------------------------------------------------
+
+    def last_night(self) -> tuple[str | None, dict[str, UnitResult]]:
+        """The build of the last night (None: there was none), and each case's last result, by name."""
+        night = self._db.execute("SELECT build FROM nights ORDER BY number DESC LIMIT 1").fetchone()
+        rows = self._db.execute("SELECT name, build, outcome, failure FROM last_seen")
+        seen = {name: UnitResult(build, _OUTCOMES[state], failure=_read(text)) for name, build, state, text in rows}
+        return night[0] if night else None, seen
+
+    def end_night(self, build: str, last: Mapping[str, UnitResult]) -> None:
+        """Remember what the next night is compared with."""
+        self._db.execute("INSERT INTO nights (build) VALUES (?)", (build,))
+        self._db.execute("DELETE FROM last_seen")
+        self._db.executemany(
+            "INSERT INTO last_seen VALUES (?, ?, ?, ?)",
+            [(name, seen.build, seen.outcome, _written(seen.failure)) for name, seen in last.items()],
+        )
+
+
+def _written(failure: Signature | None) -> str:
+    return encoded(to_data(failure)).decode() if failure else ""
+
+
+def _read(failure: str) -> Signature | None:
+    return from_data(orjson.loads(failure), Signature) if failure else None
+
 
 def _case(row: sqlite3.Row) -> FarmCase:
     """A case of the history, which may be a stranger's: ids become paths and links, and an issue becomes a link."""
     for id in filter(None, (row["id"], row["original"])):
         if not _ID.fullmatch(str(id)):
-            raise UsageError(f"The history of the farm is damaged: {str(id)[:80]!r} is no id of a case.")
+            raise UsageError(f"The history of the farm is damaged: {str(id)[:80]!r} is not the id of a case.")
     facts = from_data(orjson.loads(row["facts"]), CaseFacts)
     return FarmCase(
         row["id"],

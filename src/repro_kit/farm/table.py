@@ -1,4 +1,4 @@
-"""The table of builds and verdicts of one case, and what it says in one sentence."""
+"""The table of builds and verdicts of one case, and its summary in one sentence."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from math import prod
 from typing import Any
 
 from repro_kit.farm.standing import Standing, Trend, standing_of, tally_of
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.farm.unit import WORDS, UnitResult
 from repro_kit.model.run_outcome import RunOutcome
 
+_SIGNS = {RunOutcome.FAILS_ALIKE: "✗", RunOutcome.PASSES: "✓", RunOutcome.FAILS_OTHERWISE: "!"}
 #: What a table says of an outcome.
-CELLS = {
-    RunOutcome.FAILS_ALIKE: "✗ fails",
-    RunOutcome.PASSES: "✓ passes",
-    RunOutcome.FAILS_OTHERWISE: "! fails otherwise",
-    RunOutcome.INVALID: "· not valid",
-    RunOutcome.CANNOT_TELL: "· cannot run",
-}
+CELLS = {outcome: f"{_SIGNS.get(outcome, '·')} {words}" for outcome, words in WORDS.items()}
 
 
 @dataclass(frozen=True)
@@ -28,7 +23,7 @@ class ReleaseTable:
     rows: tuple[tuple[str, str, str, str], ...]
     sentence: str
     standing: Standing
-    verdicts: tuple[BuildVerdict, ...] = field(default=())
+    verdicts: tuple[UnitResult, ...] = field(default=())
     columns: tuple[str, ...] = ("build", "verdict", "what was seen", "seconds")
 
     @property
@@ -67,9 +62,9 @@ class ReleaseTable:
 
 
 def release_table(
-    verdicts: Sequence[BuildVerdict], claimed: int = 1, names: Mapping[str, str] | None = None
+    verdicts: Sequence[UnitResult], claimed: int = 1, names: Mapping[str, str] | None = None
 ) -> ReleaseTable:
-    """The table of `verdicts`, oldest build first. `names`: what builds are called, where not by their own name."""
+    """The table of `verdicts`, oldest build first. `names`: the names to show, by build; by default the build's own."""
     standing = standing_of("", verdicts, tally_of(verdicts), claimed)
     called = names or {}
     rows = tuple(
@@ -79,7 +74,7 @@ def release_table(
     return ReleaseTable(rows, _sentence(standing, called), standing, tuple(verdicts))
 
 
-def seen_in_words(verdict: BuildVerdict) -> str:
+def seen_in_words(verdict: UnitResult) -> str:
     """The runs on a build, and what else was seen."""
     runs = verdict.failed + verdict.passed
     counts = f"{verdict.failed} of {runs} runs fail" if verdict.failed and verdict.passed else f"{runs} runs"
@@ -101,7 +96,7 @@ def _sentence(standing: Standing, called: Mapping[str, str]) -> str:
         case Trend.CANNOT_RUN:
             return f"It cannot run on {newest}: {standing.newest.note}."
         case Trend.OTHERWISE:
-            return f"It fails otherwise on {newest}: {standing.newest.note}."
+            return f"It fails differently on {newest}: {standing.newest.note}."
     return f"It {standing.trend} on every build that can run it."
 
 

@@ -1,8 +1,12 @@
-"""Searches over numbered parts: the first part that makes a subject fail, and the few parts that a failure needs."""
+"""Searches over numbered parts: where a failure begins, and the few parts that a failure needs.
+
+`narrowed` and `next_points` are the one search for a boundary in an order with unknown members: pure functions of what
+is known so far. Bisections of builds, the plan of a farm, the ablation and the cuts of the reducer use them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.model.run_outcome import RunOutcome
@@ -10,14 +14,18 @@ from repro_kit.model.run_outcome import RunOutcome
 #: Answers for a batch of questions. An outcome other than PASSES and FAILS_ALIKE decides nothing.
 AskNumbers = Callable[[Sequence[int]], Sequence[RunOutcome]]
 AskSets = Callable[[Sequence[Sequence[int]]], Sequence[RunOutcome]]
-_FAILS, _PASSES = RunOutcome.FAILS_ALIKE, RunOutcome.PASSES
+#: Whether a number fails; None: it was asked, and the answer decides nothing. Numbers that were not asked are missing.
+Known = Mapping[int, bool | None]
 
-_PATIENCE = 6  # undecided answers in a row after which a search gives up
+_FAILS, _PASSES = RunOutcome.FAILS_ALIKE, RunOutcome.PASSES
+_FAILING = {_FAILS: True, _PASSES: False}
+_PATIENCE = 6  # undecided numbers between the two borders that end a search
+_MISSES = 3  # separate stretches of undecided numbers, after which the longest stretch between them is tried
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """`good` passes, `bad` fails, and no number in between could be decided."""
+    """`good` passes, `bad` fails, and no number in between is decided."""
 
     good: int
     bad: int
@@ -27,38 +35,60 @@ class Boundary:
         """Whether `good` and `bad` are neighbours."""
         return self.bad == self.good + 1
 
+    @property
+    def inside(self) -> range:
+        """The numbers in between."""
+        return range(self.good + 1, self.bad)
+
+
+def narrowed(good: int, bad: int, known: Known) -> Boundary:
+    """The first number between `good` (passes) and `bad` (fails) that fails, and the last one before it that passes."""
+    first = min((at for at, fails in known.items() if fails and good < at < bad), default=bad)
+    last = max((at for at, fails in known.items() if fails is False and good < at < first), default=good)
+    return Boundary(last, first)
+
+
+def next_points(border: Boundary, known: Known, width: int = 1, patience: int = _PATIENCE) -> list[int]:
+    """Up to `width` numbers to ask next, ascending; none if the border is sharp, or `patience` ones are undecided."""
+    free = [at for at in border.inside if at not in known]
+    if not free or len(border.inside) - len(free) >= patience:
+        return []
+    if width == 1:
+        return [_middle(free)]
+    count = min(width, len(free))
+    return [free[(len(free) * (number + 1)) // (count + 1)] for number in range(count)]
+
+
+def _middle(free: Sequence[int]) -> int:
+    """The free number that best halves the free ones, away from undecided numbers, which come in clusters.
+
+    So it lies at least a quarter of a run of free numbers from the ends of that run. After a few undecided answers, it
+    is the middle of the longest run.
+    """
+    runs: list[list[int]] = []
+    for at in free:
+        if runs and runs[-1][-1] == at - 1:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    if len(runs) > _MISSES:
+        longest = max(runs, key=len)
+        return longest[len(longest) // 2]
+    candidates = [run[len(run) * quarter // 4] for run in runs for quarter in (2, 1, 3)]
+    return min(candidates, key=lambda at: abs(free.index(at) - len(free) // 2))
+
 
 def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Boundary:
     """Bisect between `good` (passes) and `bad` (fails) for the first failing number, `width` questions at a time.
 
     If failing is not monotone, the result is some failing number that follows a passing one.
     """
-    silent: set[int] = set()
-    in_a_row = 0
-    while in_a_row < _PATIENCE:
-        points = _spread(good, bad, silent, width)
-        if not points:
-            break
-        decided = False
-        answers = dict(zip(points, ask(points), strict=True))
-        for at in sorted(answers):
-            if answers[at] not in (_FAILS, _PASSES):
-                silent.add(at)
-                continue
-            decided = True
-            if answers[at] is _FAILS:
-                bad = at
-                break
-            good = at
-        in_a_row = 0 if decided else in_a_row + len(points)
-    return Boundary(good, bad)
-
-
-def _spread(good: int, bad: int, silent: set[int], width: int) -> list[int]:
-    """Up to `width` numbers between `good` and `bad`, evenly spread over those that are not `silent` (undecided)."""
-    free = [at for at in range(good + 1, bad) if at not in silent]
-    count = min(width, len(free))
-    return sorted({free[(len(free) * (number + 1)) // (count + 1)] for number in range(count)})
+    known: dict[int, bool | None] = {}
+    border = Boundary(good, bad)
+    while points := next_points(border, known, width):
+        known.update(zip(points, map(_FAILING.get, ask(points)), strict=True))
+        border = narrowed(good, bad, known)
+    return border
 
 
 def needed(items: Sequence[int], ask: AskSets, width: int = 1, budget: int = 1 << 30) -> tuple[list[int], bool]:

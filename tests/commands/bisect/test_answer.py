@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect import Build, Judgement, Mark, SearchOutcome, next_step
+from repro_kit.bisect.build import Build, Judgement, Mark
+from repro_kit.bisect.next_build import SearchOutcome, next_step
 from repro_kit.bisect.state import SCHEMA, BisectState
 from repro_kit.bisect.store import write_state
 from repro_kit.case.case import Case, Subject
@@ -45,10 +46,10 @@ def report_of(state: BisectState):
         ("ggbbb", False, "torch 2.2.0 is the first build that fails; torch 2.1.0 is the last one that still", Exit.OK),
         ("bbggg", True, "torch 2.2.0 is the first build that no longer fails; torch 2.1.0 is the last one", Exit.OK),
         ("gssbb", False, "The first build that fails is torch 2.3.0 or one of the 2 before it", Exit.OK),
-        ("....g", False, "torch 2.4.0 passes, so both ends are alike", Exit.NOTHING_FAILED),
-        ("b...b", False, "torch 2.0.0 already fails, so both ends are alike", Exit.FAILED),
-        ("b...b", True, "torch 2.4.0 still fails, so both ends are alike", Exit.FAILED),
-        ("g...g", True, "torch 2.0.0 passes, so both ends are alike", Exit.NOTHING_FAILED),
+        ("....g", False, "torch 2.4.0 passes, so both ends have the same result", Exit.NOTHING_FAILED),
+        ("b...b", False, "torch 2.0.0 already fails, so both ends have the same result", Exit.FAILED),
+        ("b...b", True, "torch 2.4.0 still fails, so both ends have the same result", Exit.FAILED),
+        ("g...g", True, "torch 2.0.0 passes, so both ends have the same result", Exit.NOTHING_FAILED),
         ("sssss", False, "No build of torch at the newer end can be judged", Exit.CANNOT_RUN),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_fix_is_found_and_the_older_end_looked_for(project, bisect) -> None:
 def test_ends_that_are_alike_are_told_in_a_sentence(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS[:3], lambda number: GOOD)
     code, out = bisect("use.py", "--wheels", "dist", "--good", "1.0")
-    assert (code, "frob 1.2 passes, so both ends are alike" in out) == (3, True)
+    assert (code, "frob 1.2 passes, so both ends have the same result" in out) == (3, True)
 
 
 def test_an_index_of_files_withdrawn_builds_and_companions(project, bisect, tmp_path) -> None:
@@ -249,7 +249,7 @@ def test_one_package_after_the_other(project, bisect) -> None:
     words = ("--package", "glub", "--wheels", "dist")
     ends = ("--good", "1.0", "--bad", "1.2", "--good", "1.0", "--bad", "1.4")
     code, out = bisect("use.py", *words, *ends)
-    assert (code, "frob 1.0 already fails, so both ends are alike" in out) == (0, True), out
+    assert (code, "frob 1.0 already fails, so both ends have the same result" in out) == (0, True), out
     assert "glub 1.2 is the first build that fails; glub 1.1 is the last one" in out
 
 

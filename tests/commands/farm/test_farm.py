@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from click.testing import CliRunner, Result
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.cli.main import cli
+from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.farm.store import HISTORY
 from wheelhouse import BAD, GOOD, make_wheels
 
@@ -130,6 +132,25 @@ def test_a_history_of_another_schema_is_refused(farm: Callable[..., Result], pro
         history.execute(f"PRAGMA user_version = {schema}")
     result = farm("status")
     assert (result.exit_code, f"another repro-kit (schema {schema}, " in " ".join(result.output.split())) == (2, True)
+
+
+def test_no_network_is_no_alarm(farm: Callable[..., Result], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repro_kit.builds.wheels.web.FIRST_PAUSE", 0.0)
+    farm("add", script("a", FAILS))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ("--package", "frob", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable)
+    result = farm("run", "--yes", *words)
+    assert (result.exit_code, "check the network" in " ".join(result.output.split())) == (125, True)
+
+
+def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], project: Path) -> None:
+    farm("add", script("a", FAILS))
+    with closing(sqlite3.connect(project / "farm" / HISTORY)) as history:
+        history.executescript("DROP TABLE nights; DROP TABLE last_seen; PRAGMA user_version = 2")
+    assert states(farm) == {"a": "new"}
+    with FarmPlace(project / "farm").writing(create=True) as store:
+        assert store.last_night() == (None, {})
 
 
 def test_a_killed_run_repeats_no_unit_that_has_ended(farm: Callable[..., Result], project: Path) -> None:
@@ -242,7 +263,7 @@ def test_a_strangers_farm_names_no_path_and_brings_no_link(farm: Callable[..., R
     assert not list((project / "farm").rglob("linked.txt")) and not list((project / "farm").rglob("pipe"))
     write(project / "theirs", "UPDATE cases SET id = ?", "../../../secret")
     damaged = farm("merge", "theirs", "--farm", "another")
-    assert damaged.exit_code == 2 and "is no id of a case" in damaged.output
+    assert damaged.exit_code == 2 and "is not the id of a case" in damaged.output
     write(project / "theirs", "UPDATE cases SET id = ?", "ab" * 32)
     (project / "theirs" / "cases" / "ab").symlink_to(project)
     (project / ("ab" * 32)).mkdir()

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.bundle.story.story import write_story
@@ -147,7 +147,7 @@ def test_the_comment_on_a_fixed_case(farm: Callable[..., Result], project: Path)
         with store.writing():
             store.list_builds(line, "--package click", [Build("99.0@/home/me/env/bin/python", "99.0")], keep=True)
             passed = RunOutcome.PASSES
-            store.record([UnitResult(case.id, line, "99.0@/home/me/env/bin/python", 0, passed, passed=3)])
+            store.record([UnitResult("99.0@/home/me/env/bin/python", passed, passed=3, case=case.id, line=line)])
         judge_all(place, store)
     unnamed = farm("file", "a", "--yes")
     assert (unnamed.exit_code, "name its issue with --issue" in unnamed.output) == (2, True)

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.news import CaseRun, LastSeen, NewsEvent, NightlyMemory, compare, grouped, remembered, settled
+from repro_kit.bisect.news import NewsEvent, compare, grouped, remembered, settled
 from repro_kit.builds.catalog import BuildSelection
+from repro_kit.builds.several import BuildChoice
 from repro_kit.cli.main import main
 from repro_kit.commands.farm import nightly
-from repro_kit.farm.unit import UnitOrder
+from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.farm.unit import UnitOrder, UnitResult, UnitRules
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
@@ -39,6 +41,10 @@ print("PASS")
 """
 
 
+def seen(state: RunOutcome, failure: Signature | None = None, build: str = "1") -> UnitResult:
+    return UnitResult(build, state, failure=failure)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "event"),
     [
@@ -53,19 +59,16 @@ print("PASS")
     ],
 )
 def test_what_has_become_of_a_case(before, now, event) -> None:
-    memory = NightlyMemory(cases={"a": LastSeen("1", *before)} if before else {})
-    assert [it.event for it in compare(memory, [CaseRun("a", *now)])] == [event]
+    last = {"a": seen(*before)} if before else {}
+    assert [it.event for it in compare(last, {"a": seen(*now)})] == [event]
 
 
 def test_one_regression_is_one_report() -> None:
-    memory = NightlyMemory(cases={name: LastSeen("1", RunOutcome.PASSES) for name in "abcd"})
-    runs = [CaseRun(name, RunOutcome.FAILS_ALIKE, FAILURE) for name in "ab"]
-    runs += [
-        CaseRun("c", RunOutcome.FAILS_ALIKE, ANOTHER),
-        CaseRun("d", RunOutcome.PASSES),
-        CaseRun("e", RunOutcome.PASSES),
-    ]
-    groups = grouped(compare(memory, runs))
+    last = dict.fromkeys("abcd", seen(RunOutcome.PASSES))
+    results = dict.fromkeys("ab", seen(RunOutcome.FAILS_ALIKE, FAILURE))
+    results["c"] = seen(RunOutcome.FAILS_ALIKE, ANOTHER)
+    results |= dict.fromkeys("de", seen(RunOutcome.PASSES))
+    groups = grouped(compare(last, results))
     assert [(group.event, group.names) for group in groups] == [
         (NewsEvent.NEWLY_FAILS, ["a", "b"]),
         (NewsEvent.NEWLY_FAILS, ["c"]),
@@ -75,10 +78,18 @@ def test_one_regression_is_one_report() -> None:
 
 
 def test_a_build_that_cannot_run_a_case_is_passed_over() -> None:
-    memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.PASSES), "gone": LastSeen("1", RunOutcome.PASSES)})
-    memory = remembered(memory, [CaseRun("a", RunOutcome.CANNOT_TELL)], "2")
-    assert dict(memory.cases) == {"a": LastSeen("1", RunOutcome.PASSES)}
-    assert memory.build == "2"
+    last = dict.fromkeys(("a", "gone"), seen(RunOutcome.PASSES))
+    assert remembered(last, {"a": seen(RunOutcome.CANNOT_TELL, build="2")}) == {"a": seen(RunOutcome.PASSES)}
+
+
+def test_the_farm_remembers_the_last_night_alone(tmp_path: Path) -> None:
+    with FarmPlace(tmp_path / "farm").writing(create=True) as store:
+        assert store.last_night() == (None, {})
+        for build in ("1", "2"):
+            kept = {"a": seen(RunOutcome.FAILS_ALIKE, FAILURE, build), "b": seen(RunOutcome.PASSES, build=build)}
+            with store.writing():
+                store.end_night(build, kept)
+            assert store.last_night() == (build, kept)
 
 
 @pytest.mark.slow
@@ -167,12 +178,12 @@ def test_a_killed_night_goes_on(night: Callable[[], tuple[int, dict]], project: 
 
 
 def test_what_comes_and_goes_is_no_news() -> None:
-    memory = NightlyMemory(cases={"a": LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE)})
+    before = seen(RunOutcome.FAILS_ALIKE, FAILURE)
 
     def settle(*states: RunOutcome) -> tuple[RunOutcome, str] | None:
         signatures = {RunOutcome.FAILS_ALIKE: FAILURE}
-        run = settled(memory, [CaseRun("a", state, signatures.get(state)) for state in states])
-        return run and (run.state, run.note)
+        result = settled(before, [seen(state, signatures.get(state)) for state in states])
+        return result and (result.outcome, result.seen)
 
     passes, fails, unknown = RunOutcome.PASSES, RunOutcome.FAILS_ALIKE, RunOutcome.CANNOT_TELL
     assert settle() is None
@@ -189,23 +200,21 @@ HANG = Signature(Kind.TIMEOUT)
     ("expected", "before", "state", "event"),
     [
         (HANG, None, RunOutcome.FAILS_ALIKE, NewsEvent.FIRST),
-        (HANG, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
+        (HANG, seen(RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
         (FAILURE, None, RunOutcome.CANNOT_TELL, NewsEvent.CANNOT_TELL),  # it may only be slow
-        (FAILURE, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_OTHERWISE, NewsEvent.NEWLY_FAILS),
-        (FAILURE, LastSeen("1", RunOutcome.FAILS_ALIKE, FAILURE), RunOutcome.FAILS_OTHERWISE, NewsEvent.CHANGED),
-        (FAILURE, LastSeen("1", RunOutcome.FAILS_OTHERWISE, HANG), RunOutcome.FAILS_OTHERWISE, NewsEvent.STILL_FAILS),
+        (FAILURE, seen(RunOutcome.PASSES), RunOutcome.FAILS_OTHERWISE, NewsEvent.NEWLY_FAILS),
+        (FAILURE, seen(RunOutcome.FAILS_ALIKE, FAILURE), RunOutcome.FAILS_OTHERWISE, NewsEvent.CHANGED),
+        (FAILURE, seen(RunOutcome.FAILS_OTHERWISE, HANG), RunOutcome.FAILS_OTHERWISE, NewsEvent.STILL_FAILS),
         (None, None, RunOutcome.CANNOT_TELL, NewsEvent.CANNOT_TELL),
-        (None, LastSeen("1", RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
+        (None, seen(RunOutcome.PASSES), RunOutcome.FAILS_ALIKE, NewsEvent.NEWLY_FAILS),
     ],
 )
 def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, event, project: Path) -> None:
     (project / "repro.py").write_text("import time\ntime.sleep(60)\n")
-    order = UnitOrder(
-        "a", "releases", "2", 0, str(project), sys.executable, timeout=0.5, signature=expected, hangs=before is not None
-    )
-    unit = run_unit(order)
-    memory = NightlyMemory(cases={"a": before} if before else {})
-    (news,) = compare(memory, [CaseRun("a", unit.outcome, unit.failure or expected)])
+    rules = UnitRules(expected, hangs=before is not None)
+    unit = run_unit(UnitOrder("a", "releases", "2", 0, str(project), sys.executable, timeout=0.5, rules=rules))
+    last = {"a": before} if before else {}
+    (news,) = compare(last, {"a": seen(unit.outcome, unit.failure or expected)})
     assert (unit.outcome, news.event) == (state, event)
 
 
@@ -218,8 +227,9 @@ def test_a_time_out_is_a_hang_where_it_ended_before(expected, before, state, eve
     ],
 )
 def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
-    watch = nightly.NightlyRequest(Path("cases"), Path(), BuildSelection(index="https://me:secret@example.org/simple"))
-    news = compare(NightlyMemory(cases={"a": LastSeen("1", *before)}), [CaseRun("a", *now)])[0]
+    choice = BuildChoice(selection=BuildSelection(index="https://me:secret@example.org/simple"))
+    watch = nightly.NightlyRequest(Path("cases"), Path(), choice)
+    news = compare({"a": seen(*before)}, {"a": seen(*now)})[0]
     words = ["repro-kit bisect cases/a --package torch --index-url https://example.org/simple", option]
     assert nightly.bisect_command(watch, news, good="1", bad="2") == " ".join(
         [*filter(None, words), "--good 1 --bad 2"]

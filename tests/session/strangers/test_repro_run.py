@@ -111,7 +111,7 @@ def test_a_failure_that_needs_no_compiler_must_come_without_it(checked: Checked)
     assert check.verified
     check, _ = checked(ALWAYS, in_eager=True)
     assert not check.verified
-    assert "does not fail alike under TORCH_COMPILE_DISABLE=1" in check.reasons[0]
+    assert "does not fail in the same way under TORCH_COMPILE_DISABLE=1" in check.reasons[0]
 
 
 @pytest.mark.parametrize("at_once", [True, False])

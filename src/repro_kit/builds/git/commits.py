@@ -1,4 +1,4 @@
-"""Builds that are commits of a local clone: each in a work tree of its own, built by the user's command."""
+"""Builds that are commits of a local clone: each in a separate work tree, built by the user's command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import git
 
-from repro_kit.bisect import Build
-from repro_kit.builds.build_source import BuildCommand, Ready, UnusableError
+from repro_kit.bisect.build import Build
+from repro_kit.builds.build_source import BuildCommand, BuildSource, Ready, UnusableError
 from repro_kit.builds.installed import github_url
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
@@ -25,7 +25,7 @@ MOST_COMMITS = 20_000  # of one search
 _CHECKOUT = 3600.0  # seconds
 
 
-class CommitSource:
+class CommitSource(BuildSource):
     """The commits of `clone` from `old` to `new` along first parents, oldest first.
 
     `cwd` is the user's working directory. Work trees and environments are made below `directory`.
@@ -75,12 +75,6 @@ class CommitSource:
             if not self._keep:
                 self._discard(tree)
                 shutil.rmtree(directory, ignore_errors=True)
-
-    def fetch(self, build: Build) -> None:
-        """Nothing to download."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
     def _prepare(self, build: Build, tree: Path, environment: Path) -> Ready:
         python, variables = self._target.python, {}

@@ -1,4 +1,4 @@
-"""Builds that are wheels: each is installed into an environment of its own, which is removed afterwards."""
+"""Builds that are wheels: each is installed into a separate environment, which is removed afterwards."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from repro_kit.bisect import Build
-from repro_kit.builds.build_source import Ready, UnusableError
+from repro_kit.bisect.build import Build
+from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.builds.installed import Installed, installed
 from repro_kit.builds.target import Target
 from repro_kit.builds.uv import Uv, Wants, activated
@@ -22,7 +22,7 @@ from repro_kit.builds.wheels.wheel_cache import StoppedError, WheelCache
 from repro_kit.errors import ReproKitError, UsageError
 
 
-class WheelSource:
+class WheelSource(BuildSource):
     """Wheels of `package`; environments are made below `directory`."""
 
     def __init__(
@@ -104,7 +104,7 @@ class WheelSource:
         return Ready(python, variables, version=package.version, commit=package.commit, repository=package.repository)
 
 
-class InterpreterSource:
+class InterpreterSource(BuildSource):
     """Interpreters that exist already, in the order given; nothing is installed."""
 
     def __init__(self, pythons: Sequence[str], package: str, env: Mapping[str, str]) -> None:
@@ -122,12 +122,6 @@ class InterpreterSource:
         directory = Path(python).parent
         variables = {"PATH": os.pathsep.join([str(directory), os.environ.get("PATH", os.defpath)])}
         yield Ready(python, variables, version=build.version, commit=build.commit)
-
-    def fetch(self, build: Build) -> None:
-        """Nothing to download."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
 
 def _of_interpreter(python: str, package: str, env: Mapping[str, str]) -> Build:

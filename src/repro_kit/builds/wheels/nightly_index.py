@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from urllib.parse import quote, unquote
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.wheels.web import WebError, opened
 from repro_kit.builds.wheels.wheel_files import day_of
 from repro_kit.errors import StageError, UsageError
@@ -47,7 +47,7 @@ def older(listed: Sequence[Build], since: str, exists: Callable[[str], bool] | N
 
     def find(day: date) -> Build | None:
         url = next((guess for guess in _guesses(template, day, first) if ask(guess)), None)
-        return _build(url) if url else None
+        return _of_url(url) if url else None
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
         return [build for build in pool.map(find, days) if build is not None]
@@ -75,7 +75,7 @@ def _guesses(template: str, day: date, first: date) -> Iterator[str]:
             yield f"{head}/{quote(variant)}"
 
 
-def _build(url: str) -> Build:
+def _of_url(url: str) -> Build:
     version = unquote(url.rpartition("/")[2]).split("-")[1]
     return Build(name=version, version=version, date=day_of(version), url=url)
 

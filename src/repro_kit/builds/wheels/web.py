@@ -1,4 +1,4 @@
-"""Read a URL: ``file``, or http(s), where the URL may contain credentials."""
+"""Read a URL: ``file``, or http(s) with or without credentials in the URL."""
 
 from __future__ import annotations
 

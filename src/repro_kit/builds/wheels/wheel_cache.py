@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.wheels.web import WebError, opened, persistently, with_credentials, without_credentials
 from repro_kit.errors import StageError
@@ -34,7 +34,7 @@ class StoppedError(Exception):
 
 
 class WheelCache:
-    """Wheels in `directory`, at most `limit` bytes in all besides those in use. Safe for use from several threads."""
+    """Wheels in `directory`, at most `limit` bytes in all, not counting those in use. Safe for several threads."""
 
     def __init__(self, directory: Path, limit: int, *, index: str | None = None, offline: bool = False) -> None:
         self.directory = directory

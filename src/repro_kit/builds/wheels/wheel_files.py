@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.utils import BuildTag, InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.target import Target
 from repro_kit.errors import UsageError
 
@@ -52,7 +52,7 @@ def builds_of(package: str, files: Iterable[WheelFile], target: Target) -> list[
 
 
 def in_order(builds: Sequence[Build]) -> list[Build]:
-    """Oldest first: by day where every version has a day (nightlies), else by version."""
+    """Oldest first: by day if every version has a day (nightlies), else by version."""
     keyed = [(day_of(build.version or "") or "", Version(build.version or "0"), build) for build in builds]
     daily = all(day for day, _, _ in keyed)
     keyed.sort(key=lambda entry: (entry[0] if daily else "", entry[1]))

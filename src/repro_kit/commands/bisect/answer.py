@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from repro_kit.bisect import Build, Judgement, Mark, SearchEnding, SearchOutcome
+from repro_kit.bisect.build import Build, Judgement, Mark
 from repro_kit.bisect.changes import Change, changes, with_changes
+from repro_kit.bisect.next_build import SearchEnding, SearchOutcome
 from repro_kit.bisect.state import BisectState
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.pages.templates import render
@@ -210,10 +211,10 @@ def _sentence(report: BisectReport) -> str:
             )
         case SearchEnding.NEW_IS_OLD:
             result = "still fails" if state.find_fix else "passes"
-            return f"{old} {result}, so both ends are alike and there is nothing to find: try a newer one."
+            return f"{old} {result}, so both ends have the same result and there is nothing to find: try a newer one."
         case SearchEnding.OLD_IS_NEW:
             result = "passes" if state.find_fix else "already fails"
-            return f"{new} {result}, so both ends are alike and there is nothing to find: try an older one."
+            return f"{new} {result}, so both ends have the same result and there is nothing to find: try an older one."
         case SearchEnding.NO_NEW_END | SearchEnding.NO_OLD_END:
             side = "newer" if outcome.ending is SearchEnding.NO_NEW_END else "older"
             return f"No build of {state.package} at the {side} end can be judged; the log says why (--log)."

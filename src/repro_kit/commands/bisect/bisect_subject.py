@@ -12,7 +12,6 @@ from repro_kit.bisect.store import DIRECTORY
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.case.case import Case
 from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle, ReproOracle
-from repro_kit.commands.bisect.run_symptom import SymptomOracle
 from repro_kit.commands.bisect.suspect_commits import ManualRepro, clues_of
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.signature import Signature
@@ -57,15 +56,12 @@ def build_subject(
 def _measured(subject: BuildSubject, symptom: Symptom, timeout: float) -> BuildSubject:
     """Return `subject` with its command judged by a symptom."""
     manual_repro = subject.manual_repro
-    oracle = SymptomOracle(
-        subject.description,
-        manual_repro.words,
-        cwd=manual_repro.directory,
-        timeout=timeout,
-        symptom=symptom,
-        untrusted=subject.untrusted,
+    return replace(
+        subject,
+        description=f"{subject.description} ({symptom.text})",
+        oracle=CommandOracle(manual_repro.words, manual_repro.directory, timeout, subject.untrusted, symptom),
+        signature=Signature(symptom.kind),
     )
-    return replace(subject, description=oracle.description, oracle=oracle, signature=oracle.signature)
 
 
 @contextmanager
@@ -104,7 +100,7 @@ def _of_repro(bundle: UntrustedBundle, timeout: float, ui: Ui | None) -> BuildSu
     signature = claim.signature or (case.file.signature if case else None)
     return BuildSubject(
         f"repro.py of {target.name}",
-        ReproOracle(f"repro.py of {target.name}", directory, limit, limits=None if own else limits_of()),
+        ReproOracle(directory, limit, None if own else limits_of()),
         target / DIRECTORY if own else Path(target.name.removesuffix(".zip").removesuffix(".py") + ".bisect"),
         signature,
         own.file.subject.python if own else None,
@@ -120,7 +116,7 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
     words = ["python" if word == subject.python else word for word in command(subject)]
     description = f"{' '.join(words)} in {subject.cwd}"
     directory = case.path / DIRECTORY
-    oracle = CommandOracle(description, words, cwd=Path(subject.cwd), timeout=timeout)
+    oracle = CommandOracle(tuple(words), Path(subject.cwd), timeout)
     manual_repro = ManualRepro(tuple(words), Path(subject.cwd))
     signature = case.file.signature
     return BuildSubject(
@@ -129,6 +125,5 @@ def _of_case(case: Case, timeout: float) -> BuildSubject:
 
 
 def _command(words: Sequence[str], directory: Path, timeout: float) -> BuildSubject:
-    description = " ".join(words)
-    oracle = CommandOracle(description, words, cwd=Path.cwd(), timeout=timeout)
-    return BuildSubject(description, oracle, directory, manual_repro=ManualRepro(tuple(words), Path.cwd()))
+    oracle, repro = CommandOracle(tuple(words), Path.cwd(), timeout), ManualRepro(tuple(words), Path.cwd())
+    return BuildSubject(" ".join(words), oracle, directory, manual_repro=repro)

@@ -5,31 +5,30 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect import JudgeNext, SearchEnding, next_step
+from repro_kit.bisect.next_build import JudgeNext, SearchEnding, next_step
 from repro_kit.bisect.state import BisectState
-from repro_kit.bisect.store import ANSWER, STATE, read_own_state
-from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.bisect.store import ANSWER, STATE, read_own_state, read_state
+from repro_kit.builds.catalog import PackageEnds
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.target import target_of
 from repro_kit.case.lock import alone
 from repro_kit.commands.bisect.answer import BisectReport, as_json, as_markdown, make_report, named_sides
 from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
-from repro_kit.commands.bisect.classify_build import Rules
 from repro_kit.commands.bisect.loop import Bisection, make_directory
-from repro_kit.commands.bisect.plan import SearchRequest, overridden, plan
+from repro_kit.commands.bisect.plan import overridden, plan
 from repro_kit.commands.bisect.request import BisectRequest
-from repro_kit.commands.bisect.run_symptom import SymptomOracle, with_reference
+from repro_kit.commands.bisect.run_symptom import with_reference
 from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
 from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.farm.unit import now
 from repro_kit.files import write_atomic
 from repro_kit.runner.places import instead_of
 from repro_kit.session.case_paths import is_case
@@ -81,10 +80,17 @@ def _search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: 
     if request.fresh:
         _forget(directory)
     pins = [_pinned(other) for other in request.packages if other.package != axis.package and other.bad]
-    selection = _builds(request, pins)
-    report = _answer(axis, selection, subject, directory, request, ui, marks=request.marks)
-    if request.all_parents:
-        report = _into_merge(report, selection, subject, directory / _MERGE, request, ui)
+    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.builds.pythons)
+    builds = replace(request.builds, pythons=pythons, packages=(*request.builds.packages, *pins))
+    request = replace(request, builds=builds)
+    try:
+        report = search(axis, subject, directory, request, ui)
+        if request.all_parents:
+            report = _into_merge(report, subject, directory / _MERGE, replace(request, marks=()), ui)
+    except KeyboardInterrupt:
+        state = read_state(directory)
+        ui.warn(f"Interrupted; {len(state.judgements) if state else 0} judgements are kept. To go on: {request.again}")
+        raise
     write_atomic(directory / ANSWER, as_markdown(report).encode())
     show(report, ui)
     ui.note(f"As Markdown, to paste into an issue: {directory / ANSWER}")
@@ -104,64 +110,40 @@ def _pinned(axis: PackageEnds) -> str:
         ) from error
 
 
-def _answer(
-    axis: PackageEnds,
-    selection: BuildSelection,
-    subject: BuildSubject,
-    directory: Path,
-    request: BisectRequest,
-    ui: Ui,
-    marks: Sequence[str] = (),
-) -> BisectReport:
+def search(axis: PackageEnds, subject: BuildSubject, directory: Path, request: BisectRequest, ui: Ui) -> BisectReport:
     """Search along one package, starting from the state saved in `directory`."""
-    search = SearchRequest(
-        f"{subject.description} (any failure)" if request.any_failure else subject.description,
-        request.find_fix,
-        request.patience,
-        None if request.any_failure else subject.signature,
-        request.again,
-    )
+    selection = request.builds
+    python = next(iter(selection.pythons), subject.python)
     with ui.stage("builds"):
-        state, source = plan(
-            axis, search, selection, target_of(_python(request, subject)), directory, read_own_state(directory)
-        )
-        state = overridden(state, marks, datetime.now(UTC).isoformat(timespec="seconds"))
+        target = target_of(find_python(python, Path.cwd(), os.environ))
+        state, source = plan(axis, subject, request, target, directory, read_own_state(directory))
+        state = overridden(state, request.marks, now())
         ui.done(f"{len(state.range)} of {source.description}: {state.range[0].shown} … {state.range[-1].shown}")
     if not selection.keep:
         shutil.rmtree(instead_of(directory / "envs"), ignore_errors=True)  # environments that a killed run left
-    if isinstance(subject.oracle, SymptomOracle) and subject.oracle.relative:
-        state = with_reference(state, source, subject.oracle, ui)
-    rules = Rules(any_failure=request.any_failure, on_timeout=request.on_timeout, repeats=request.repeats)
-    bisection = Bisection(directory, state, source, subject.oracle, rules, ui, request.spread)
-    try:
-        outcome = bisection.run()
-    except KeyboardInterrupt:
-        ui.warn(f"Interrupted; {len(bisection.state.judgements)} judgements are kept. To go on: {request.again}")
-        raise
+    state, oracle = with_reference(state, source, subject.oracle, ui)
+    bisection = Bisection(directory, state, source, oracle, request, ui)
+    outcome = bisection.run()
     report = make_report(bisection.state, outcome)
     clues = subject.clues if subject.signature else clues_of(bisection.state.signature, None, "")
     return with_commits(report, request.repo or selection.clone, clues, subject.manual_repro, directory)
 
 
 def _into_merge(
-    report: BisectReport,
-    selection: BuildSelection,
-    subject: BuildSubject,
-    directory: Path,
-    request: BisectRequest,
-    ui: Ui,
+    report: BisectReport, subject: BuildSubject, directory: Path, request: BisectRequest, ui: Ui
 ) -> BisectReport:
     """Search the merged branch when the answer is a merge commit, and return the commit of that branch."""
-    if selection.clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
+    clone = request.builds.clone
+    if clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
         return report
     from repro_kit.builds.git.commits import merged_branch
 
-    ends = merged_branch(selection.clone, report.new.build.commit or "")
+    ends = merged_branch(clone, report.new.build.commit or "")
     if ends is None:
         return report
     old, new = ends
     axis = PackageEnds(report.state.package, *((new, old) if report.state.find_fix else (old, new)))
-    inside = _answer(axis, selection, subject, directory, request, ui)
+    inside = search(axis, subject, directory, request, ui)
     if inside.outcome.ending not in (SearchEnding.FOUND, SearchEnding.RANGE):
         return replace(
             report,
@@ -229,17 +211,6 @@ def _row(state: BisectState, index: int, chances: Mapping[str, float]) -> dict[s
         "by_hand": judgement.by_hand,
         "chance": round(chances.get(judgement.build, 0.0), 4),
     }
-
-
-def _python(request: BisectRequest, subject: BuildSubject) -> str:
-    given = request.pythons[0] if request.pythons else None
-    return find_python(given or subject.python, Path.cwd(), os.environ)
-
-
-def _builds(request: BisectRequest, fixed: Sequence[str]) -> BuildSelection:
-    """Return the builds to choose from, with interpreters looked up. `fixed` are requirements of the other packages."""
-    pythons = tuple(find_python(value, Path.cwd(), os.environ) for value in request.pythons)
-    return replace(request.builds, pythons=pythons, packages=(*request.builds.packages, *fixed))
 
 
 def _forget(directory: Path) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from repro_kit.bisect import Judgement, Mark
-from repro_kit.bisect.ends import NoSuchBuildError, position
-from repro_kit.bisect.next_build import PATIENCE
+from repro_kit.bisect.build import Judgement, Mark
+from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
 from repro_kit.bisect.state import SCHEMA, BisectState
 from repro_kit.builds.build_source import BuildSource
 from repro_kit.builds.catalog import (
-    BuildSelection,
     PackageEnds,
     built_beside,
     open_source,
@@ -23,25 +21,15 @@ from repro_kit.builds.catalog import (
 )
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.target import Target
+from repro_kit.commands.bisect.bisect_subject import BuildSubject
+from repro_kit.commands.bisect.request import BisectRequest
 from repro_kit.errors import UsageError
-from repro_kit.model.failure.signature import Signature
-
-
-@dataclass(frozen=True)
-class SearchRequest:
-    """The parts of a request other than the builds."""
-
-    subject: str  # what is run on each build, in words
-    find_fix: bool = False
-    patience: int = PATIENCE
-    signature: Signature | None = None
-    command: str = ""
 
 
 def plan(
     axis: PackageEnds,
-    search: SearchRequest,
-    selection: BuildSelection,
+    subject: BuildSubject,
+    request: BisectRequest,
     target: Target,
     directory: Path,
     saved: BisectState | None,
@@ -51,49 +39,46 @@ def plan(
     A saved state for the same question is continued. Builds are listed again only when an end is not among the saved
     builds. Raises ReproKitError when the saved state is for another question, or an end names no build.
     """
-    axis = _settled(axis, saved, search)
-    selection = settle_source(axis, selection, target)
+    if saved is not None:  # the ends of before, if the command line gives none
+        axis = replace(axis, good=axis.good or saved.good, bad=axis.bad or saved.bad)
+    selection = settle_source(axis, request.builds, target)
     if selection.clone:
         axis = _as_commits(axis, selection.clone)
     elif len(selection.pythons) > 1:
-        axis = _as_interpreters(axis, selection.pythons, find_fix=search.find_fix)
-    goal = "fix" if search.find_fix else "first failure"
-    about = "; ".join([search.subject, axis.package, source_in_words(axis, selection), goal, *built_beside(selection)])
+        axis = _as_interpreters(axis, selection.pythons, find_fix=request.find_fix)
+    goal = "fix" if request.find_fix else "first failure"
+    what = f"{subject.description} (any failure)" if request.any_failure else subject.description
+    signature = None if request.any_failure else subject.signature
+    about = "; ".join([what, axis.package, source_in_words(axis, selection), goal, *built_beside(selection)])
     if saved is not None and saved.about != about:
         raise UsageError(
             f"{directory} is about another question ({saved.about}); start anew with --fresh, or use another --output."
         )
-    source = open_source(axis, selection, target, directory, find_fix=search.find_fix, state=saved)
+    source = open_source(axis, selection, target, directory, find_fix=request.find_fix, state=saved)
     state = BisectState(
         SCHEMA,
         about,
         tuple(source.builds()),
         axis.package,
         source.description,
-        search.subject,
-        find_fix=search.find_fix,
-        patience=search.patience,
-        signature=search.signature,
-        command=search.command,
+        what,
+        find_fix=request.find_fix,
+        patience=request.patience,
+        signature=signature,
+        command=request.again,
     )
     if saved is not None:
         state = replace(
             state,
             judgements=saved.judgements,
-            signature=saved.signature or search.signature,
+            signature=saved.signature or signature,
             repeats=saved.repeats,
             flaky=saved.flaky,
             repository=saved.repository,
             reference=saved.reference,
+            unfinished=saved.unfinished,
         )
     return _with_ends(state, axis), source
-
-
-def _settled(axis: PackageEnds, saved: BisectState | None, ask: SearchRequest) -> PackageEnds:
-    """Take the ends from the saved state where the command line gives none."""
-    if saved is None:
-        return axis
-    return replace(axis, good=axis.good or saved.good, bad=axis.bad or saved.bad)
 
 
 def _as_commits(axis: PackageEnds, clone: Path) -> PackageEnds:
@@ -142,7 +127,7 @@ def _end(state: BisectState, word: str | None, side: Literal["old", "new"]) -> s
     if word is None:
         return None
     try:
-        return state.builds[position(state.builds, word, side)].name
+        return state.builds[resolve_build(state.builds, word, side)].name
     except NoSuchBuildError as error:
         raise UsageError(f"{error}.") from error
 
@@ -154,7 +139,7 @@ def overridden(state: BisectState, words: Sequence[str], now: str) -> BisectStat
         if not name or (mark != "forget" and mark not in set(Mark)):
             raise UsageError(f"--mark takes BUILD=good, =bad, =skip or =forget, not {word!r}.")
         try:
-            build = state.builds[position(state.builds, name, "old")].name
+            build = state.builds[resolve_build(state.builds, name, "old")].name
         except NoSuchBuildError as error:
             raise UsageError(f"--mark: {error}.") from error
         judgement = state.current.get(build)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.bisect.next_build import PATIENCE
 from repro_kit.builds.catalog import BuildSelection, PackageEnds
 from repro_kit.errors import UsageError
@@ -21,12 +21,12 @@ class BisectRequest:
     is_command: bool
     again: str  # the command line that continues the search
     packages: tuple[PackageEnds, ...]  # packages to vary, one after the other
-    builds: BuildSelection  # without interpreters
-    pythons: tuple[str, ...] = ()  # interpreters as the user gave them
+    builds: BuildSelection
     find_fix: bool = False
     all_parents: bool = False  # search the branch too when the answer is a merge
     timeout: float = 600.0  # seconds for one run
     on_timeout: Mark = Mark.SKIP
+    others: Mark = Mark.SKIP  # the mark of a different failure
     symptom: Symptom | None = None
     any_failure: bool = False
     repeats: int = 1  # runs that must pass before a build is good

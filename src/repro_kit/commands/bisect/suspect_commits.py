@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repro_kit.bisect import SearchEnding
+from repro_kit.bisect.next_build import SearchEnding
 from repro_kit.bisect.ranking import Between, Clues, rank
 from repro_kit.bundle.pages.templates import render
 from repro_kit.commands.bisect.answer import BisectReport, Suspect
@@ -16,7 +16,7 @@ from repro_kit.model.failure.signature import Signature
 
 GIT_BISECT = "git-bisect.sh"
 _SHOWN = 10
-_MOST_OPS = 8  # a program with more operators is not reduced, so its operators are no clue
+_MOST_OPS = 8  # a program with more operators is not reduced, so its operators do not help
 
 
 @dataclass(frozen=True)

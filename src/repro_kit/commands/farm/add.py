@@ -7,7 +7,6 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from repro_kit.farm.facts import CaseFacts, culprit_of
 from repro_kit.farm.grouping import Likeness, duplicate_of
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
+from repro_kit.farm.unit import now
 from repro_kit.model.serialize import encoded, to_data
 from repro_kit.plain_file import no_file, read_plain
 from repro_kit.session.case_paths import is_case
@@ -31,7 +31,7 @@ from repro_kit.session.strangers.untrusted import UntrustedBundle, claim_of, ope
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
 
-#: Files for people that are kept beside those that run.
+#: Files for people that are kept with those that run.
 _KEPT = (MANIFEST, "story.json", "issue.md", "report.html", "ablation.json", "env.json", "recipe.toml", "README.md")
 _LARGEST = 32 << 20  # bytes of a file that is kept
 
@@ -93,8 +93,8 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
         if there is not None:
             return Added(str(target), "there already", there, f"it has the same files as {there.source}")
         _keep(bundle, place.entry(id))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    case = FarmCase(id, _free_name(target, cases), str(target.absolute()), now, facts, since=now)
+    at = now()
+    case = FarmCase(id, _free_name(target, cases), str(target.absolute()), at, facts, since=at)
     alike = most_alike(facts, cases)
     with store.writing():
         store.add(case)
@@ -105,12 +105,12 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
     words = f"{alike[0].name} ({alike[0].state}): {alike[1].why}"
     if alike[1].same:
         return Added(str(target), "duplicate", store.case(id), f"of {words}{lacking}")
-    hint = "Runs on several builds tell whether they are one."
+    hint = "Runs on several builds show whether they are the same bug."
     return Added(str(target), "added", case, f"{facts.summary}; similar to {words}{lacking}. {hint}")
 
 
 def _lacking(bundle: UntrustedBundle) -> str:
-    """What of the bundle is missing, so that its runs say nothing, as the end of a sentence; "" where it is whole."""
+    """The missing parts without which a bundle shows nothing, as the end of a sentence; "" if it is whole."""
     needs = claim_of(bundle.whole, bundle.target).needs
     if not needs or any(map(is_users, bundle.runs.texts)):  # the case itself keeps the user's source files
         return ""
@@ -202,7 +202,7 @@ def _keep(bundle: UntrustedBundle, entry: Path) -> None:
 
 
 def _free_name(target: Path, cases: Sequence[FarmCase]) -> str:
-    """A name for people: that of the target, with a number where another case has it."""
+    """A name for people: that of the target, with a number if another case has it."""
     path = target.absolute()
     stem = path.parent.name if path.name == REPRO else path.name
     for suffix in (".zip", ".tar.gz", ".tgz", ".py", ".repro"):

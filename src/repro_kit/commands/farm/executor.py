@@ -46,7 +46,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Workers:
-    """An executor, and how many units it gets at the same time; None: all, as it has a queue of its own."""
+    """An executor, and how many units it gets at the same time; None: all, as it has its own queue."""
 
     executor: Executor
     at_once: int | None = None
@@ -68,7 +68,7 @@ class LocalExecutor:
 def _fulfil(future: Future[Any], function: Callable[..., Any], arguments: tuple[str, ...]) -> None:
     try:
         future.set_result(function(*arguments))
-    except BaseException as error:  # `result` raises it where it is asked for
+    except BaseException as error:  # `result` raises it in the caller
         future.set_exception(error)
 
 

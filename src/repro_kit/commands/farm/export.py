@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.commands.farm.add import as_duplicate, most_alike
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
@@ -112,7 +112,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
 
 
 def _copy(source: Path, target: Path, farm: Path) -> None:
-    """Copy the files of a case from another farm, but no links, and nothing that is no plain file."""
+    """Copy the files of a case from another farm, without links, and without anything that is not a plain file."""
     if not source.resolve().is_relative_to(farm.resolve()):
         raise UsageError(f"{source} leads out of the farm {farm}; it is not merged.")
 

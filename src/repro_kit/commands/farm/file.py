@@ -19,13 +19,13 @@ from repro_kit.bundle.story.issue_form import (
 )
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title_facts import title_from, title_of
-from repro_kit.commands.farm.judging import repeat_command, standing_of_case
+from repro_kit.commands.farm.judging import FarmJudge, Results
 from repro_kit.commands.farm.place import FarmPlace, named_case
 from repro_kit.commands.show import story_at
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, FarmStore
-from repro_kit.farm.table import ReleaseTable, release_table
+from repro_kit.farm.table import release_table
 from repro_kit.files import write_atomic
 from repro_kit.plain_file import read_plain
 from repro_kit.session.github import send
@@ -123,11 +123,15 @@ def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequ
     """The text for the state of the case. Raises UsageError for a state of which there is nothing to say."""
     if case.original:
         raise UsageError(f"{case.name} is not filed: it is a {case.evidence}.")
-    tables = _tables(store, case)
+    judge = FarmJudge(place, store)
+    results = judge.results(case)
+    tables = _tables(case, results)
     if case.state in _OVER or case.state is State.REOPENED:
         if not issue:
             raise UsageError(f"{case.name} is {case.state}, which is a comment; name its issue with --issue.")
-        return Draft(f"Comment on {issue}", _comment(place, store, case, tables), request.repository, issue)
+        again = judge.repeat(case, judge.standing(case, results)).replace(str(place.entry(case.id)), "BUNDLE")
+        comment = f"{_comment(case)}\n\n{tables}\nTo repeat it: `{_without_paths(again)}`\n"
+        return Draft(f"Comment on {issue}", comment, request.repository, issue)
     if case.state not in (State.OPEN, State.FLAKY):
         raise UsageError(f"{case.name} is {case.state}: run it first, an issue needs a build on which it fails.")
     if issue:
@@ -135,8 +139,8 @@ def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequ
     return _new_issue(place.entry(case.id), case, tables, request.repository)
 
 
-def _new_issue(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]], repository: str) -> Draft:
-    """A new issue. Raises UsageError where it would tell PyTorch of a failure that is not PyTorch's."""
+def _new_issue(entry: Path, case: FarmCase, tables: str, repository: str) -> Draft:
+    """A new issue. Raises UsageError if it would report a failure to PyTorch that is not PyTorch's."""
     story, facts = _story(entry), case.facts
     to = story.addressee if story else addressee_of(facts.layer, facts.cause)
     evidence = story.evidence if story else ""
@@ -156,18 +160,20 @@ def _story(entry: Path) -> Story | None:
         return None
 
 
-def _tables(store: FarmStore, case: FarmCase) -> list[tuple[str, ReleaseTable]]:
+def _tables(case: FarmCase, results: Results) -> str:
     """A table for each line on which the case was run, without private paths."""
-    verdicts, builds = store.verdicts(case.id), store.builds()
-    tables = []
-    for line, by_build in verdicts.items():
-        names = {build: _PATH.sub(r"\g<version>", build) for build in by_build}
-        ordered = [by_build[build] for build in builds[line] if build in by_build]
-        tables.append((line, release_table(ordered, case.facts.repeats, names)))
-    return tables
+    shown = []
+    for line, of_line in results.items():
+        names = {result.build: _without_paths(result.build) for result in of_line}
+        shown.append(f"{line}:\n\n{release_table(of_line, case.facts.repeats, names).as_markdown()}")
+    return "\n".join(shown)
 
 
-def _report(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]]) -> str:
+def _without_paths(text: str) -> str:
+    return _PATH.sub(r"\g<version>", text)
+
+
+def _report(entry: Path, case: FarmCase, tables: str) -> str:
     """The bundle's own text for an issue, else the failure and the script; and the builds."""
     if (entry / "issue.md").is_file():
         text = body_of(read_plain(entry / "issue.md", _LARGEST).decode("utf-8", "replace"))
@@ -175,17 +181,9 @@ def _report(entry: Path, case: FarmCase, tables: list[tuple[str, ReleaseTable]])
         code = read_plain(entry / REPRO, _LARGEST).decode("utf-8", "replace")
         text = f"### 🐛 Describe the bug\n\n{case.facts.summary}\n\n````python\n{code.rstrip()}\n````\n"
     facts, logs, rest = text.partition(f"\n{LOGS}")  # the versions stay last
-    return f"{facts.rstrip()}\n\n#### On other builds\n\n{_shown(tables)}{logs}{rest}"
+    return f"{facts.rstrip()}\n\n#### On other builds\n\n{tables}{logs}{rest}"
 
 
-def _comment(place: FarmPlace, store: FarmStore, case: FarmCase, tables: list[tuple[str, ReleaseTable]]) -> str:
-    head = "This fails again." if case.state is State.REOPENED else "This is fixed."
+def _comment(case: FarmCase) -> str:
     words = "" if case.state is not State.FIXED else " It does not pass on every line of builds yet."
-    standing = standing_of_case(case, store.verdicts(case.id), store.builds(), sorted(store.tracked()))
-    again = repeat_command(place, case.id, standing.standings, store.tracked())
-    again = _PATH.sub(r"\g<version>", again.replace(str(place.entry(case.id)), "BUNDLE"))
-    return f"{head}{words}\n\n{_shown(tables)}\nTo repeat it: `{again}`\n"
-
-
-def _shown(tables: list[tuple[str, ReleaseTable]]) -> str:
-    return "\n".join(f"{line}:\n\n{table.as_markdown()}" for line, table in tables)
+    return f"{'This fails again.' if case.state is State.REOPENED else 'This is fixed.'}{words}"

@@ -6,56 +6,84 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.grouping import SIMILAR, behave_alike, likeness, parted
 from repro_kit.farm.lifecycle import Judged, State, judge
 from repro_kit.farm.standing import Standing, standing_of, tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.farm.unit import UnitResult, now
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.ui import Ui
 
-Verdicts = Mapping[str, Mapping[str, BuildVerdict]]  # by line and build
-Builds = Mapping[str, Sequence[str]]  # by line, oldest first
+Results = Mapping[str, Sequence[UnitResult]]  # of a case by line, oldest build first
 
 
 @dataclass(frozen=True)
 class CaseStanding:
-    """Where a case stands on every tracked line."""
+    """The standing of a case on every tracked line."""
 
     standings: tuple[Standing, ...]
     tally: Tally
     marks: Mapping[str, Mark]  # by build, with its line
 
+    @property
+    def rate(self) -> str:
+        """How often a flaky case fails, in words; "" for another case."""
+        return f"{self.tally.failed} of {self.tally.runs} runs" if self.tally.flaky else ""
 
-def standing_of_case(case: FarmCase, verdicts: Verdicts, builds: Builds, tracked: Sequence[str]) -> CaseStanding:
-    """Judge a case on each tracked line."""
-    ordered = {line: [verdicts[line][build] for build in builds[line] if build in verdicts[line]] for line in verdicts}
-    tally = sum((tally_of(line_verdicts) for line_verdicts in ordered.values()), NO_RUNS)
-    standings = tuple(standing_of(line, ordered.get(line, ()), tally, case.facts.repeats) for line in tracked)
-    marks = {
-        f"{standing.line} {verdict.build}": mark
-        for standing in standings
-        for verdict, mark in zip(ordered.get(standing.line, ()), standing.marks, strict=True)
-        if mark is not None
-    }
-    return CaseStanding(standings, tally, marks)
+
+class FarmJudge:
+    """Judges the cases of a farm by its lines of builds."""
+
+    def __init__(self, place: FarmPlace, store: FarmStore) -> None:
+        self._place = place
+        self._store = store
+        self._builds = store.builds()
+        self._tracked = store.tracked()
+
+    def results(self, case: FarmCase) -> Results:
+        """The results of a case."""
+        seen = self._store.verdicts(case.id)
+        return {line: [seen[line][build] for build in self._builds[line] if build in seen[line]] for line in seen}
+
+    def standing(self, case: FarmCase, results: Results) -> CaseStanding:
+        """Judge a case on each tracked line."""
+        tally = sum(map(tally_of, results.values()), NO_RUNS)
+        lines = sorted(self._tracked)
+        standings = tuple(standing_of(line, results.get(line, ()), tally, case.facts.repeats) for line in lines)
+        marks = {
+            f"{standing.line} {result.build}": mark
+            for standing in standings
+            for result, mark in zip(results.get(standing.line, ()), standing.marks, strict=True)
+            if mark is not None
+        }
+        return CaseStanding(standings, tally, marks)
+
+    def repeat(self, case: FarmCase, standing: CaseStanding) -> str:
+        """The commands that run a case on the builds that its state follows from."""
+        commands = []
+        for each in standing.standings:
+            ends = [build for flip in each.flips for build in (flip.before.build, flip.after.build)]
+            named = ",".join(dict.fromkeys([*ends, *([each.newest.build] if each.newest else [])]))
+            if named:
+                target = shlex.quote(str(self._place.entry(case.id)))
+                options = f" {self._tracked[each.line]}" if self._tracked[each.line] else ""
+                commands.append(f"repro-kit verify {target} --on {shlex.quote(named)}{options}")
+        return " && ".join(commands)
 
 
 def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
     """Bring every case into the state that its verdicts show; the changes."""
-    cases, builds, tracked = store.cases(), store.builds(), store.tracked()
-    lines = sorted(tracked)
-    seen = {case.id: standing_of_case(case, store.verdicts(case.id), builds, lines) for case in cases}
+    cases, farm_judge = store.cases(), FarmJudge(place, store)
+    seen = {case.id: farm_judge.standing(case, farm_judge.results(case)) for case in cases}
     originals = _originals(cases, seen)
     names = {case.id: case.name for case in cases}
     changes = []
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    at = now()
     with store.writing():
         for case in cases:
             original, why = originals[case.id]
@@ -67,15 +95,15 @@ def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
             if judged.state is case.state and original == case.original:
                 store.set_evidence(case.id, judged.evidence)
                 continue
-            command = repeat_command(place, case.id, seen[case.id].standings, tracked)
-            change = Transition(case.id, now, case.state, judged.state, judged.evidence, command)
+            command = farm_judge.repeat(case, seen[case.id])
+            change = Transition(case.id, at, case.state, judged.state, judged.evidence, command)
             store.move(change, original)
             changes.append(change)
     return changes
 
 
 def untrack(place: FarmPlace, line: str, ui: Ui) -> Exit:
-    """Leave a line out, and judge the cases anew. Raises UsageError where there is no such line."""
+    """Ignore a line, and judge the cases anew. Raises UsageError if there is no such line."""
     with place.writing() as store:
         tracked = store.tracked()
         if line not in tracked:
@@ -86,19 +114,6 @@ def untrack(place: FarmPlace, line: str, ui: Ui) -> Exit:
     ui.print(f"{line} is no longer tracked; {len(changes)} cases changed.")
     ui.result({"line": line, "changes": to_data(changes)})
     return Exit.OK
-
-
-def repeat_command(place: FarmPlace, id: str, standings: Sequence[Standing], words: Mapping[str, str]) -> str:
-    """The commands that run a case on the builds that its state follows from. `words`: of each line."""
-    commands = []
-    for standing in standings:
-        ends = [build for flip in standing.flips for build in (flip.before.build, flip.after.build)]
-        newest = [standing.newest.build] if standing.newest else []
-        named = ",".join(dict.fromkeys([*ends, *newest]))
-        if named:
-            options = f" {words[standing.line]}" if words.get(standing.line) else ""
-            commands.append(f"repro-kit verify {shlex.quote(str(place.entry(id)))} --on {shlex.quote(named)}{options}")
-    return " && ".join(commands)
 
 
 def _originals(cases: Sequence[FarmCase], seen: Mapping[str, CaseStanding]) -> dict[str, tuple[str | None, str]]:

@@ -1,4 +1,4 @@
-"""`nightly`: the farm's run over a folder, on the newest build: what changed since the last night, bisected."""
+"""`nightly`: run a folder on the newest build, in a farm: what changed since the last night, bisected."""
 
 from __future__ import annotations
 
@@ -6,64 +6,58 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from repro_kit.bisect import Build, Judgement, Mark
+from repro_kit.bisect.build import Build, Judgement, Mark
 from repro_kit.bisect.news import (
     ALARMS,
-    SCHEMA,
     TURNS,
-    WORDS,
-    CaseRun,
     Group,
+    LastNight,
     News,
     NewsEvent,
-    NightlyMemory,
     compare,
     grouped,
     remembered,
     settled,
 )
 from repro_kit.builds.build_source import Ready, UnusableError
-from repro_kit.builds.catalog import BuildSelection, PackageEnds
+from repro_kit.builds.catalog import PackageEnds
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
-from repro_kit.builds.target import target_of
 from repro_kit.builds.wheels.install import file_name
 from repro_kit.builds.wheels.web import without_credentials
 from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.bundle.pages.templates import render
-from repro_kit.commands.bisect.answer import as_markdown, make_report, named_sides
+from repro_kit.commands.bisect.answer import as_markdown, named_sides
 from repro_kit.commands.bisect.bisect_subject import build_subject
-from repro_kit.commands.bisect.classify_build import Rules
-from repro_kit.commands.bisect.loop import Bisection
-from repro_kit.commands.bisect.plan import SearchRequest, plan
-from repro_kit.commands.bisect.suspect_commits import with_commits
+from repro_kit.commands.bisect.command import search
+from repro_kit.commands.bisect.request import BisectRequest
 from repro_kit.commands.farm.add import add_target
 from repro_kit.commands.farm.executor import LocalExecutor, Workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.commands.farm.units import UnitRunner, take_up
+from repro_kit.commands.farm.units import UnitRunner, no_alarm, take_up
 from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
 from repro_kit.farm.plan import DueUnit
 from repro_kit.farm.store import FarmCase, FarmStore
-from repro_kit.farm.unit import UnitResult
+from repro_kit.farm.unit import OF_MARKS, UNDECIDED, WORDS, UnitResult
 from repro_kit.files import write_atomic
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import dumps, from_data
+from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 from repro_kit.runner.places import instead_of
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
-_MEMORY = "state.json"
-_MOST_BYTES = 64 << 20  # size limit of the state file
+_OLD_MEMORY = "state.json"  # of versions that kept the last night beside the farm
+_MOST_BYTES = 64 << 20  # size limit of that file
 
 
 @dataclass(frozen=True)
@@ -71,11 +65,8 @@ class NightlyRequest:
     """The folder of cases, the builds to run them on, and how."""
 
     folder: Path
-    directory: Path  # the farm, with the state of the last night and the summaries
-    selection: BuildSelection
-    package: str = "torch"
-    build: str | None = None  # the build to run; None: the newest
-    python: str | None = None
+    directory: Path  # the farm, with the summaries
+    choice: BuildChoice  # of one build
     timeout: float = 600.0
     bisect: bool = True
 
@@ -116,20 +107,21 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
         raise UsageError("Nothing was run; give --yes if you trust the contents of the folder.")
     place = FarmPlace(request.directory)
     with place.writing(create=True) as store:
-        memory = read_memory(request.directory)
+        before, last = _last_night(store, request.directory)
         take_up(place, store)
         cases, damaged = _added(place, store, names, request, ui)
-        night = _Night(place, store, request, memory, ui)
-        build, runs = night.run(cases)
-        runs += damaged
-        groups = grouped(compare(memory, runs))
+        night = _Night(place, store, request, before, last, ui)
+        build, results = night.run(cases)
+        results |= damaged
+        groups = grouped(compare(last, results))
         if request.bisect:
             groups = [_bisected(group, night, cases) for group in groups]
         judge_all(place, store)
         made = datetime.now(UTC).isoformat(timespec="minutes")
-        summary = NightlySummary(build, memory.build, tuple(groups), made)
+        summary = NightlySummary(build, before, tuple(groups), made)
         _write(summary, request.directory)
-        write_atomic(request.directory / _MEMORY, dumps(remembered(memory, runs, build.name)))
+        with store.writing():
+            store.end_night(build.name, remembered(last, results))
     _show(summary, request, ui)
     return Exit.FAILED if summary.alarms else Exit.OK
 
@@ -148,43 +140,57 @@ def subjects_in(folder: Path) -> Iterator[str]:
             yield path.name
 
 
-def read_memory(directory: Path) -> NightlyMemory:
-    """Read the state that earlier runs saved in `directory`. Raises ReproKitError when it cannot be read."""
-    path = directory / _MEMORY
+def _last_night(store: FarmStore, directory: Path) -> tuple[str | None, LastNight]:
+    """The build of the last night, and the last result of each case. Raises ReproKitError for a damaged old file.
+
+    Earlier versions kept them in a file. It is read until the first night that the farm remembers.
+    """
+    before, last = store.last_night()
+    path = directory / _OLD_MEMORY
+    if before is not None or not path.is_file():
+        return before, last
     try:
         data = orjson.loads(read_plain(path, _MOST_BYTES))
-        if data.get("schema", SCHEMA) > SCHEMA:
-            raise UsageError(f"{path} was written by a newer repro-kit; upgrade.")
-        return from_data(data, NightlyMemory)
-    except FileNotFoundError:
-        return NightlyMemory()
+        return data.get("build"), {name: _old_result(each) for name, each in data.get("cases", {}).items()}
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path} is damaged; remove it to start anew.") from error
 
 
+def _old_result(data: Mapping[str, Any]) -> UnitResult:
+    failure = from_data(data["signature"], Signature) if data.get("signature") else None
+    return UnitResult(data["build"], RunOutcome(data["state"]), failure=failure)
+
+
 def _added(
     place: FarmPlace, store: FarmStore, names: Sequence[str], request: NightlyRequest, ui: Ui
-) -> tuple[dict[str, FarmCase], list[CaseRun]]:
-    """Take the subjects into the farm; its cases by name. One that cannot be opened does not stop the others."""
-    cases, damaged = {}, []
+) -> tuple[dict[str, FarmCase], dict[str, UnitResult]]:
+    """Take the subjects into the farm: cases by name, and results of those that cannot be opened."""
+    cases: dict[str, FarmCase] = {}
+    damaged: dict[str, UnitResult] = {}
     for name in names:
         try:
             case = add_target(place, store, request.folder / name).case
-            assert case is not None  # None is for a case without a bundle, which is no subject
+            assert case is not None  # None is for a case without a bundle, which is not a subject
             cases[name] = case
         except ReproKitError as error:
             ui.warn(f"{name} is left out: {error}")
-            damaged.append(CaseRun(name, RunOutcome.CANNOT_TELL, detail=str(error)))
+            damaged[name] = UnitResult("", RunOutcome.CANNOT_TELL, note=str(error))
     if not cases:
-        raise UsageError(f"Nothing in {request.folder} can be run: {damaged[0].detail}")
+        raise UsageError(f"Nothing in {request.folder} can be run: {next(iter(damaged.values())).note}")
     return cases, damaged
 
 
 class _Night:
-    """One run over the cases. A changed result is repeated, since a failure that comes and goes is no news."""
+    """One run over the cases. A changed result is repeated, since a flaky failure is not news."""
 
     def __init__(
-        self, place: FarmPlace, store: FarmStore, request: NightlyRequest, memory: NightlyMemory, ui: Ui
+        self,
+        place: FarmPlace,
+        store: FarmStore,
+        request: NightlyRequest,
+        before: str | None,
+        last: LastNight,
+        ui: Ui,
     ) -> None:
         self.request = request
         self.ui = ui
@@ -192,22 +198,16 @@ class _Night:
         self.build = ""
         self._line = ""
         self._place = place
-        self._memory = memory
+        self._before = before
+        self._last = last
         self._runner = UnitRunner(place, store, Workers(LocalExecutor(), 1), request.timeout, ui)
         self._units: dict[str, list[UnitResult]] = {}  # of this night, by case
 
-    def run(self, cases: Mapping[str, FarmCase]) -> tuple[Build, list[CaseRun]]:
-        """Run every case on the build of the request; its outcomes by name."""
-        request, ui = self.request, self.ui
-        choice = BuildChoice(
-            (request.build,) if request.build else (),
-            package=request.package,
-            python=request.python,
-            selection=request.selection,
-            side="new",
-        )
+    def run(self, cases: Mapping[str, FarmCase]) -> tuple[Build, dict[str, UnitResult]]:
+        """Run every case on the build of the request; the results by name."""
+        choice, ui = self.request.choice, self.ui
         shutil.rmtree(self._place.environments, ignore_errors=True)  # environments that a killed run left
-        with ui.stage("build"), _no_alarm():
+        with ui.stage("build"), no_alarm():
             (line,) = lines_of(choice, self._place.environments)
             build = line.chosen[-1]
             ui.progress(f"installing {build.shown}")
@@ -216,35 +216,38 @@ class _Night:
                 self.store.list_builds(line.name, line.words, line.builds)
             try:
                 with line.source.ready(build) as ready:
-                    ui.done(f"{request.package} {build.shown}")
+                    ui.done(f"{choice.package} {build.shown}")
                     return build, self._run_cases(cases, line, build, ready)
             except UnusableError as error:
-                raise CannotRunError(f"{request.package} {build.shown} does not install: {error}.") from error
+                raise CannotRunError(f"{choice.package} {build.shown} does not install: {error}.") from error
             finally:
                 line.source.close()
 
-    def _run_cases(self, cases: Mapping[str, FarmCase], line: BuildLine, build: Build, ready: Ready) -> list[CaseRun]:
-        runs = []
+    def _run_cases(
+        self, cases: Mapping[str, FarmCase], line: BuildLine, build: Build, ready: Ready
+    ) -> dict[str, UnitResult]:
+        results: dict[str, UnitResult] = {}
         for name, case in cases.items():
             with self.ui.stage("case"):
                 self.ui.progress(name)
-                run = self._run_case(name, case, line, build, ready)
-                self.ui.done(f"{name}: {WORDS[run.state]}{f' ({run.shown})' if run.shown else ''}")
-            runs.append(run)
-        return runs
+                result = results[name] = self._run_case(name, case, line, build, ready)
+                shown = [result.failure.summary() if result.failure else result.note, result.seen]
+                words = "; ".join(filter(None, shown))
+                self.ui.done(f"{name}: {WORDS[result.outcome]}{f' ({words})' if words else ''}")
+        return results
 
-    def _run_case(self, name: str, case: FarmCase, line: BuildLine, build: Build, ready: Ready) -> CaseRun:
+    def _run_case(self, name: str, case: FarmCase, line: BuildLine, build: Build, ready: Ready) -> UnitResult:
         """Run a case until its result is settled. Two names of the same files are one case, and share its runs."""
         earlier = [unit for unit in self.store.units(case.id) if (unit.line, unit.build) == (line.name, build.name)]
         if case.id not in self._units:
-            killed = self._memory.build != build.name  # the last run on this build was killed, and is continued
+            killed = self._before != build.name  # the last run on this build was killed, and is continued
             self._units[case.id] = list(earlier) if killed else []
-        units, attempt = self._units[case.id], len(earlier)
-        while (run := settled(self._memory, [_as_run(name, case, unit) for unit in units])) is None:
-            due = DueUnit(build.name, 1, 1, attempt, hangs=name in self._memory.cases)
+        units, attempt, before = self._units[case.id], len(earlier), self._last.get(name)
+        while (result := settled(before, [_of_night(case, unit) for unit in units])) is None:
+            due = DueUnit(build.name, 1, 1, attempt, hangs=before is not None)
             units += self._runner.run_units(line, build, ready, [(case, due)])
             attempt += 1
-        return run
+        return result
 
     def keep(self, case: FarmCase, signature: Signature | None, judgements: Iterable[Judgement]) -> None:
         """Record what a bisection has shown of a case, if it has looked for the failure that the case is about."""
@@ -257,35 +260,26 @@ class _Night:
             )
 
 
-def _as_run(name: str, case: FarmCase, unit: UnitResult) -> CaseRun:
-    """The outcome of a unit, as news are made of."""
-    state = RunOutcome.CANNOT_TELL if unit.outcome is RunOutcome.INVALID else unit.outcome
-    signature = unit.failure or (case.facts.signature if state is RunOutcome.FAILS_ALIKE else None)
-    return CaseRun(name, state, signature, unit.note, round(unit.seconds, 1))
-
-
-@contextmanager
-def _no_alarm() -> Iterator[None]:
-    """Turn an error with exit code 1 into CannotRunError: code 1 means that a case newly fails."""
-    try:
-        yield
-    except ReproKitError as error:
-        if error.exit_code is not Exit.FAILED:
-            raise
-        raise CannotRunError(str(error)) from error
+def _of_night(case: FarmCase, unit: UnitResult) -> UnitResult:
+    """A result as `compare` takes it: with its failure, even if that is the expected one."""
+    outcome = RunOutcome.CANNOT_TELL if unit.outcome in UNDECIDED else unit.outcome
+    failure = unit.failure or (case.facts.signature if outcome is RunOutcome.FAILS_ALIKE else None)
+    return replace(unit, outcome=outcome, failure=failure, seen="")
 
 
 def _as_unit(case: FarmCase, line: str, judgement: Judgement) -> UnitResult:
     """The judgement of a bisection on a build, as a unit."""
-    outcome = {Mark.BAD: RunOutcome.FAILS_ALIKE, Mark.GOOD: RunOutcome.PASSES}.get(
-        judgement.mark, RunOutcome.CANNOT_TELL
-    )
-    failed, passed = judgement.failures, judgement.runs - judgement.failures
-    if outcome is RunOutcome.CANNOT_TELL:
-        failed = passed = 0
-    note = judgement.reason if outcome is RunOutcome.CANNOT_TELL else ""
+    skipped = judgement.mark is Mark.SKIP
     return UnitResult(
-        case.id, line, judgement.build, 0, outcome, failed, passed, note, judgement.oracle_seconds, judgement.at
+        judgement.build,
+        OF_MARKS[judgement.mark],
+        0 if skipped else judgement.failures,
+        0 if skipped else judgement.runs - judgement.failures,
+        judgement.reason if skipped else "",
+        judgement.oracle_seconds,
+        at=judgement.at,
+        case=case.id,
+        line=line,
     )
 
 
@@ -293,34 +287,36 @@ def _bisected(group: Group, night: _Night, cases: Mapping[str, FarmCase]) -> Gro
     """Bisect the first case of the group, from the last build that was judged to this build, and add the answer.
 
     The search is that of `bisect`, not that of `farm run`: it also finds the build since which a case fails in another
-    way, and the commits between two builds. The farm gets its results, where they are about the failure of the case.
+    way, and the commits between two builds. The farm gets its results, if they are about the failure of the case.
     """
     first, request = group.news[0], night.request
     if group.event not in TURNS or first.since is None or first.since.build == night.build:
         return group
     fixed = group.event is NewsEvent.FIXED
     good, bad = (night.build, first.since.build) if fixed else (first.since.build, night.build)
-    directory = request.directory / "bisect" / file_name(f"{first.run.name}-{night.build}")
-    signature = first.since.signature if fixed else first.run.signature
+    directory = request.directory / "bisect" / file_name(f"{first.name}-{night.build}-{group.event.name.lower()}")
+    signature = first.since.failure if fixed else first.result.failure
     again = bisect_command(request, first, good=good, bad=bad)
-    rules = Rules(others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP)
-    words = [str(request.folder / first.run.name)]
+    ends = PackageEnds(request.choice.package, good, bad)
+    bisection = BisectRequest(
+        (str(request.folder / first.name),),
+        False,
+        again,
+        (ends,),
+        replace(request.choice.selection, pythons=(find_python(request.choice.python, Path.cwd(), os.environ),)),
+        find_fix=fixed,
+        timeout=request.timeout,
+        others=Mark.GOOD if group.event is NewsEvent.CHANGED else Mark.SKIP,
+    )
     trusting = replace(night.ui, yes=True)
     try:
-        target = target_of(find_python(request.python, Path.cwd(), os.environ))
-        with build_subject(words, is_command=False, timeout=request.timeout, ui=trusting) as subject:
-            search = SearchRequest(subject.description, find_fix=fixed, signature=signature, command=again)
-            ends = PackageEnds(request.package, good, bad)
-            state, source = plan(ends, search, request.selection, target, directory, None)
-            bisection = Bisection(directory, state, source, subject.oracle, rules, night.ui)
-            outcome = bisection.run()
-            report = make_report(bisection.state, outcome)
-            report = with_commits(report, None, subject.clues, subject.manual_repro, directory)
+        with build_subject(bisection.words, is_command=False, timeout=request.timeout, ui=trusting) as subject:
+            report = search(ends, replace(subject, signature=signature), directory, bisection, night.ui)
     except ReproKitError as error:
         return replace(group, bisected=f"The change could not be bisected: {error}")
     finally:
         shutil.rmtree(instead_of(directory / "envs"), ignore_errors=True)
-    night.keep(cases[first.run.name], signature, bisection.state.current.values())
+    night.keep(cases[first.name], signature, report.state.current.values())
     facts = [(name, " ".join(filter(None, [side.build.shown, side.commit]))) for name, side in named_sides(report)]
     facts += [("commits between", report.compare)] if report.compare else []
     facts += [("to repeat it", again)] if again else []
@@ -331,15 +327,15 @@ def bisect_command(request: NightlyRequest, news: News, *, good: str, bad: str) 
     """Return the bisection as a command line; "" for a changed failure, which `bisect` cannot search for."""
     if news.event is NewsEvent.CHANGED:
         return ""
-    selection = request.selection
-    words = ["repro-kit", "bisect", str(request.folder / news.run.name), "--package", request.package]
+    selection = request.choice.selection
+    words = ["repro-kit", "bisect", str(request.folder / news.name), "--package", request.choice.package]
     words += ["--nightly", selection.nightly] if selection.nightly else []
     words += ["--index-url", selection.index] if selection.index else []
     words += ["--wheels", str(selection.wheels)] if selection.wheels else []
     words += [word for package in selection.packages for word in ("--with", package)]
-    words += ["--python", request.python] if request.python else []
+    words += ["--python", request.choice.python] if request.choice.python else []
     words += ["--timeout", f"{request.timeout:g}"] if request.timeout != NightlyRequest.timeout else []
-    if RunOutcome.FAILS_OTHERWISE in (news.run.state, news.since.state if news.since else None):
+    if RunOutcome.FAILS_OTHERWISE in (news.result.outcome, news.since.outcome if news.since else None):
         words.append("--any-failure")  # the failure is not the one that the case is about
     words += ["--find-fix"] if news.event is NewsEvent.FIXED else []
     return shlex.join([*map(without_credentials, words), "--good", good, "--bad", bad])

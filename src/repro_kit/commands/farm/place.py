@@ -21,7 +21,7 @@ class FarmPlace:
 
     @property
     def results(self) -> Path:
-        """Results of units that the history has not taken up yet."""
+        """Results of units that are not in the history yet."""
         return self.directory / "results"
 
     @property
@@ -50,7 +50,7 @@ class FarmPlace:
 
     @contextmanager
     def reading(self) -> Iterator[FarmStore]:
-        """The history, to read. Another process may write it meanwhile. Raises UsageError where there is no farm."""
+        """The history, to read. Another process may write it meanwhile. Raises UsageError if there is no farm."""
         store = FarmStore(self.directory)
         try:
             yield store
@@ -59,7 +59,7 @@ class FarmPlace:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[FarmStore]:
-        """The history, with the lock of the farm. Raises UsageError where another process holds it."""
+        """The history, with the lock of the farm. Raises UsageError if another process holds it."""
         if create:
             try:
                 self.directory.mkdir(parents=True, exist_ok=True)

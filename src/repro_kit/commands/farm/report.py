@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 from repro_kit.bundle.pages.templates import render
 from repro_kit.commands.farm.export import write_export
-from repro_kit.commands.farm.judging import CaseStanding, Verdicts, repeat_command, standing_of_case
+from repro_kit.commands.farm.judging import FarmJudge
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.store import FarmCase, Transition
 from repro_kit.farm.table import CELLS, seen_in_words
-from repro_kit.farm.unit import BuildVerdict
+from repro_kit.farm.unit import UnitResult, now
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.ui import Ui
 
@@ -76,7 +75,7 @@ def report(place: FarmPlace, directory: Path | None, ui: Ui) -> Exit:
     if site.exists() and any(site.iterdir()) and not (site / "farm.json").is_file():
         raise UsageError(f"{site} holds other files; give a new directory with --output.")
     with ui.stage("report"), place.reading() as store:
-        cases, builds, tracked = store.cases(), store.builds(), store.tracked()
+        cases, judge = store.cases(), FarmJudge(place, store)
         transitions = store.transitions()
         by_id = {case.id: case for case in cases}
         history: dict[str, list[Transition]] = {case.id: [] for case in cases}
@@ -84,11 +83,19 @@ def report(place: FarmPlace, directory: Path | None, ui: Ui) -> Exit:
             history[change.case].append(change)
         pages = []
         for case in cases:
-            mine = store.verdicts(case.id)
-            standing = standing_of_case(case, mine, builds, sorted(tracked))
-            repeat = repeat_command(place, case.id, standing.standings, tracked)
-            original = by_id.get(case.original or "")
-            pages.append(_page(case, original, mine, builds, standing, repeat, history[case.id]))
+            results = judge.results(case)
+            standing, lines = judge.standing(case, results), sorted(results.items())
+            pages.append(
+                CasePage(
+                    case,
+                    by_id.get(case.original or ""),
+                    tuple(strip(line, of_line) for line, of_line in lines),
+                    tuple((line, _rows(of_line)) for line, of_line in lines),
+                    standing.rate,
+                    judge.repeat(case, standing),
+                    tuple(reversed(history[case.id])),
+                )
+            )
         _write(site, pages, transitions, by_id)
         write_export(store, site / "farm.json")
         ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {site / 'index.html'}")
@@ -96,28 +103,7 @@ def report(place: FarmPlace, directory: Path | None, ui: Ui) -> Exit:
     return Exit.OK
 
 
-def _page(
-    case: FarmCase,
-    original: FarmCase | None,
-    verdicts: Verdicts,
-    builds: Mapping[str, Sequence[str]],
-    standing: CaseStanding,
-    repeat: str,
-    history: Sequence[Transition],
-) -> CasePage:
-    run = {line: [build for build in builds[line] if build in verdicts[line]] for line in sorted(verdicts)}
-    return CasePage(
-        case,
-        original,
-        tuple(strip(line, [verdicts[line][build] for build in run[line]]) for line in run),
-        tuple((line, _rows([verdicts[line][build] for build in run[line]])) for line in run),
-        f"{standing.tally.failed} of {standing.tally.runs} runs" if standing.tally.flaky else "",
-        repeat,
-        tuple(reversed(history)),
-    )
-
-
-def strip(line: str, verdicts: Sequence[BuildVerdict]) -> Strip:
+def strip(line: str, verdicts: Sequence[UnitResult]) -> Strip:
     """Draw a strip: neighbouring builds of one class are one box."""
     paths: dict[str, str] = {}
     at = 0
@@ -128,7 +114,7 @@ def strip(line: str, verdicts: Sequence[BuildVerdict]) -> Strip:
     return Strip(line, at, tuple(paths.items()))
 
 
-def _rows(verdicts: Sequence[BuildVerdict]) -> tuple[VerdictRow, ...]:
+def _rows(verdicts: Sequence[UnitResult]) -> tuple[VerdictRow, ...]:
     rows = []
     for (outcome, seen), group in groupby(verdicts, lambda verdict: (verdict.outcome, seen_in_words(verdict))):
         members = list(group)
@@ -141,7 +127,7 @@ def _write(
 ) -> None:
     order = list(State)
     pages = sorted(pages, key=lambda page: order.index(page.case.state))
-    made = datetime.now(UTC).isoformat(timespec="seconds")
+    made = now()
     last = transitions[-1].at[:10] if transitions else ""
     tonight = [change for change in transitions if last and change.at.startswith(last)]
     index = render(

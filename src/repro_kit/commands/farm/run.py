@@ -1,4 +1,4 @@
-"""`farm run`: run the cases on builds, take up the results, and judge the cases. What is known is not run again."""
+"""`farm run`: run the cases on builds, record the results, and judge the cases. Known results are not made again."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.commands.farm.executor import Workers, open_workers
 from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace, named_case
-from repro_kit.commands.farm.units import UnitRunner, take_up
+from repro_kit.commands.farm.units import UnitRunner, no_alarm, take_up
 from repro_kit.errors import Exit, UsageError
 from repro_kit.farm.lifecycle import State
 from repro_kit.farm.plan import DueUnit, LinePlan, due_units
 from repro_kit.farm.shard import shard
 from repro_kit.farm.standing import tally_of
 from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import verdict_of
 from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS
 from repro_kit.session.strangers.runnable import REPRO
@@ -51,7 +50,11 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
         raise UsageError(f"The farm {place.directory} has no case to run; `repro-kit farm add BUNDLE` adds one.")
     if not ui.confirm(f"Run the repro.py of {count} cases in {place.directory} on each build, with your rights?"):
         raise UsageError("Nothing was run; give --yes if you trust the cases of the farm.")
-    with place.writing() as store, open_workers(request.executor, request.workers, place.logs) as workers:
+    with (
+        no_alarm(),
+        place.writing() as store,
+        open_workers(request.executor, request.workers, place.logs) as workers,
+    ):
         take_up(place, store)
         shutil.rmtree(place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("builds"):
@@ -161,8 +164,7 @@ class _FarmRun:
             for result in self.runner.run_build(line, builds[wanted[0]], due[wanted[0]]):
                 before = mine[result.case].get(result.build)
                 retried[result.case].add(result.build)
-                after = verdict_of(result)
-                mine[result.case][result.build] = before + after if before else after
+                mine[result.case][result.build] = before + result if before else result
 
     def _fetch(self, line: BuildLine, build: Build) -> None:
         """Download the build after this one meanwhile."""

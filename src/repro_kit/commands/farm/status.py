@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from repro_kit.commands.farm.judging import repeat_command, standing_of_case
+from repro_kit.commands.farm.judging import FarmJudge
 from repro_kit.commands.farm.place import FarmPlace, named_case
 from repro_kit.errors import Exit
 from repro_kit.farm.lifecycle import State
@@ -65,10 +65,10 @@ def case_data(case: FarmCase) -> dict[str, Any]:
 
 def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str, Any]:
     """Show one case: its state, its verdicts, its history."""
-    verdicts, builds, tracked = store.verdicts(case.id), store.builds(), store.tracked()
-    standing = standing_of_case(case, verdicts, builds, sorted(tracked))
-    again = repeat_command(place, case.id, standing.standings, tracked)
-    rate = f"{standing.tally.failed} of {standing.tally.runs} runs" if standing.tally.flaky else ""
+    judging = FarmJudge(place, store)
+    results = judging.results(case)
+    standing = judging.standing(case, results)
+    again, rate = judging.repeat(case, standing), standing.rate
     lines = [("state", f"{case.state} since {case.since}"), ("failure", case.facts.summary), ("why", case.evidence)]
     lines += [("rate", rate)] if rate else []
     lines += [("issue", case.issue)] if case.issue else []
@@ -76,8 +76,8 @@ def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str
     lines += [("repeat", again)] if again else []
     ui.panel(case.name, lines)
     tables = []
-    for line, by_build in verdicts.items():
-        table = release_table([by_build[build] for build in builds[line] if build in by_build], case.facts.repeats)
+    for line, of_line in results.items():
+        table = release_table(of_line, case.facts.repeats)
         ui.table(line, table.columns, table.rows)
         ui.print(table.sentence)
         tables.append({"line": line, **table.as_json()})

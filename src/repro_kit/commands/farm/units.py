@@ -6,20 +6,20 @@ import secrets
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from repro_kit.bisect import Build
+from repro_kit.bisect.build import Build
 from repro_kit.builds.build_source import Ready, UnusableError
 from repro_kit.builds.several import BuildLine
 from repro_kit.commands.farm.executor import Submitted, Workers
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.errors import CannotRunError, ReproKitError
+from repro_kit.errors import CannotRunError, Exit, ReproKitError
 from repro_kit.farm.plan import DueUnit
 from repro_kit.farm.store import FarmCase, FarmStore
-from repro_kit.farm.unit import UnitOrder, UnitResult
+from repro_kit.farm.unit import WORDS, UnitOrder, UnitResult, UnitRules, now
 from repro_kit.files import remove_unfinished, write_atomic
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import dumps
@@ -31,14 +31,6 @@ from repro_kit.visible import one_line
 _TRIES = 3  # times that a unit is given to a worker: its worker may be lost
 _POLL = 0.1  # seconds between two looks at running units
 _LONGEST = 300  # characters of a note
-#: What the tables say of an outcome.
-WORDS = {
-    RunOutcome.FAILS_ALIKE: "fails",
-    RunOutcome.PASSES: "passes",
-    RunOutcome.FAILS_OTHERWISE: "fails otherwise",
-    RunOutcome.INVALID: "is not valid",
-    RunOutcome.CANNOT_TELL: "cannot run",
-}
 
 
 def take_up(place: FarmPlace, store: FarmStore) -> None:
@@ -55,6 +47,17 @@ def take_up(place: FarmPlace, store: FarmStore) -> None:
             store.record([result])
         path.unlink()
     shutil.rmtree(place.orders, ignore_errors=True)
+
+
+@contextmanager
+def no_alarm() -> Iterator[None]:
+    """Turn an error with exit code 1 into CannotRunError: in a farm, code 1 means that a case newly fails."""
+    try:
+        yield
+    except ReproKitError as error:
+        if error.exit_code is not Exit.FAILED:
+            raise
+        raise CannotRunError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -163,16 +166,12 @@ class UnitRunner:
             ready.python,
             dict(ready.variables),
             max(self._timeout, (case.facts.limit or 0) + START_MARGIN),
-            unit.passes,
-            unit.failures,
-            case.facts.signature,
-            hangs=unit.hangs,
+            UnitRules(case.facts.signature, unit.passes, unit.failures, hangs=unit.hangs),
         )
 
 
 def _not_run(case: str, line: str, build: str, attempt: int, note: str) -> UnitResult:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return UnitResult(case, line, build, attempt, RunOutcome.CANNOT_TELL, note=note, at=now)
+    return UnitResult(build, RunOutcome.CANNOT_TELL, note=note, attempt=attempt, at=now(), case=case, line=line)
 
 
 def counted(results: Sequence[UnitResult]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.reduce.first import first_failing
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.search_state import Search
 
@@ -11,21 +13,13 @@ from repro_kit.reduce.search_state import Search
 def cut_end(search: Search) -> None:
     """Bisect for the shortest failing prefix."""
     blocks = _blocks(search)
-    low, high = 0, len(blocks)
-    while high - low > 1:
-        probes = _probes(low, high, search.oracle.jobs)
-        won = search.first([keep(search, _joined(blocks[:at])) for at in probes])
-        high, low = (probes[won], probes[won - 1] if won else low) if won is not None else (high, probes[-1])
+    first_failing(0, len(blocks), lambda sizes: _tried(search, [blocks[:size] for size in sizes]), search.oracle.jobs)
 
 
 def cut_start(search: Search) -> None:
     """Bisect for the latest failing start."""
     blocks = _blocks(search)
-    low, high = 0, len(blocks)
-    while high - low > 1:
-        probes = _probes(low, high, search.oracle.jobs)[::-1]
-        won = search.first([keep(search, _joined(blocks[at:])) for at in probes])
-        low, high = (probes[won], probes[won - 1] if won else high) if won is not None else (low, probes[-1])
+    first_failing(0, len(blocks), lambda sizes: _tried(search, [blocks[-size:] for size in sizes]), search.oracle.jobs)
 
 
 def ends(search: Search) -> None:
@@ -35,14 +29,13 @@ def ends(search: Search) -> None:
         search.first([keep(search, [*blocks[0], *blocks[-1]])])
 
 
-def _probes(low: int, high: int, jobs: int) -> list[int]:
-    """Up to `jobs` points strictly between `low` and `high`, evenly spaced, ascending."""
-    count = min(max(1, jobs), high - low - 1)
-    return [low + (high - low) * (at + 1) // (count + 1) for at in range(count)]
-
-
-def _joined(blocks: Sequence[Sequence[int]]) -> list[int]:
-    return [at for block in blocks for at in block]
+def _tried(search: Search, choices: Sequence[Sequence[Sequence[int]]]) -> list[RunOutcome]:
+    """Keep only the blocks of the first choice that fails; the outcome of each choice. Those after it are not tried."""
+    won = search.first([keep(search, [at for block in blocks for at in block]) for blocks in choices])
+    if won is None:
+        return [RunOutcome.PASSES] * len(choices)
+    rest = [RunOutcome.CANNOT_TELL] * (len(choices) - won - 1)
+    return [*[RunOutcome.PASSES] * won, RunOutcome.FAILS_ALIKE, *rest]
 
 
 def _blocks(search: Search) -> list[list[int]]:

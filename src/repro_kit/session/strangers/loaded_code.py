@@ -174,7 +174,7 @@ def _pickle(data: bytes, name: str, *, is_whole: bool) -> LoadedPart | None:
 def _names_in(data: bytes) -> tuple[list[str], bool]:
     """What a pickle names (``posix.system``), each once, and whether it could be read to its end.
 
-    A name that is put together in a way that only running it would tell is shown as ``?``.
+    A name that only running the pickle would reveal is shown as ``?``.
     """
     names: dict[str, None] = {}
     texts: list[str] = []  # the strings so far; a name in protocol 4 is the two last ones

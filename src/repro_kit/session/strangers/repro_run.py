@@ -37,7 +37,7 @@ _MOST_EAGER = 20  # most runs without torch.compile
 
 
 #: Runs a script like ``python SCRIPT``, but without the script's directory on `sys.path` (like ``-P``, which Python 3.9
-#: lacks): a file beside the script could otherwise replace any module.
+#: lacks): a file in that directory could otherwise replace any module.
 _AS_SCRIPT = """
 def _code():
     import sys
@@ -160,8 +160,8 @@ def check_repro(
     """Run `directory`/repro.py with and without torch.compile, as often as `reduce/flaky.py` asks for.
 
     `timeout`: seconds for one run. `earlier`: runs of the same program or script by earlier stages. `at_once`: the
-    first run without torch.compile goes on beside the others. `in_eager`: the failure needs no compiler, so that this
-    run must fail alike, not pass. `eager_runs`: how many runs without torch.compile must pass, at least.
+    first run without torch.compile is made in parallel with the others. `in_eager`: the failure needs no compiler, so
+    this run must fail in the same way, not pass. `eager_runs`: how many runs without torch.compile must pass, at least.
     """
     with _begun_in_eager(python, directory, timeout) if at_once else nullcontext() as begun:
         runs: list[RunOfRepro] = []
@@ -345,6 +345,6 @@ def _reasons(runs: Sequence[RunOfRepro], eager: RunOfRepro, *, in_eager: bool) -
             case _:
                 yield f"repro.py fails, but differently ({last.summary})"
     if in_eager and not eager.same:
-        yield f"repro.py does not fail alike under TORCH_COMPILE_DISABLE=1 ({eager.summary})"
+        yield f"repro.py does not fail in the same way under TORCH_COMPILE_DISABLE=1 ({eager.summary})"
     if not in_eager and not _passes(eager):
         yield f"repro.py does not pass under TORCH_COMPILE_DISABLE=1 ({eager.summary})"

@@ -1,4 +1,4 @@
-"""The files of a bundle that run (`repro.py`, `check.py`, sources, values), copied to a directory of their own."""
+"""The files of a bundle that run (`repro.py`, `check.py`, sources, values), copied to a separate directory."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro_kit.bisect import SearchEnding, SearchOutcome, next_step
+from repro_kit.bisect.next_build import SearchEnding, SearchOutcome, next_step
 from repro_kit.bisect.store import ANSWER, DIRECTORY, read_state
 from repro_kit.case.case import Case
 from repro_kit.files import read_text

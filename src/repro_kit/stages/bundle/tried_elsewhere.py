@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from repro_kit.bisect import Mark
+from repro_kit.bisect.build import Mark
 from repro_kit.bisect.store import DIRECTORY, read_state
 from repro_kit.case.case import Case
 from repro_kit.case.handles import RELEASES

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro_kit.bisect import JudgeNext, Mark, Question, SearchEnding, SearchOutcome, following, next_step, steps_left
+from repro_kit.bisect.build import Mark
+from repro_kit.bisect.next_build import (
+    JudgeNext,
+    Question,
+    SearchEnding,
+    SearchOutcome,
+    following,
+    next_step,
+    steps_left,
+)
 
 MANY = settings(max_examples=150, deadline=None)
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro_kit.bisect import JudgeNext, Mark, Question, SearchEnding, SearchOutcome, next_step
+from repro_kit.bisect.build import Mark
 from repro_kit.bisect.changes import Change, changes, next_change, with_changes
+from repro_kit.bisect.next_build import JudgeNext, Question, SearchEnding, SearchOutcome, next_step
 
 
 def judged(question: Question, truth: list[Mark], spread: int) -> dict[int, Mark]:
