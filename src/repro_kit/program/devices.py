@@ -48,10 +48,8 @@ def on_cpu(program: Program, types: Collection[str]) -> Program:
     autocast = recipe.autocast
     if autocast is not None and _is_of(autocast.device, types):
         autocast = replace(autocast, device="cpu")
-    return program.with_(
-        graph=_function(program.graph, types),
-        bodies=tuple(_function(body, types) for body in program.bodies),
-        inputs=tuple(_input(line, types) for line in program.inputs),
+    moved = program.mapped(lambda function: _function(function, types)).with_inputs(lambda line: _input(line, types))
+    return moved.with_(
         preamble=_moved(program.preamble, types),
         recipe=recipe.with_(autocast=autocast, contexts=tuple(_moved(text, types) for text in recipe.contexts)),
     )
@@ -87,8 +85,8 @@ def _is_of(device: str, types: Collection[str]) -> bool:
 
 
 def _function(function: Function, types: Collection[str]) -> Function:
-    statements = tuple(Statement(one.target, _moved(one.text, types)) for one in function.statements)
-    return function.with_(statements=statements, returns=Statement(None, _moved(function.returns.text, types)))
+    moved = function.mapped(lambda one: Statement(one.target, _moved(one.text, types)))
+    return moved.with_(returns=Statement(None, _moved(function.returns.text, types)))
 
 
 def _input(line: Input, types: Collection[str]) -> Input:

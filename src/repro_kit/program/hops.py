@@ -314,8 +314,7 @@ def bypassed(program: Program, body: str, names: dict[str, str]) -> Program | No
     if not current:
         return None
     followed = {old: _end(current, old) for old in current}
-    statements = tuple(statement.substitute(followed) for statement in function.statements)
-    lesser = _without_dead(function.with_(statements=statements, returns=function.returns.substitute(followed)))
+    lesser = _without_dead(function.substituted(followed))
     bodies = tuple(lesser if other.name == body else other for other in program.bodies)
     return program.with_(bodies=reached(bodies, program.graph))
 

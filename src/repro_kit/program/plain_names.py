@@ -46,13 +46,10 @@ def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
 def renamed(program: Program, names: Mapping[str, str]) -> Program:
     """`program` with other names of inputs and values of its graph."""
     graph = program.graph
-    return program.with_(
-        graph=graph.with_(
-            params=tuple(names.get(param, param) for param in graph.params),
-            statements=tuple(_statement(statement, names) for statement in graph.statements),
-            returns=graph.returns.substitute(names),
+    return program.with_inputs(lambda line: _line(line, names)).with_(
+        graph=graph.mapped(lambda statement: _statement(statement, names)).with_(
+            params=tuple(names.get(param, param) for param in graph.params), returns=graph.returns.substitute(names)
         ),
-        inputs=tuple(_line(line, names) for line in program.inputs),
         calls=tuple(tuple(names.get(name, name) for name in call) for call in program.calls),
     )
 

@@ -1,4 +1,4 @@
-"""Pieces of Python code: the text of a statement, many of them as one text, and the global names that code reads."""
+"""Pieces of Python code: the text of a statement, many of them as one text, and the names that code binds and reads."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ def _gap(before: ast.stmt, after: ast.stmt) -> str:
     if isinstance(before, _DEFINITIONS) or isinstance(after, _DEFINITIONS):
         return "\n\n\n"
     return "\n" if isinstance(before, _IMPORTS) == isinstance(after, _IMPORTS) else "\n\n"
+
+
+def bound_names(*statements: ast.stmt) -> set[str]:
+    """The names that statements of a module bind; ``*`` for unknown ones."""
+    names: set[str] = set()
+    for node in statements:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names |= {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+            case _:
+                stored = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+                names |= {part.id for part in stored if isinstance(part.ctx, ast.Store)}
+    return names
 
 
 def reads_of(code: str) -> set[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeGuard
 
 from repro_kit.program.inputs import ZERO_TENSOR, Data, Input, ScalarInput, TensorInput
-from repro_kit.program.program import Function, Program
+from repro_kit.program.program import Program
 from repro_kit.program.statement import Statement
 
 _GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange")
@@ -40,11 +41,8 @@ def resized(program: Program, sizes: Mapping[int, int], *, code: bool) -> Progra
     that are passed as arguments and integers in statements are replaced too, whatever they mean. The result may be
     invalid: the caller must try it.
     """
-    inputs = tuple(_input(line, sizes, code=code) for line in program.inputs)
-    if not code:
-        return program.with_(inputs=inputs)
-    bodies = tuple(_function(body, sizes) for body in program.bodies)
-    return program.with_(inputs=inputs, graph=_function(program.graph, sizes), bodies=bodies)
+    changed = program.with_inputs(lambda line: _input(line, sizes, code=code))
+    return changed.mapped(lambda function: function.mapped(partial(_statement, sizes))) if code else changed
 
 
 def with_sizes(program: Program, sizes: Mapping[tuple[str, int], int]) -> Program:
@@ -56,12 +54,12 @@ def with_sizes(program: Program, sizes: Mapping[tuple[str, int], int]) -> Progra
         own = enumerate(line.data.sizes or ())
         return _shaped(line, tuple(sizes.get((line.name, axis), size) for axis, size in own))
 
-    return program.with_(inputs=tuple(map(change, program.inputs)))
+    return program.with_inputs(change)
 
 
 def flat(program: Program) -> Program:
     """`program` with one element in each input of which the sizes can be changed."""
-    return program.with_(inputs=tuple(_shaped(line, (1,)) if _has_rank(line) else line for line in program.inputs))
+    return program.with_inputs(lambda line: _shaped(line, (1,)) if _has_rank(line) else line)
 
 
 def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> Program:
@@ -73,7 +71,7 @@ def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> 
         own = enumerate(line.data.sizes or ())
         return _shaped(line, tuple(size for axis, size in own if (line.name, axis) not in places))
 
-    return program.with_(inputs=tuple(map(change, program.inputs)))
+    return program.with_inputs(change)
 
 
 def _has_rank(line: Input) -> TypeGuard[TensorInput]:
@@ -102,11 +100,7 @@ def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
     return replace(line, data=Data(data.kind, tuple(sizes.get(size, size) for size in data.sizes or ()), args))
 
 
-def _function(function: Function, sizes: Mapping[int, int]) -> Function:
-    return function.with_(statements=tuple(_statement(statement, sizes) for statement in function.statements))
-
-
-def _statement(statement: Statement, sizes: Mapping[int, int]) -> Statement:
+def _statement(sizes: Mapping[int, int], statement: Statement) -> Statement:
     changer = _Numbers(sizes)
     node = changer.visit(ast.parse(statement.text).body[0])
     return Statement(statement.target, ast.unparse(node)) if changer.changed else statement

@@ -13,36 +13,13 @@ from repro_kit.program.resize import resized, sizes_of
 from repro_kit.program.spots import Number, Spot, numbers, sizes
 from repro_kit.reduce.candidate_search import key_of
 from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
+from repro_kit.reduce.result import DecidingNumber
 from repro_kit.reduce.search_state import Search
 
 _MOST = 10  # queries, answers that are known already not counted
 _LOOKING = 7  # of them before some number passes
 _LARGE = 4  # a number above it may be far from one that passes
 _RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
-
-
-@dataclass(frozen=True)
-class DecidingNumber:
-    """A number of the result that decides: with `fails` it fails alike, with `passes` it passes."""
-
-    what: str  # "dimension 0 of `x`"
-    fails: Number
-    passes: Number
-    beyond: bool = False  # the next number away from `passes` was seen to fail alike, too
-
-    @property
-    def change(self) -> str:
-        """The change that makes the result pass, in words."""
-        return f"{self.passes} in place of {self.fails} as {self.what}"
-
-    @property
-    def words(self) -> str:
-        """Where the failure begins, in words."""
-        if self.beyond and self.fails > self.passes:
-            return f"fails from {self.fails} up, passes with {self.passes} as {self.what}"
-        if self.beyond:
-            return f"fails up to {self.fails}, passes with {self.passes} as {self.what}"
-        return f"fails with {self.fails}, passes with {self.passes} as {self.what}"
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Searches over numbered parts: the first part that makes a subject fail, and the few parts that a failure needs."""
+"""Searches over numbered parts: the first part that makes something fail, and the few parts that a failure needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from repro_kit.model.run_outcome import RunOutcome
 
@@ -11,21 +11,49 @@ from repro_kit.model.run_outcome import RunOutcome
 AskNumbers = Callable[[Sequence[int]], Sequence[RunOutcome]]
 AskSets = Callable[[Sequence[Sequence[int]]], Sequence[RunOutcome]]
 _FAILS, _PASSES = RunOutcome.FAILS_ALIKE, RunOutcome.PASSES
+_DECIDES = {_FAILS: True, _PASSES: False}  # whether it fails, by the outcome
 
 _PATIENCE = 6  # undecided answers in a row after which a search gives up
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """`good` passes, `bad` fails, and no number in between could be decided."""
+    """`good` passes and `bad` fails, in either order; the numbers in `unknown` could not be decided.
+
+    The state of a boundary search: `questions` says what to ask next, `learn` takes the answers in.
+    """
 
     good: int
     bad: int
+    unknown: frozenset[int] = field(default=frozenset(), compare=False)
 
     @property
     def sharp(self) -> bool:
         """Whether `good` and `bad` are neighbours."""
-        return self.bad == self.good + 1
+        return abs(self.bad - self.good) == 1
+
+    def questions(self, width: int = 1) -> list[int]:
+        """Up to `width` numbers to ask for, evenly spread from `good` to `bad`; none when nothing is left to ask."""
+        step = 1 if self.bad > self.good else -1
+        free = [at for at in range(self.good + step, self.bad, step) if at not in self.unknown]
+        count = min(width, len(free))
+        return [free[(len(free) + 1) * (number + 1) // (count + 1) - 1] for number in range(count)]
+
+    def learn(self, fails: Mapping[int, bool | None]) -> Boundary:
+        """The boundary after the answers to some of the `questions`, in their order; None: undecided.
+
+        If failing is not monotone, the first failing number counts, and the answers after it do not.
+        """
+        good, bad, unknown = self.good, self.bad, self.unknown
+        for at, failed in fails.items():
+            if failed:
+                bad = at
+                break
+            if failed is None:
+                unknown |= {at}
+            else:
+                good = at
+        return Boundary(good, bad, unknown)
 
 
 def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Boundary:
@@ -33,32 +61,12 @@ def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Bound
 
     If failing is not monotone, the result is some failing number that follows a passing one.
     """
-    silent: set[int] = set()
-    in_a_row = 0
-    while in_a_row < _PATIENCE:
-        points = _spread(good, bad, silent, width)
-        if not points:
-            break
-        decided = False
-        answers = dict(zip(points, ask(points), strict=True))
-        for at in sorted(answers):
-            if answers[at] not in (_FAILS, _PASSES):
-                silent.add(at)
-                continue
-            decided = True
-            if answers[at] is _FAILS:
-                bad = at
-                break
-            good = at
-        in_a_row = 0 if decided else in_a_row + len(points)
-    return Boundary(good, bad)
-
-
-def _spread(good: int, bad: int, silent: set[int], width: int) -> list[int]:
-    """Up to `width` numbers between `good` and `bad`, evenly spread over those that are not `silent` (undecided)."""
-    free = [at for at in range(good + 1, bad) if at not in silent]
-    count = min(width, len(free))
-    return sorted({free[(len(free) * (number + 1)) // (count + 1)] for number in range(count)})
+    border, undecided = Boundary(good, bad), 0
+    while undecided < _PATIENCE and (points := border.questions(width)):
+        answers = dict(zip(points, map(_DECIDES.get, ask(points)), strict=True))
+        border = border.learn(answers)
+        undecided = 0 if any(answer is not None for answer in answers.values()) else undecided + len(points)
+    return border
 
 
 def needed(items: Sequence[int], ask: AskSets, width: int = 1, budget: int = 1 << 30) -> tuple[list[int], bool]:

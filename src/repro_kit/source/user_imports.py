@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from repro_kit.source.modules import REFERENCE, CannotFold, Module, absolute, imported_modules
 from repro_kit.source.scopes import bound, local_names
+from repro_kit.source.tree import bound_by
 
 
 class Imports(ast.NodeTransformer):
@@ -49,8 +50,8 @@ class Imports(ast.NodeTransformer):
         kept = [alias for alias in node.names if alias.name not in loaded]
         for alias in node.names:
             if alias.name in loaded:
-                target = loaded[alias.name] if alias.asname else loaded[alias.name.partition(".")[0]]
-                made += self._bind(alias.asname or alias.name.partition(".")[0], target, None)
+                target = loaded[alias.name] if alias.asname else loaded[bound_by(alias)]
+                made += self._bind(bound_by(alias), target, None)
         if kept:
             made.insert(0, ast.Import(kept))
         return made or [ast.Pass()]

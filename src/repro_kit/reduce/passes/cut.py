@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from repro_kit.reduce.adaptive import narrow
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.search_state import Search
 
@@ -11,21 +12,13 @@ from repro_kit.reduce.search_state import Search
 def cut_end(search: Search) -> None:
     """Bisect for the shortest failing prefix."""
     blocks = _blocks(search)
-    low, high = 0, len(blocks)
-    while high - low > 1:
-        probes = _probes(low, high, search.oracle.jobs)
-        won = search.first([keep(search, _joined(blocks[:at])) for at in probes])
-        high, low = (probes[won], probes[won - 1] if won else low) if won is not None else (high, probes[-1])
+    narrow(search, 0, len(blocks), lambda _, at: [keep(search, _joined(blocks[:at]))])
 
 
 def cut_start(search: Search) -> None:
     """Bisect for the latest failing start."""
     blocks = _blocks(search)
-    low, high = 0, len(blocks)
-    while high - low > 1:
-        probes = _probes(low, high, search.oracle.jobs)[::-1]
-        won = search.first([keep(search, _joined(blocks[at:])) for at in probes])
-        low, high = (probes[won], probes[won - 1] if won else high) if won is not None else (low, probes[-1])
+    narrow(search, len(blocks), 0, lambda _, at: [keep(search, _joined(blocks[at:]))])
 
 
 def ends(search: Search) -> None:
@@ -33,12 +26,6 @@ def ends(search: Search) -> None:
     blocks = _blocks(search)
     if len(blocks) > 2:
         search.first([keep(search, [*blocks[0], *blocks[-1]])])
-
-
-def _probes(low: int, high: int, jobs: int) -> list[int]:
-    """Up to `jobs` points strictly between `low` and `high`, evenly spaced, ascending."""
-    count = min(max(1, jobs), high - low - 1)
-    return [low + (high - low) * (at + 1) // (count + 1) for at in range(count)]
 
 
 def _joined(blocks: Sequence[Sequence[int]]) -> list[int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.adaptive import each, sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source import compile_calls, slices
 from repro_kit.source.proposals import expressions, structure
@@ -155,9 +155,3 @@ def literals(search: SourceSearch) -> None:
     """Make sizes smaller and literals plainer."""
     each(search, expressions.sizes(search.rebase()))
     each(search, expressions.literals(search.rebase()))
-
-
-def each(search: SourceSearch, alternatives: Iterable[Sequence[Edits]]) -> None:
-    """For each place in turn, take the first alternative that fails alike."""
-    for edits in alternatives:
-        search.first(edits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -98,10 +98,7 @@ def _named(scope: ast.AST) -> dict[str, list[ast.Name]]:
 
 def scope_of(numbered: NumberedTree, node: ast.AST) -> ast.AST:
     """The function around `node`, else the module."""
-    above = numbered.parent(node)
-    while above is not None and not isinstance(above, FUNCTIONS):
-        above = numbered.parent(above)
-    return above or numbered.tree
+    return next((outer for outer in numbered.above(node) if isinstance(outer, FUNCTIONS)), numbered.tree)
 
 
 def functions(numbered: NumberedTree) -> Iterator[Edits]:
@@ -109,16 +106,9 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
     for node in numbered.nodes:
         if not isinstance(node, ast.FunctionDef) or node.decorator_list:
             continue
-        mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
-        call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-        if not isinstance(call, ast.Call) or call.func is not mentions[0]:
-            continue
-        statement = statement_of(numbered, call)
-        function = spelled_out(node, call)
-        if statement is not None and function is not None:
-            body = _inlined(function, call, statement)
-            if body is not None:
-                yield {numbered.number(statement): body, numbered.number(node): None}
+        call = numbered.only_call(numbered.mentions(node.name))
+        if call is not None:
+            yield from _in_place(numbered, node, node, call)
 
 
 def methods(numbered: NumberedTree) -> Iterator[Edits]:
@@ -128,15 +118,21 @@ def methods(numbered: NumberedTree) -> Iterator[Edits]:
         if not isinstance(node, ast.FunctionDef) or not isinstance(cls, ast.ClassDef):
             continue
         mentions = [other for other in numbered.nodes if isinstance(other, ast.Attribute) and other.attr == node.name]
-        call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-        if not isinstance(call, ast.Call) or call.func is not mentions[0]:
-            continue
-        caller, statement = scope_of(numbered, call), statement_of(numbered, call)
-        plain = _as_function(node, mentions[0].value, caller) if caller in cls.body and caller is not node else None
-        function = None if plain is None else spelled_out(plain, call)
-        body = None if statement is None or function is None else _inlined(function, call, statement)
-        if statement is not None and body is not None:
-            yield {numbered.number(statement): body, numbered.number(node): None}
+        call = numbered.only_call(mentions)
+        caller = None if call is None else scope_of(numbered, call)
+        if call is not None and caller in cls.body and caller is not node:
+            function = _as_function(node, mentions[0].value, caller)
+            yield from _in_place(numbered, node, function, call) if function is not None else ()
+
+
+def _in_place(
+    numbered: NumberedTree, definition: ast.FunctionDef, function: ast.FunctionDef, call: ast.Call
+) -> Iterator[Edits]:
+    """The edit that puts the body of `function` in the place of its only call, without its definition."""
+    statement, plain = statement_of(numbered, call), spelled_out(function, call)
+    body = None if statement is None or plain is None else _inlined(plain, call, statement)
+    if statement is not None and body is not None:
+        yield {numbered.number(statement): body, numbered.number(definition): None}
 
 
 def _as_function(method: ast.FunctionDef, instance: ast.expr, caller: ast.AST) -> ast.FunctionDef | None:
@@ -160,10 +156,9 @@ def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
             case ast.FunctionDef(
                 decorator_list=[], body=[ast.Return(value=ast.expr() as value) | ast.Expr(value=value)]
             ):
-                mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
-                above = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-                is_called = isinstance(above, ast.Call) and above.func is mentions[0]
-                if above is not None and not is_called and not isinstance(numbered.parent(node), ast.ClassDef):
+                mentions = numbered.mentions(node.name)
+                is_called = numbered.only_call(mentions) is not None
+                if len(mentions) == 1 and not is_called and not isinstance(numbered.parent(node), ast.ClassDef):
                     yield {numbered.number(mentions[0]): ast.Lambda(node.args, value), numbered.number(node): None}
 
 
@@ -175,9 +170,17 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
             body = node.func.body
             if arguments is None or any(isinstance(part, (ast.NamedExpr, *_OF_THEIR_OWN)) for part in ast.walk(body)):
                 continue
-            read = [part.id for part in ast.walk(body) if isinstance(part, ast.Name)]
-            if all(read.count(name) <= most_readings(value) for name, value in arguments.items()):
-                yield {numbered.number(node): substituted(body, arguments)}
+            value = with_values(body, arguments)
+            if value is not None:
+                yield {numbered.number(node): value}
+
+
+def with_values(expression: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr | None:
+    """`expression` with values in place of names; None if one of them would then be computed too often."""
+    read = [part.id for part in ast.walk(expression) if isinstance(part, ast.Name)]
+    if any(read.count(name) > most_readings(value) for name, value in values.items()):
+        return None
+    return substituted(expression, values)
 
 
 def first_items(numbered: NumberedTree) -> Iterator[Edits]:
@@ -199,9 +202,9 @@ def first_items(numbered: NumberedTree) -> Iterator[Edits]:
                 continue
         bound = dict(_bound(each.target, first_of(each.iter)))
         for element in dict.fromkeys((value, whole)):
-            read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
-            if all(read.count(name) <= most_readings(item) for name, item in bound.items()):
-                yield {numbered.number(node): substituted(element, bound)}
+            placed = with_values(element, bound)
+            if placed is not None:
+                yield {numbered.number(node): placed}
 
 
 def _bound(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, ast.expr]]:

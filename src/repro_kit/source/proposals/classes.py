@@ -69,7 +69,7 @@ def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.
 
 def _made(numbered: NumberedTree, name: str) -> list[ast.Call]:
     """The calls that make the instances of the class; none where it has other uses."""
-    mentions = [node for node in numbered.nodes if isinstance(node, ast.Name) and node.id == name]
+    mentions = numbered.mentions(name)
     above = [numbered.parent(mention) for mention in mentions]
     made = [call for call in above if isinstance(call, ast.Call) and call.func in mentions]
     return made if len(made) == len(mentions) else []

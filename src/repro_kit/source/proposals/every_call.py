@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from repro_kit.source.proposals.calls import arguments_of, most_readings
+from repro_kit.source.proposals.calls import arguments_of, most_readings, with_values
 from repro_kit.source.proposals.structure import bound_together, names_and_values
-from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 
@@ -16,8 +15,7 @@ def expression_functions(numbered: NumberedTree) -> Iterator[Edits]:
     for node in numbered.nodes:
         match node:
             case ast.FunctionDef(name=name, decorator_list=[], body=[ast.Return(value=ast.expr() as value)]):
-                mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == name]
-                calls = _calls(numbered, mentions)
+                calls = _calls(numbered, numbered.mentions(name))
                 if len(calls) > 1 and not isinstance(numbered.parent(node), ast.ClassDef):
                     edits = _at_each(numbered, node, value, calls)
                     if edits is not None:
@@ -56,12 +54,12 @@ def _at_each(
 ) -> Edits | None:
     """The edits that put `value` in place of each call; None where the arguments do not allow it."""
     edits: dict[int, Replacement] = {numbered.number(function): None}
-    read = [part.id for part in ast.walk(value) if isinstance(part, ast.Name)]
     for call in calls:
         arguments = arguments_of(function, call)
-        if arguments is None or any(read.count(name) > most_readings(each) for name, each in arguments.items()):
+        placed = None if arguments is None else with_values(value, arguments)
+        if placed is None:
             return None
-        edits[numbered.number(call)] = substituted(value, arguments)
+        edits[numbered.number(call)] = placed
     return edits
 
 

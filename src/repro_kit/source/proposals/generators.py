@@ -64,9 +64,8 @@ def _generator(numbered: NumberedTree, call: ast.Call) -> ast.FunctionDef | None
     if not isinstance(call.func, ast.Name):
         return None
     name = call.func.id
-    mentions = [node for node in numbered.nodes if isinstance(node, ast.Name) and node.id == name]
     found = [node for node in numbered.nodes if isinstance(node, ast.FunctionDef) and node.name == name]
-    if len(mentions) != 1 or len(found) != 1:
+    if len(numbered.mentions(name)) != 1 or len(found) != 1:
         return None
     yields = [node for node in ast.walk(found[0]) if isinstance(node, ast.Yield | ast.YieldFrom)]
     returns = any(isinstance(node, ast.Return) for node in ast.walk(found[0]))
