@@ -16,7 +16,7 @@ from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
 from repro_kit.reduce.result import DecidingNumber
 from repro_kit.reduce.search_state import Search
 
-_MOST = 10  # queries, answers that are known already not counted
+_MOST_TRIES = 10  # queries, answers that are known already not counted
 _LOOKING = 7  # of them before some number passes
 _LARGE = 4  # a number above it may be far from one that passes
 _RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
@@ -34,11 +34,11 @@ class _Try:
 
 def deciding_number(search: Search) -> Iterator[tuple[DecidingNumber, Program]]:
     """The number that decides and the variant that passes, more closely each time; nothing where none is found."""
-    last = search.queries + _MOST
+    last = search.queries + _MOST_TRIES
     spots = [*numbers(search.program), *sizes(search.program), *_everywhere(search.program)]
     for values in (_next, _far):
         tries = _plausible(search, [_try(spot, value) for value, spot in _in_turns(spots, values)])
-        passing = _first_passing(search, tries, last - _MOST + _LOOKING)
+        passing = _first_passing(search, tries, last - _MOST_TRIES + _LOOKING)
         if passing is not None:
             yield from _narrowed(search, passing, last)
             return

@@ -9,7 +9,7 @@ from itertools import takewhile
 from repro_kit.source.slices import own_lines
 from repro_kit.source.tree import Edits, NumberedTree, Replacement, blocks
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FunctionOrLambda = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Scope = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -41,7 +41,7 @@ def _yields(scope: ast.AST) -> bool:
 def _is_yield(node: ast.AST) -> bool:
     if isinstance(node, ast.Yield | ast.YieldFrom):
         return True
-    return not isinstance(node, _Function) and any(map(_is_yield, ast.iter_child_nodes(node)))
+    return not isinstance(node, _FunctionOrLambda) and any(map(_is_yield, ast.iter_child_nodes(node)))
 
 
 def _of_scope(numbered: NumberedTree, scope: ast.AST, failing: Sequence[ast.stmt], names: set[str]) -> Edits:
