@@ -28,7 +28,7 @@ class BodyKind:
     nested: bool = False  # the body returns (results, values saved for the backward)
 
 
-#: Kinds by the called name (torch/_higher_order_ops, and the helpers of program/reading/desugar.py).
+#: Kinds by the called name (torch/_higher_order_ops, and the helpers of graph/reading/desugar.py).
 _KINDS = {
     "torch.ops.higher_order.cond": BodyKind((3,)),
     "torch.cond": BodyKind((3,)),

@@ -17,7 +17,7 @@ from repro_kit.errors import CannotRunError
 from repro_kit.program.program import Function
 from repro_kit.program.python_code import bound_names
 
-_HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (program/format.py)
+_HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (graph/format.py)
 _KNOWN = {
     "tensor": "from torch import tensor",
     "Size": "from torch import Size",
