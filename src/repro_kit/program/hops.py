@@ -6,8 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.program.program import Function, Program
-from repro_kit.program.rebuild import reached
+from repro_kit.program.program import Function, Program, reached
 from repro_kit.program.statement import Statement, canonical
 
 

@@ -26,7 +26,7 @@ from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
 from repro_kit.program.python_code import bound_names
 from repro_kit.program.regions import with_regions
-from repro_kit.program.render import docstring, render, render_function
+from repro_kit.program.rendering import docstring, render, render_function
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _FUNCTIONAL = re.compile(r"(?<![\w.])F\.")

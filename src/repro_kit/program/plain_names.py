@@ -11,7 +11,7 @@ from itertools import count
 from repro_kit.program.inputs import DynamicMark, Input, OpaqueInput, ScalarInput, TensorInput, names_of
 from repro_kit.program.program import Program
 from repro_kit.program.renames import Rename
-from repro_kit.program.render import render
+from repro_kit.program.rendering import render
 from repro_kit.program.statement import Statement
 
 _TENSORS, _PARAMETERS, _NUMBERS, _VALUES = "xyzabcdefgh", "wbuvpqr", "nmkst", "v"

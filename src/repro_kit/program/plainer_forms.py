@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from repro_kit.program.program import Function, Program
-from repro_kit.program.rebuild import reached
+from repro_kit.program.program import Function, Program, reached
 from repro_kit.program.statement import Statement, canonical
 
 _MOST_ELEMENTS = 16  # elements of a list that are dropped one at a time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -106,6 +106,21 @@ class Program(Code):
             if isinstance(input_, TensorInput) and input_.data.kind == "load"
         ]
         return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
+    """The bodies that `graph` reaches, in their order."""
+    if not bodies:
+        return ()
+    by_name = {body.name: body for body in bodies}
+    reachable: set[str] = set()
+    queue = [graph]
+    while queue:
+        function = queue.pop()
+        fresh = {name for statement in function.statements for name in statement.reads if name in by_name} - reachable
+        reachable |= fresh
+        queue += [by_name[name] for name in fresh]
+    return tuple(body for body in bodies if body.name in reachable)
 
 
 def without_marks(program: Program) -> Program:

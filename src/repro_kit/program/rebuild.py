@@ -8,7 +8,7 @@ from typing import Any
 
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import DynamicMark, Input, TensorInput, names_of
-from repro_kit.program.program import Function, Program
+from repro_kit.program.program import Function, Program, reached
 from repro_kit.program.statement import tuple_of
 from repro_kit.program.value_records import Metadata, input_for
 
@@ -174,21 +174,6 @@ def _graph(base: Base, edit: Edit, reached: _Reached, params: tuple[str, ...]) -
         kept = tuple(dict.fromkeys(names.get(name, name) for name in edit.outputs))
         returns = tuple_of(kept)
     return Function(function.name, params, statements, returns)
-
-
-def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
-    """The bodies that `graph` reaches, in their order."""
-    if not bodies:
-        return ()
-    by_name = {body.name: body for body in bodies}
-    reachable: set[str] = set()
-    queue = [graph]
-    while queue:
-        function = queue.pop()
-        fresh = {name for statement in function.statements for name in statement.reads if name in by_name} - reachable
-        reachable |= fresh
-        queue += [by_name[name] for name in fresh]
-    return tuple(body for body in bodies if body.name in reachable)
 
 
 def _calls(

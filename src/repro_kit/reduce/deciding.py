@@ -60,8 +60,8 @@ def passes_with_other_values(search: Search, program: Program) -> bool:
 
 def _everywhere(program: Program) -> Iterator[Spot]:
     """Each size above 1, in all places at once."""
-    for size in sizes_of(program):
-        yield Spot(f"every size {size}", size, partial(_resized, program, size), is_size=True)
+    for value in sizes_of(program):
+        yield Spot(f"every size {value}", value, partial(_resized, program, value), is_size=True)
 
 
 def _resized(program: Program, size: int, value: Number) -> Program:

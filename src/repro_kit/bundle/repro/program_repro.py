@@ -36,7 +36,7 @@ from repro_kit.program.plain import (
 from repro_kit.program.plain_run import Wanted
 from repro_kit.program.python_code import bound_names
 from repro_kit.program.regions import with_regions
-from repro_kit.program.render import render_function
+from repro_kit.program.rendering import render_function
 
 SMALL = 100  # lines; PyTorch asks for shorter reproducers
 REPRO, CHECK = "repro.py", "check.py"

@@ -20,7 +20,7 @@ from repro_kit.model.torch_config import short_name
 from repro_kit.program.collectives import group_of, unknown_groups, with_names
 from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
-from repro_kit.program.parse import parse_function
+from repro_kit.program.parsing import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.reading.argument_lists import compares_results, compiles_dynamos_graph, load_args_of
 from repro_kit.program.reading.arithmetic import evaluate

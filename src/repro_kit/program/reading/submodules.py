@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from repro_kit.errors import StageError
-from repro_kit.program.parse import parse_function
+from repro_kit.program.parsing import parse_function
 from repro_kit.program.program import Function
 
 
