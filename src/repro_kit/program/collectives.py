@@ -22,7 +22,7 @@ def group_of(
     """The process group that the collectives in `codes` need, and the names that replace the names of its groups.
 
     `groups` has the ranks of each recorded group, by its name. A single group that is used becomes the world of the
-    program. The result is None where the code names no operator over ranks.
+    program. The result is None if the code names no operator over ranks.
     """
     if not any(_OF_RANKS.search(code) for code in codes):
         return None, {}
@@ -76,7 +76,7 @@ def with_names(code: str, names: Mapping[str, str]) -> str:
 
 
 def with_ranks(program: Program, size: int) -> Program | None:
-    """`program` for a world of `size` ranks; None where its groups do not allow that.
+    """`program` for a world of `size` ranks; None if its groups do not allow that.
 
     Numbers of ranks among the arguments of collectives are replaced. The result may be invalid: the caller must try it.
     """

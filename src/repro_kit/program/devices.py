@@ -42,7 +42,7 @@ def device_type(name: str) -> str:
 def on_cpu(program: Program, types: Collection[str]) -> Program:
     """`program` with every device of one of the `types` replaced by the CPU.
 
-    Calls of modules such as ``torch.cuda`` stay as they are: whether such a program runs on the CPU, only a run tells.
+    Calls of modules such as ``torch.cuda`` stay as they are: only a run shows whether such a program works on the CPU.
     """
     recipe = program.recipe
     autocast = recipe.autocast
@@ -99,7 +99,7 @@ def _input(line: Input, types: Collection[str]) -> Input:
 
 
 def _moved(text: str, types: Collection[str]) -> str:
-    """Python code with the devices replaced; the same text where it names none."""
+    """Python code with the devices replaced; the same text if it names none."""
     if not any(name in text for name in types):
         return text
     mover = _ToCpu(types)

@@ -244,7 +244,7 @@ def without_operand(program: Program, call: OperatorCall, position: int) -> Prog
 def without_result(program: Program, call: OperatorCall, position: int, instead: int = -1) -> Program | None:
     """`program` without the result at `position`; its readers read the result at `instead`.
 
-    None where there is no such result, where a reader would be left without a result, or while the result is carried.
+    None if there is no such result, if a reader would be left without one, or while the result is carried.
     """
     return None if position < call.carried() else _without_result(program, call, position, instead)
 
@@ -286,7 +286,7 @@ def _returning(body: Function, results: Sequence[str]) -> Statement:
 def _edited(
     program: Program, bodies: Sequence[str], change: Callable[[OperatorCall], ast.Call], changed: dict[str, Function]
 ) -> Program | None:
-    """`program` with every call of `bodies` changed; None where a body is called in another way too."""
+    """`program` with every call of `bodies` changed; None if a body is called in another way too."""
     touched = [call for call in calls(program) if set(call.bodies) & set(bodies)]
     if any(not set(operator_call.bodies) <= set(bodies) for operator_call in touched):
         return None

@@ -15,7 +15,7 @@ from repro_kit.program.rendering import render
 from repro_kit.program.statement import Statement
 
 _TENSORS, _PARAMETERS, _NUMBERS, _VALUES = "xyzabcdefgh", "wbuvpqr", "nmkst", "v"
-_LONGEST = 10  # characters of a name of the user's that stays
+_LONGEST = 10  # characters of a user's name that stays
 _LONGEST_VALUE = 16
 _WORDS = re.compile(r"[A-Za-z]+\d?(_[A-Za-z]+\d?)*")  # not `arg0_1`, `primals_2` or `__params___9`
 _NAME = re.compile(r"[^\W\d]\w*")

@@ -66,7 +66,7 @@ def reads_of(code: str) -> set[str]:
 
 
 class _AsGenerators(ast.NodeTransformer):
-    """Makes comprehensions generators, with the same names: since Python 3.12 only these have a scope of their own."""
+    """Makes comprehensions generators, with the same names: since Python 3.12 only generators have their own scope."""
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         """[x for ...] as (x for ...)."""

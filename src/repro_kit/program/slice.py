@@ -1,6 +1,6 @@
 """Extract from a user's file the definitions that a captured graph cannot hold.
 
-A graph holds operators. Other code of the user's file can change the compiler: it registers a backend, a custom
+A graph holds operators. Other code in the user's file can change the compiler: it registers a backend, a custom
 operator, a lowering or a decomposition, patches a pass, or sets a config. A program takes such top-level statements
 along verbatim, as its preamble. The extraction is a static slice (Weiser, "Program slicing", 1981) over top-level
 statements, with names as the only dependence.
@@ -85,7 +85,7 @@ def definitions(source: str, names: Iterable[str]) -> str:
 
 
 def preamble_words(preamble: str) -> str:
-    """What `preamble` has, to follow "fails alone"; "" for nothing. Operators are named where there is no more."""
+    """What `preamble` has, to follow "fails alone"; "" for nothing. Operators are named if there is nothing else."""
     mentions: set[str] = set().union(*(statement.mentions for statement in _statements(preamble)), set())
     of_compiler = {name for name in mentions if _below(name, COMPILER_NAMESPACES) and not _below(name, _IGNORED_CALLS)}
     of_operators = {name for name in of_compiler if _below(name, _OF_OPERATORS)}

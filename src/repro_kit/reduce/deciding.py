@@ -33,7 +33,7 @@ class _Try:
 
 
 def deciding_number(search: Search) -> Iterator[tuple[DecidingNumber, Program]]:
-    """The number that decides and the variant that passes, more closely each time; nothing where none is found."""
+    """The number that decides and the variant that passes, more closely each time; nothing if none is found."""
     last = search.queries + _MOST_TRIES
     spots = [*numbers(search.program), *sizes(search.program), *_everywhere(search.program)]
     for values in (_next, _far):
@@ -69,7 +69,7 @@ def _resized(program: Program, size: int, value: Number) -> Program:
 
 
 def _next(spot: Spot) -> list[Number]:
-    """The numbers beside the spot's; of one that is not whole, those that are."""
+    """The next smaller and larger number; for one that is not whole, 1 and 0."""
     if isinstance(spot.value, float):
         return [1, 0]
     least = 1 if spot.is_size else 0

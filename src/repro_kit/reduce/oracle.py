@@ -43,7 +43,7 @@ class Answer:
 
 
 class CandidateOracle(Protocol[P_contra]):
-    """Runs and judges programs, `jobs` at a time. With ``jobs == 1``, candidates come one by one."""
+    """Runs and judges programs, `jobs` at a time. With ``jobs == 1``, it gets candidates one by one."""
 
     jobs: int
 

@@ -31,7 +31,7 @@ class Oracle(CandidateOracle[Program], Protocol):
         ...
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
-        """Whether each program runs in eager, judged with fake tensors; None where this cannot decide."""
+        """Whether each program runs in eager, judged with fake tensors; None if this cannot decide."""
         ...
 
 

@@ -27,8 +27,8 @@ _MOST = 60  # removals to judge; a result with more is not called minimal
 
 Pass = Callable[[SourceSearch], None]
 
-#: The passes that come once, before all others. All see every statement on its line in the original; the last pass does
-#: not need it.
+#: The passes that run once, before all others. All see every statement on its line in the original; the last pass does
+#: not need that.
 FIRST: tuple[Pass, ...] = (
     structure.called_left_to_eager,
     structure.recorded,
@@ -157,7 +157,7 @@ def _look_around(search: SourceSearch) -> Iterator[Neighbours[SourceProgram]]:
 
 
 def _deciding_number(search: SourceSearch, numbered: NumberedTree) -> tuple[DecidingNumber, SourceProgram] | None:
-    """A number of the result of which the search saw that another one passes, the nearest such; 0 tells too little."""
+    """The number of the result for which the search saw the nearest other number pass; 0 would show too little."""
     found: list[tuple[float, DecidingNumber, SourceProgram]] = []
     for edits in (edits for each in expressions.literals(numbered) for edits in each):
         ((at, constant),) = edits.items()

@@ -48,7 +48,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     `decisive`: statements, as text, that decide whether the script fails; every candidate has them unchanged.
     `failing_lines`: lines of the original where the failure showed, such as those of its traceback.
     `values` and `items`: what expressions returned when the original ran, and the first items of loops, by their text.
-    `record`: runs a shorter script for those of its own; an expression that had several values may have one in it.
+    `record`: runs a shorter script and records anew; an expression that had several values may have one value in it.
     Until `thorough` is set, a change that was refused is not tried again while the script changes elsewhere.
     """
 

@@ -23,7 +23,7 @@ _CALLED = frozenset({"forward", "backward", "setup_context"})
 def outside_slices(numbered: NumberedTree, lines: Iterable[int]) -> list[list[int]]:
     """For a tight slice and for a loose one: the numbers of the statements that do not belong to it.
 
-    `lines`: where the failure showed, such as the lines of its traceback. Empty where no statement is there. Of a
+    `lines`: where the failure showed, such as the lines of its traceback. Empty if no statement is there. Of a
     function that the failure did not pass through, the tight slice keeps the results and what they need, and the loose
     one keeps everything.
     """

@@ -100,7 +100,7 @@ class NumberedTree:
         return above if isinstance(above, ast.Call) and above.func is mentions[0] else None
 
     def edited(self, edits: Edits) -> SourceProgram | None:
-        """The program with `edits` made; None where they give no program that Python can compile."""
+        """The program with `edits` made; None if they give no program that Python can compile."""
         try:
             tree = self._build(self.tree, edits)
             assert isinstance(tree, ast.Module)

@@ -83,7 +83,7 @@ class Imports(ast.NodeTransformer):
         return made or [ast.Pass()]
 
     def _bind(self, name: str, source: Module, inner: str | None) -> list[ast.stmt]:
-        """Note what `name` stands for everywhere in the module, or assign it, where it may have other values."""
+        """Note what `name` refers to everywhere in the module; assign it instead if it may have other values."""
         module, meaning = self._module, (source, inner)
         if self._depth:
             other = name in self._local or (name in module.defined and name not in module.aliases)

@@ -15,7 +15,7 @@ _MAKER = "rand_strided"
 
 
 def load_args_of(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
-    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None where there is none."""
+    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None if there is none."""
     elements: list[ast.expr] | None = None
     for node in nodes:
         match node:

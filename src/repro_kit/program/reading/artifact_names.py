@@ -107,7 +107,7 @@ def _read_by(nodes: Sequence[ast.AST]) -> list[str]:
 
 
 def _import_of(name: str, top: Sequence[ast.stmt]) -> str:
-    """The import that gives `name`: the artifact's own, else a known one; empty where there is none."""
+    """The import that gives `name`: the artifact's own, else a known one; empty if there is none."""
     if name in _HEADER:
         return ""
     for node in top:

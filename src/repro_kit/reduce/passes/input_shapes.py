@@ -104,7 +104,7 @@ def _places(program: Program) -> list[tuple[Place, ...]]:
 
 
 def _size(program: Program, place: Place) -> int:
-    """The size at the place; 0 where it is gone."""
+    """The size at the place; 0 if it is gone."""
     lines = {line.name: line.data.sizes or () for line in program.inputs if is_resizable(line)}
     name, axis = place
     return lines[name][axis] if axis < len(lines.get(name, ())) else 0

@@ -29,7 +29,7 @@ def accumulated(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def _together(name: str, value: ast.expr, after: ast.stmt) -> ast.expr | None:
-    """The value of the name after both statements; None where it cannot be told, or needs the name itself."""
+    """The value of the name after both statements; None if it is not known, or needs the name itself."""
     match value, after:
         case (
             ast.List(elts=items),

@@ -13,9 +13,9 @@ _SETTERS = ("register_buffer", "register_parameter", "add_module", "register_mod
 
 
 def attributes(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each attribute that ``__init__`` sets, of nothing of its own, and that is read once: the value in that place.
+    """For each attribute that ``__init__`` sets from no local name, and that is read once: the value in that place.
 
-    Whatever the value does, it does at each reading then, which is for the search to judge.
+    The value is then computed at each reading; the search judges whether that is allowed.
     """
     named: dict[str, list[ast.Attribute]] = {}
     for node in numbered.nodes:

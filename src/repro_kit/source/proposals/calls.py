@@ -20,7 +20,7 @@ _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
 #: Statements that evaluate most of the expressions directly in them once.
 _ONCE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.If, ast.For, ast.With, ast.Assert, ast.Raise)
 _PLAIN = (ast.Name, ast.Constant)
-#: Expressions that evaluate their parts in a scope of their own, perhaps not at all, or often.
+#: Expressions that evaluate their parts in their own scope, perhaps not at all, or often.
 _OF_THEIR_OWN = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -28,7 +28,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def variables(numbered: NumberedTree) -> Iterator[Edits]:
     """For each variable that is assigned once and read once: its value in place of the reading.
 
-    Variables that a statement assigns together are put in place together; where one value is unpacked, and one of its
+    Variables that a statement assigns together are put in place together; if one value is unpacked, and one of its
     parts is read, that part. A variable that is only another name for a value may be read more often, and a chain of
     attributes twice.
     """
@@ -79,7 +79,7 @@ def readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
 
 @lru_cache(maxsize=32)  # nodes of a numbered tree do not change
 def _named(scope: ast.AST) -> dict[str, list[ast.Name]]:
-    """The places of each name in `scope`, but not those in a function inside with this name of its own."""
+    """The places of each name in `scope`, but not those in a function inside that binds the name itself."""
     places: dict[str, list[ast.Name]] = {}
 
     def look(node: ast.AST, hidden: frozenset[str]) -> None:
@@ -136,7 +136,7 @@ def _in_place(
 
 
 def _as_function(method: ast.FunctionDef, instance: ast.expr, caller: ast.AST) -> ast.FunctionDef | None:
-    """The method as a function of its other arguments; None where `caller` has another name for the instance."""
+    """The method as a function of its other arguments; None if `caller` has another name for the instance."""
     function = copy.copy(method)
     if [ast.unparse(each) for each in method.decorator_list] == ["staticmethod"]:
         function.decorator_list = []
@@ -221,7 +221,7 @@ def _bound(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.stmt | None:
-    """The statement around `call`; None where the call may run in another scope, not at all, or often."""
+    """The statement around `call`; None if the call may run in another scope, not at all, or often."""
     above = numbered.parent(call)
     while isinstance(above, ast.expr | ast.keyword | ast.withitem) and not isinstance(above, _OF_THEIR_OWN):
         above = numbered.parent(above)
@@ -229,7 +229,7 @@ def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.stmt | None:
 
 
 def _inlined(function: ast.FunctionDef, call: ast.Call, statement: ast.stmt) -> list[ast.stmt] | None:
-    """The body of `function` for this call; None where its arguments or its returns do not allow it."""
+    """The body of `function` for this call; None if its arguments or its returns do not allow it."""
     bound = bound_arguments(function, call)
     last = function.body[-1]
     ends = [node for node in _own_nodes(function) if isinstance(node, _ENDS) and node is not last]
@@ -249,7 +249,7 @@ def _inlined(function: ast.FunctionDef, call: ast.Call, statement: ast.stmt) -> 
 def bound_arguments(function: ast.FunctionDef, call: ast.Call) -> tuple[list[ast.stmt], list[ast.stmt]] | None:
     """The statements that give the parameters their values, and a copy of the body with plain arguments in place.
 
-    None where the arguments cannot be told by the text.
+    None if the text does not show the arguments.
     """
     arguments = arguments_of(function, call)
     if arguments is None:
@@ -289,7 +289,7 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def arguments_of(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, ast.expr] | None:
-    """The argument of each parameter; None where they cannot be told by the text."""
+    """The argument of each parameter; None if the text does not show them."""
     parameters = function.args
     names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
     if parameters.vararg or parameters.kwarg or any(isinstance(value, ast.Starred) for value in call.args):

@@ -26,7 +26,7 @@ def decorators(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def _made(numbered: NumberedTree, decorator: ast.expr) -> Edits | None:
-    """``@make(1)`` becomes what ``make`` returns, where it has no other use."""
+    """``@make(1)`` becomes what ``make`` returns, if ``make`` has no other use."""
     if not (isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name)):
         return None
     name = decorator.func.id

@@ -43,7 +43,7 @@ def reassigned(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def _calls(numbered: NumberedTree, mentions: Sequence[ast.Name]) -> list[ast.Call]:
-    """The calls that the mentions are the functions of; none where a mention is another."""
+    """The calls that the mentions are the functions of; none if a mention is another."""
     above = [(mention, numbered.parent(mention)) for mention in mentions]
     calls = [call for mention, call in above if isinstance(call, ast.Call) and call.func is mention]
     return calls if len(calls) == len(mentions) else []
@@ -52,7 +52,7 @@ def _calls(numbered: NumberedTree, mentions: Sequence[ast.Name]) -> list[ast.Cal
 def _at_each(
     numbered: NumberedTree, function: ast.FunctionDef, value: ast.expr, calls: Sequence[ast.Call]
 ) -> Edits | None:
-    """The edits that put `value` in place of each call; None where the arguments do not allow it."""
+    """The edits that put `value` in place of each call; None if the arguments do not allow it."""
     edits: dict[int, Replacement] = {numbered.number(function): None}
     for call in calls:
         arguments = arguments_of(function, call)

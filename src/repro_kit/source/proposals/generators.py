@@ -86,7 +86,7 @@ def _jumps(body: Iterable[ast.AST]) -> bool:
 
 
 def _around(own: Sequence[ast.stmt], target: ast.expr | None, body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
-    """The statements of the generator with `body` in place of ``yield``; None where it yields within an expression."""
+    """The statements of the generator with `body` in place of ``yield``; None if it yields within an expression."""
     place = _Place(target, body)
     around = [part for statement in own for part in place.put(statement)]
     return around if place.found else None

@@ -1,4 +1,4 @@
-"""Plain names in place of the user's own."""
+"""Plain names in place of the user's names."""
 
 from __future__ import annotations
 
