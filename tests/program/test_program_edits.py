@@ -10,7 +10,7 @@ from repro_kit.program import Program, ScalarInput, TensorInput, parse, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.effects import op_name
 from repro_kit.program.inputs import parse_input
-from repro_kit.program.program_edits import apply
+from repro_kit.program.program_edits import apply, set_input
 from repro_kit.program.rebuild import Edit
 from repro_kit.program.statement import Statement
 from repro_kit.program.value_records import ScalarRecord, TensorRecord, constants, records
@@ -142,6 +142,15 @@ def test_nothing_is_made_up_for_a_value_that_was_not_recorded():
 def test_a_bypass_follows_bypasses():
     edited = apply(program(SPLIT), Edit(bypass={"b": "second"}) + Edit(bypass={"second": "first"}), {})
     assert lines(edited) == ["a = x + y", "split = torch.split(a, 2)", "first = split[0]", "c = first.sum()"]
+
+
+def test_edits_add_up_in_their_order():
+    first = set_input("x", requires_grad=True) + Edit(recipe={"dynamic": True}, marks=False, calls=(0,))
+    both = first + set_input("x", dtype="torch.float16") + Edit(recipe={"dynamic": None, "seed": 1})
+    assert (both.recipe, both.marks, both.calls) == ({"dynamic": None, "seed": 1}, False, (0,))
+    edited = apply(program(SPLIT), both, {})
+    assert edited is not None
+    assert edited.inputs[0].line == "x = torch.randn(4, 4, dtype=torch.float16).requires_grad_()"
 
 
 def test_unused_inputs_go_from_every_place():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from repro_kit.program.program import Function, Program, reached
+from repro_kit.program.python_code import fresh_name
 from repro_kit.program.statement import Statement, canonical
 
 
@@ -122,7 +124,7 @@ def inlined(program: Program, call: OperatorCall, body: str) -> Program | None:
     results = _results(function, nested=call.kind.nested)
     if function is None or results is None or len(operands) != len(function.params):
         return None
-    fresh = _Fresh(program.graph)
+    fresh = partial(fresh_name, taken=_names_of(program.graph))
     names: dict[str, str] = {}
     statements: list[Statement] = []
     for param, operand, sliced in zip(function.params, operands, call.slices(), strict=True):
@@ -339,17 +341,7 @@ def _body(program: Program, name: str) -> Function | None:
     return next((body for body in program.bodies if body.name == name), None)
 
 
-class _Fresh:
-    """Names that the graph does not have yet."""
-
-    def __init__(self, graph: Function) -> None:
-        self.taken = {*graph.params, *(statement.target for statement in graph.statements)}
-        self.taken |= {name for statement in (*graph.statements, graph.returns) for name in statement.reads}
-
-    def __call__(self, wanted: str) -> str:
-        name, count = wanted, 0
-        while name in self.taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self.taken.add(name)
-        return name
+def _names_of(graph: Function) -> set[str]:
+    """The names that the graph binds or reads."""
+    names = {*graph.params, *(statement.target or "" for statement in graph.statements)}
+    return names.union(*(statement.reads for statement in (*graph.statements, graph.returns)))

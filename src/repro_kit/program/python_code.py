@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import symtable
 import textwrap
 from collections.abc import Iterable
@@ -54,6 +55,16 @@ def bound_names(*statements: ast.stmt) -> set[str]:
                 stored = (part for part in ast.walk(node) if isinstance(part, ast.Name))
                 names |= {part.id for part in stored if isinstance(part.ctx, ast.Store)}
     return names
+
+
+def fresh_name(wanted: str, taken: set[str]) -> str:
+    """`wanted`, or with a number if that is taken or a keyword; the name is taken then."""
+    name, count = wanted, 0
+    while name in taken or keyword.iskeyword(name):
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
 
 
 def reads_of(code: str) -> set[str]:

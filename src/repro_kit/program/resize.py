@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeGuard
@@ -12,6 +13,9 @@ from repro_kit.program.inputs import ZERO_TENSOR, Data, Input, ScalarInput, Tens
 from repro_kit.program.program import Program
 from repro_kit.program.statement import Statement
 
+_FACTORS = (4.0, 0.5, 16.0, 0.25)
+_VARIED = 2  # sizes that are varied alone, the largest first
+_MOST = 1 << 24  # elements of all inputs of a variant
 _GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange")
 
 
@@ -72,6 +76,31 @@ def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> 
         return _shaped(line, tuple(size for axis, size in own if (line.name, axis) not in places))
 
     return program.with_inputs(change)
+
+
+def with_other_sizes(program: Program) -> Iterator[tuple[str, Program]]:
+    """Variants of the program with larger and with smaller sizes, each with what changed, in words.
+
+    All sizes change together, then one size alone with its multiples. A variant may be invalid.
+    """
+    sizes = sizes_of(program)
+    for factor in _FACTORS[:2] if sizes else ():
+        yield from _variant(program, {size: _times(size, factor) for size in sizes}, f"every size times {factor:g}")
+    for factor in _FACTORS[::2] + _FACTORS[1::2]:
+        for size in sizes[:_VARIED]:
+            numbers = {number: _times(number, factor) for number in numbers_in(program) if number and not number % size}
+            yield from _variant(program, numbers, f"size {size} times {factor:g}")
+
+
+def _variant(program: Program, sizes: Mapping[int, int], words: str) -> Iterator[tuple[str, Program]]:
+    variant = resized(program, sizes, code=True)
+    elements = sum(math.prod(line.shape or ()) for line in variant.inputs if isinstance(line, TensorInput))
+    if elements <= _MOST and variant != program:
+        yield words, variant
+
+
+def _times(size: int, factor: float) -> int:
+    return max(1, round(size * factor))
 
 
 def _has_rank(line: Input) -> TypeGuard[TensorInput]:

@@ -262,7 +262,7 @@ def load_args(reader):
     buf0 = reader.storage(None, 8)
     reader.tensor(buf0, (2,), is_leaf=True)
 """
-    with pytest.raises(ReproKitError, match="The body Body_a of the artifact has tensors of its own"):
+    with pytest.raises(ReproKitError, match="The body Body_a of the artifact has its own tensors"):
         from_runnable(text)
 
 
