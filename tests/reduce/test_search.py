@@ -53,10 +53,10 @@ class Sets(CandidateSearch[Numbers, Numbers]):
         self.base = self.program
         return self.base
 
-    def _made(self, proposal: Any) -> tuple[Numbers, None]:
+    def made_of(self, proposal: Any) -> tuple[Numbers, None]:
         return self.program - frozenset(proposal), None
 
-    def _take(self, made: None) -> None:
+    def take(self, made: None) -> None:
         pass
 
 

@@ -133,11 +133,11 @@ class CandidateSearch(ABC, Generic[B, P]):
         """Continue with the best program as the new base, and return that."""
 
     @abstractmethod
-    def _made(self, proposal: Any) -> tuple[P, Any] | None:
-        """The program that a proposal makes of the best one, and what `_take` needs; None if it makes none."""
+    def made_of(self, proposal: Any) -> tuple[P, Any] | None:
+        """The program that a proposal makes of the best one, and what `take` needs; None if it makes none."""
 
     @abstractmethod
-    def _take(self, made: Any) -> None:
+    def take(self, made: Any) -> None:
         """Remember what an accepted proposal has made."""
 
     def _admits(self, program: P, made: Any) -> bool:
@@ -214,7 +214,7 @@ class CandidateSearch(ABC, Generic[B, P]):
         """The proposals that give a program which is smaller than the best one, and which was not judged before."""
         seen: set[str] = set()
         for index, proposal in enumerate(proposals):
-            made = self._made(proposal) if proposal else None
+            made = self.made_of(proposal) if proposal else None
             if made is None:
                 continue
             program, rest = made
@@ -296,7 +296,7 @@ class CandidateSearch(ABC, Generic[B, P]):
 
     def _accept(self, winner: Candidate[P]) -> None:
         self.program, self.measure = winner.program, winner.measure
-        self._take(winner.made)
+        self.take(winner.made)
         self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, self.elapsed))
         self._report("accepted")
 

@@ -93,14 +93,16 @@ class Search(CandidateSearch[Base, Program]):
 
     def made_by(self, edit: Edit) -> Program | None:
         """The best program with one more edit; None if a new input has no usable metadata."""
-        made = self._made(edit)
+        made = self.made_of(edit)
         return made and made[0]
 
-    def _made(self, proposal: Edit) -> tuple[Program, tuple[Edit, Built]] | None:
+    def made_of(self, proposal: Edit) -> tuple[Program, tuple[Edit, Built]] | None:
+        """The program of all edits so far and this one."""
         edit = self.edit + proposal
         built = rebuild(self.base, edit, self.metadata)
         return None if built is None else (built.program, (edit, built))
 
-    def _take(self, made: tuple[Edit, Built]) -> None:
+    def take(self, made: tuple[Edit, Built]) -> None:
+        """Remember the edits, and what is left of the base."""
         self.edit, built = made
         self.live, self.names = built.live, built.names

@@ -96,7 +96,8 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
             return False
         return not self.decisive or keeps(program, self.decisive)
 
-    def _made(self, proposal: Edits) -> tuple[SourceProgram, _Edited] | None:
+    def made_of(self, proposal: Edits) -> tuple[SourceProgram, _Edited] | None:
+        """The script of all edits so far and these."""
         together = {**self.edits, **proposal}
         program = self.base.edited(together)
         return None if program is None else (program, _Edited(self.base, proposal, together))
@@ -113,7 +114,8 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
             self._refused -= {candidate.made.change for candidate in batch[batch.index(winner) :]}
         return winner
 
-    def _take(self, made: _Edited) -> None:
+    def take(self, made: _Edited) -> None:
+        """Remember the edits, and the names that nothing binds."""
         self.edits = made.edits
         self._free = unbound(self.program)
 
