@@ -2,7 +2,8 @@
 
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import parse, render
-from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
+from repro_kit.program.devices import devices_in, on_cpu
+from repro_kit.program.resize import with_other_sizes
 
 TEXT = """# repro-kit program 1
 import pathlib

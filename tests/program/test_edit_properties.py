@@ -11,20 +11,8 @@ from hypothesis import strategies as st
 from repro_kit.program import Program, TensorInput, parse, render, size
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import names_of
-from repro_kit.program.program_edits import (
-    Bypass,
-    DropMarks,
-    KeepCalls,
-    Outputs,
-    Preamble,
-    Remove,
-    SetData,
-    SetInput,
-    SetRecipe,
-    planned,
-    resize,
-)
-from repro_kit.program.rebuild import rebuild
+from repro_kit.program.program_edits import resize, set_input
+from repro_kit.program.rebuild import Edit, rebuild
 from repro_kit.program.value_records import ScalarRecord, TensorRecord
 from strategies import data, programs
 
@@ -73,25 +61,30 @@ def edits(draw, program: Program):
     values = [*params, *(statement.target for statement in statements if statement.target)]
     tensors = [input_.name for input_ in program.inputs if isinstance(input_, TensorInput)]
     value = st.sampled_from(values)
+    tensor = st.sampled_from(tensors) if tensors else st.nothing()
     at = st.integers(0, len(values) - 1)
     changes = st.fixed_dictionaries(
         {}, optional={"requires_grad": st.booleans(), "parameter": st.booleans(), "strided": st.none()}
     )
     kinds = [
-        st.builds(Remove, st.frozensets(st.integers(0, max(0, len(statements) - 1)) if statements else st.nothing())),
-        st.tuples(at, at).filter(lambda it: it[0] != it[1]).map(lambda it: Bypass({values[max(it)]: values[min(it)]}))
+        st.frozensets(st.integers(0, max(0, len(statements) - 1)) if statements else st.nothing()).map(
+            lambda it: Edit(removed=it)
+        ),
+        st.tuples(at, at)
+        .filter(lambda it: it[0] != it[1])
+        .map(lambda it: Edit(bypass={values[max(it)]: values[min(it)]}))
         if len(values) > 1
         else st.nothing(),
-        st.builds(Outputs, st.lists(value, min_size=1, max_size=3).map(tuple)),
-        st.builds(SetInput, st.sampled_from(tensors), changes) if tensors else st.nothing(),
-        st.builds(SetData, st.sampled_from(tensors), GENERATED) if tensors else st.nothing(),
-        st.builds(SetRecipe, st.just("dynamic"), st.none() | st.booleans()),
-        st.just(DropMarks()),
-        st.builds(KeepCalls, st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(tuple)),
-        st.builds(Preamble, st.just("B = 2"), st.just(())),
+        st.lists(value, min_size=1, max_size=3).map(lambda it: Edit(outputs=tuple(it))),
+        st.tuples(tensor, changes).map(lambda it: set_input(it[0], **it[1])),
+        st.tuples(tensor, GENERATED).map(lambda it: set_input(it[0], data=it[1])),
+        (st.none() | st.booleans()).map(lambda it: Edit(recipe={"dynamic": it})),
+        st.just(Edit(marks=False)),
+        st.lists(st.integers(0, len(program.calls) - 1), min_size=1, unique=True).map(lambda it: Edit(calls=tuple(it))),
+        st.just(Edit(preamble="B = 2", imports=())),
         st.builds(resize, st.just({3: 2, 2: 1}), code=st.booleans()),
     ]
-    return draw(st.lists(st.one_of(kinds), max_size=5))
+    return sum(draw(st.lists(st.one_of(kinds), max_size=5)), Edit())
 
 
 @settings(max_examples=40, deadline=None)
@@ -101,8 +94,7 @@ def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> Non
     values = [*program.graph.params, *(statement.target for statement in program.graph.statements if statement.target)]
     metadata = source.draw(st.dictionaries(st.sampled_from(values), RECORDS, max_size=len(values)))
     base = Base(program)
-    plan = planned(source.draw(edits(program)))
-    built = rebuild(base, plan, metadata)
+    built = rebuild(base, source.draw(edits(program)), metadata)
     if built is None:
         return
     edited = built.program
@@ -125,7 +117,7 @@ def test_an_edited_program_is_one_or_there_is_none(source: st.DataObject) -> Non
 def test_without_edits_only_what_is_dead_goes(source: st.DataObject) -> None:
     program = source.draw(programs())
     base = Base(program)
-    built = rebuild(base, planned([]), {})
+    built = rebuild(base, Edit(), {})
     assert built is not None
     assert built.program.graph.returns == program.graph.returns
     gone = [it for at, it in enumerate(program.graph.statements) if at not in built.live]

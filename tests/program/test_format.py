@@ -17,10 +17,10 @@ from repro_kit.program import (
     TensorInput,
     parse,
     render,
-    runnable,
     size,
     without_marks,
 )
+from repro_kit.program.plain import runnable
 from strategies import functions, programs
 
 TEXT = '''"""Free text."""

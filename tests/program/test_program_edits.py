@@ -10,7 +10,8 @@ from repro_kit.program import Program, ScalarInput, TensorInput, parse, render
 from repro_kit.program.analysis import Base
 from repro_kit.program.effects import op_name
 from repro_kit.program.inputs import parse_input
-from repro_kit.program.program_edits import Bypass, KeepCalls, Outputs, Remove, SetRecipe, apply
+from repro_kit.program.program_edits import apply, set_input
+from repro_kit.program.rebuild import Edit
 from repro_kit.program.statement import Statement
 from repro_kit.program.value_records import ScalarRecord, TensorRecord, constants, records
 
@@ -93,16 +94,16 @@ def lines(program: Program | None) -> list[str]:
 @pytest.mark.parametrize("body", [VMAP, JVP, AUTOCAST])
 def test_calls_for_effect_stay(body):
     base = program(body)
-    stayed = lines(apply(base, [], {}))
+    stayed = lines(apply(base, Edit(), {}))
     assert stayed == [statement.line for statement in base.graph.statements if statement.target != "dead"]
 
 
 def test_in_place_operations_stay_while_their_memory_is_read_or_an_input():
-    left = lines(apply(program(INPLACE), [], {}))
+    left = lines(apply(program(INPLACE), Edit(), {}))
     assert "other_ = other.add_(1)" not in left and "other = x * 2" not in left
     assert "add_ = x.add_(1)" in left
     assert len(left) == len(program(INPLACE).graph.statements) - 2
-    without = lines(apply(program(INPLACE), [Outputs(("c",))], {}))
+    without = lines(apply(program(INPLACE), Edit(outputs=("c",)), {}))
     assert without == ["add_ = x.add_(1)", "c = y + 1"]
 
 
@@ -125,7 +126,7 @@ def test_a_value_with_its_getitems_is_one_unit():
 
 def test_a_removed_unit_leaves_its_parts_as_inputs():
     record = TensorRecord((2, 4), (1, 2), 0, "torch.float16", "cpu", True, "0", 0.0, 1.0)
-    edited = apply(program(SPLIT), [Remove(frozenset({1, 2, 3}))], {"first": record, "second": record})
+    edited = apply(program(SPLIT), Edit(removed=frozenset({1, 2, 3})), {"first": record, "second": record})
     assert lines(edited) == ["b = first * second", "c = b.sum()"]
     assert edited is not None and edited.graph.params == ("first", "second") == edited.calls[0]
     assert edited.inputs[0].line == (
@@ -134,18 +135,27 @@ def test_a_removed_unit_leaves_its_parts_as_inputs():
 
 
 def test_nothing_is_made_up_for_a_value_that_was_not_recorded():
-    assert apply(program(SPLIT), [Remove(frozenset({2}))], {}) is None  # first
-    assert apply(program(SPLIT), [Remove(frozenset({1}))], {"split": (None, None)}) is None
+    assert apply(program(SPLIT), Edit(removed=frozenset({2})), {}) is None  # first
+    assert apply(program(SPLIT), Edit(removed=frozenset({1})), {"split": (None, None)}) is None
 
 
 def test_a_bypass_follows_bypasses():
-    edited = apply(program(SPLIT), [Bypass({"b": "second"}), Bypass({"second": "first"})], {})
+    edited = apply(program(SPLIT), Edit(bypass={"b": "second"}) + Edit(bypass={"second": "first"}), {})
     assert lines(edited) == ["a = x + y", "split = torch.split(a, 2)", "first = split[0]", "c = first.sum()"]
+
+
+def test_edits_add_up_in_their_order():
+    first = set_input("x", requires_grad=True) + Edit(recipe={"dynamic": True}, marks=False, calls=(0,))
+    both = first + set_input("x", dtype="torch.float16") + Edit(recipe={"dynamic": None, "seed": 1})
+    assert (both.recipe, both.marks, both.calls) == ({"dynamic": None, "seed": 1}, False, (0,))
+    edited = apply(program(SPLIT), both, {})
+    assert edited is not None
+    assert edited.inputs[0].line == "x = torch.randn(4, 4, dtype=torch.float16).requires_grad_()"
 
 
 def test_unused_inputs_go_from_every_place():
     base = program(SPLIT).with_(calls=(("x", "y"), ("y", "x")))
-    edited = apply(base, [Bypass({"a": "x"}), KeepCalls((0,))], {})
+    edited = apply(base, Edit(bypass={"a": "x"}) + Edit(calls=(0,)), {})
     assert edited is not None
     assert (edited.graph.params, edited.calls, [input_.line for input_ in edited.inputs]) == (
         ("x",),
@@ -161,18 +171,18 @@ def test_unused_bodies_go():
     )
     base = parse(text.replace("c = b.sum()", "c = torch.ops.higher_order.cond(True, body, body, (b,))"))
     assert [body.name for body in base.bodies] == ["inner", "body"]
-    edited = apply(base, [Outputs(("b",))], {})
+    edited = apply(base, Edit(outputs=("b",)), {})
     assert edited is not None and edited.bodies == ()
 
 
 def test_a_number_becomes_an_input_too():
     base = program("\n    n = x.size(0)\n    v = y.view(n, -1)\n    return (v,)")
-    edited = apply(base, [Remove(frozenset({0}))], {"n": ScalarRecord(4)})
+    edited = apply(base, Edit(removed=frozenset({0})), {"n": ScalarRecord(4)})
     assert edited is not None and edited.inputs[-1] == ScalarInput("n", 4)
 
 
 def test_settings_are_replaced():
-    edited = apply(program(SPLIT), [SetRecipe("dynamic", True)], {})
+    edited = apply(program(SPLIT), Edit(recipe={"dynamic": True}), {})
     assert edited is not None and edited.recipe.dynamic is True
 
 

@@ -29,6 +29,24 @@ def test_a_border_is_found_in_logarithmic_many_runs(count: int, data: st.DataObj
     assert all(len(points) <= width for points in rounds)
 
 
+@given(st.integers(1, 300), st.data(), st.integers(1, 4))
+def test_a_border_may_be_looked_for_downwards(count: int, data: st.DataObject, width: int) -> None:
+    border = data.draw(st.integers(0, count - 1))
+    found = first_failing(count, -1, lambda points: [outcome(at <= border) for at in points], width)
+    assert found == Boundary(border + 1, border)
+    assert found.sharp
+
+
+def test_the_state_of_a_search_says_what_to_ask_and_keeps_what_it_learns() -> None:
+    border = Boundary(0, 8)
+    assert border.questions() == [4]
+    border = border.learn({4: None})
+    assert 4 not in border.questions(width=9)
+    border = border.learn({2: False, 5: True, 6: False})  # the answer after the failing one does not count
+    assert (border.good, border.bad, border.sharp) == (2, 5, False)
+    assert border.questions(width=9) == [3]
+
+
 @given(st.integers(1, 60), st.data())
 def test_what_tells_nothing_only_blurs_the_border(count: int, data: st.DataObject) -> None:
     border = data.draw(st.integers(0, count))

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from repro_kit.program import Program, TensorInput, parse, render
-from repro_kit.reduce import Answer, RunOutcome, minify
-from repro_kit.reduce.neighbours import Neighbours, Removal, distance
+from repro_kit.reduce import Answer, RunOutcome
+from repro_kit.reduce.neighbours import distance
+from repro_kit.reduce.reducer import minify
+from repro_kit.reduce.result import Neighbours, Removal
 from synthetic import Synthetic
 
 TEXT = """import torch

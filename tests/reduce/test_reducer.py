@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from repro_kit.program import Program, parse, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import Outputs
+from repro_kit.program.rebuild import Edit
 from repro_kit.program.value_records import TensorRecord
-from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome, minify
+from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome
 from repro_kit.reduce.candidate_search import SearchLimits
+from repro_kit.reduce.reducer import minify
 from repro_kit.reduce.search_state import Search
 from synthetic import Synthetic, build
 
@@ -64,7 +65,7 @@ def test_every_proposal_is_judged(jobs: int):
     program = build(10, {})
     oracle = Synthetic(["absent"], jobs=jobs)
     search = Search(Base(program), oracle, Journal(), SearchLimits(None, None, time.monotonic), lambda event: None)
-    assert search.first([[Outputs((f"v{at}",))] for at in range(10)]) is None
+    assert search.first([Edit(outputs=(f"v{at}",)) for at in range(10)]) is None
     assert oracle.count == 10
 
 
@@ -73,7 +74,7 @@ def test_equal_proposals_are_judged_once_and_answers_stay_with_theirs(jobs: int)
     program = build(10, {9: "bug0"})
     oracle = Synthetic(["bug0"], jobs=jobs)
     search = Search(Base(program), oracle, Journal(), SearchLimits(None, None, time.monotonic), lambda event: None)
-    assert search.first([[Outputs((name,))] for name in ("v1", "v1", "v9")]) == 2
+    assert search.first([Edit(outputs=(name,)) for name in ("v1", "v1", "v9")]) == 2
     assert oracle.count == 2
 
 

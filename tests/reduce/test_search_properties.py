@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from repro_kit.program import Program, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import Bypass, Remove, apply
-from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome, minify
+from repro_kit.program.program_edits import apply
+from repro_kit.program.rebuild import Edit
+from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome
 from repro_kit.reduce.candidate_search import key_of
+from repro_kit.reduce.reducer import minify
 from synthetic import Synthetic, build, op_name
 
 COUNT = 24
@@ -78,10 +80,10 @@ def test_a_monotone_failure_ends_one_minimal(groups, places, seed, jobs):
     base = Base(result.program)
     metadata = oracle.record(result.program)
     for at, statement in enumerate(result.program.graph.statements):
-        smaller = [[Remove(frozenset({at}))]]
-        smaller += [[Bypass({statement.target: name})] for name in base.reads[at]]
-        for edits in smaller:
-            program = apply(base, edits, metadata)
+        smaller = [Edit(removed=frozenset({at}))]
+        smaller += [Edit(bypass={statement.target: name}) for name in base.reads[at]]
+        for edit in smaller:
+            program = apply(base, edit, metadata)
             assert program is not None
             assert not oracle.fails(program), render(program)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro_kit.reduce import CannotReduce, Journal
-from repro_kit.reduce.neighbours import Neighbours, Twin
+from repro_kit.reduce.result import Neighbours, Twin
 from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.source import SourceProgram, measure
 from repro_kit.source.recording import RecordedTexts

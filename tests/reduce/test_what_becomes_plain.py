@@ -13,7 +13,8 @@ from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
 from repro_kit.program import Data, Program, TensorInput, parse, render, size
 from repro_kit.program.format import PRIMS_IMPORT
 from repro_kit.program.value_records import TensorRecord, contiguous
-from repro_kit.reduce import Answer, RunOutcome, minify
+from repro_kit.reduce import Answer, RunOutcome
+from repro_kit.reduce.reducer import minify
 from synthetic import Synthetic, build, op_name
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from repro_kit.program import Program, Statement, parse, render
 from repro_kit.program.plainer_forms import fewer_arguments, public_forms
-from repro_kit.reduce import Answer, RunOutcome, minify
+from repro_kit.reduce import Answer, RunOutcome
+from repro_kit.reduce.reducer import minify
 from synthetic import Synthetic
 
 TEXT = """import torch

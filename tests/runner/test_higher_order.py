@@ -12,7 +12,7 @@ from repro_kit.program import parse
 from repro_kit.program.hops import all_inlined
 from repro_kit.program.reading.from_graph import Variant, build_program
 from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
-from repro_kit.program.render import render
+from repro_kit.program.rendering import render
 from repro_kit.runner.program_oracle import ProgramOracle
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

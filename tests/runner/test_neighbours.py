@@ -13,7 +13,7 @@ from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse
 from repro_kit.program.reading.from_graph import Variant, build_program
 from repro_kit.program.reading.graph_record import GraphRecord
-from repro_kit.program.render import render
+from repro_kit.program.rendering import render
 from repro_kit.runner.launch import launch
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.recorded import read_recorded

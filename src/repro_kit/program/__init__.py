@@ -1,10 +1,9 @@
 """One tensor graph as straight-line Python: parse, render and edit it. The package works on text, without torch."""
 
 from repro_kit.program.inputs import Data, DynamicMark, Input, OpaqueInput, ScalarInput, Strided, TensorInput
-from repro_kit.program.parse import parse
-from repro_kit.program.plain import runnable
+from repro_kit.program.parsing import parse
 from repro_kit.program.program import Function, Peer, Program, size, without_marks
-from repro_kit.program.render import render
+from repro_kit.program.rendering import render
 from repro_kit.program.statement import Statement
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "TensorInput",
     "parse",
     "render",
-    "runnable",
     "size",
     "without_marks",
 ]

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from repro_kit.model.recipe import ProcessGroup
 from repro_kit.program.program import Function, Peer, Program
@@ -16,8 +15,6 @@ from repro_kit.program.statement import Statement
 _OF_RANKS = re.compile(r"torch\.ops\.(?:_?c10d|_dtensor|symm_mem|fsdp)\w*\.")
 _RANKS = 2
 
-_Made = TypeVar("_Made", Program, Peer)
-
 
 def group_of(
     codes: Sequence[str], size: int, rank: int, groups: Mapping[str, Sequence[int]]
@@ -25,7 +22,7 @@ def group_of(
     """The process group that the collectives in `codes` need, and the names that replace the names of its groups.
 
     `groups` has the ranks of each recorded group, by its name. A single group that is used becomes the world of the
-    program. The result is None where the code names no operator over ranks.
+    program. The result is None if the code names no operator over ranks.
     """
     if not any(_OF_RANKS.search(code) for code in codes):
         return None, {}
@@ -79,7 +76,7 @@ def with_names(code: str, names: Mapping[str, str]) -> str:
 
 
 def with_ranks(program: Program, size: int) -> Program | None:
-    """`program` for a world of `size` ranks; None where its groups do not allow that.
+    """`program` for a world of `size` ranks; None if its groups do not allow that.
 
     Numbers of ranks among the arguments of collectives are replaced. The result may be invalid: the caller must try it.
     """
@@ -90,15 +87,18 @@ def with_ranks(program: Program, size: int) -> Program | None:
     if program.peer is not None and (not others or len(others) == size or rank != group.rank):
         return None
     recipe = program.recipe.with_(group=replace(group, size=size, rank=rank, others=others))
-    peer = program.peer and _all_with_ranks(program.peer, group.size, size)
-    return _all_with_ranks(program.with_(recipe=recipe, peer=peer), group.size, size)
+
+    def change(function: Function) -> Function:
+        return function.mapped(lambda statement: _resized(statement, group.size, size))
+
+    return program.with_(recipe=recipe, peer=program.peer and program.peer.mapped(change)).mapped(change)
 
 
 def with_peer(program: Program, other: Program) -> Program:
     """`program`, with the graph and the calls of `other` as its peer."""
     names = {body.name: f"peer_{body.name}" for body in other.bodies}
-    bodies = tuple(_renamed(body, names).with_(name=names[body.name]) for body in other.bodies)
-    graph = _renamed(other.graph, names).with_(name="peer_graph")
+    bodies = tuple(body.substituted(names).with_(name=names[body.name]) for body in other.bodies)
+    graph = other.graph.substituted(names).with_(name="peer_graph")
     return program.with_(peer=Peer(graph, bodies, other.inputs, other.calls))
 
 
@@ -115,20 +115,6 @@ def swapped(program: Program) -> Program:
         recipe=program.recipe.with_(group=replace(group, others=others)),
         peer=Peer(program.graph.with_(name="peer_graph"), program.bodies, program.inputs, program.calls),
     )
-
-
-def _renamed(function: Function, names: Mapping[str, str]) -> Function:
-    statements = tuple(statement.substitute(names) for statement in function.statements)
-    return function.with_(statements=statements, returns=function.returns.substitute(names))
-
-
-def _all_with_ranks(made: _Made, old: int, new: int) -> _Made:
-    bodies = tuple(_with_ranks(body, old, new) for body in made.bodies)
-    return replace(made, graph=_with_ranks(made.graph, old, new), bodies=bodies)
-
-
-def _with_ranks(function: Function, old: int, new: int) -> Function:
-    return function.with_(statements=tuple(_resized(statement, old, new) for statement in function.statements))
 
 
 def _resized(statement: Statement, old: int, new: int) -> Statement:

@@ -1,23 +1,18 @@
-"""Which accelerators a program names, and the same program on the CPU or with other sizes."""
+"""Which accelerators a program names, and the same program on the CPU."""
 
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from repro_kit.program.inputs import DynamicMark, Input, OpaqueInput, TensorInput, parse_input
 from repro_kit.program.program import Function, Program
-from repro_kit.program.resize import numbers_in, resized, sizes_of
 from repro_kit.program.statement import Statement
 
 _TYPES = ("cuda", "xpu", "mps", "hpu", "mtia", "npu", "privateuseone")
 _DEVICE = re.compile(rf"({'|'.join(_TYPES)})(?::\d+)?")
-_FACTORS = (4.0, 0.5, 16.0, 0.25)
-_VARIED = 2  # sizes that are varied alone, the largest first
-_MOST = 1 << 24  # elements of all inputs of a variant
 
 
 def devices_in(program: Program) -> frozenset[str]:
@@ -42,44 +37,17 @@ def device_type(name: str) -> str:
 def on_cpu(program: Program, types: Collection[str]) -> Program:
     """`program` with every device of one of the `types` replaced by the CPU.
 
-    Calls of modules such as ``torch.cuda`` stay as they are: whether such a program runs on the CPU, only a run tells.
+    Calls of modules such as ``torch.cuda`` stay as they are: only a run shows whether such a program works on the CPU.
     """
     recipe = program.recipe
     autocast = recipe.autocast
     if autocast is not None and _is_of(autocast.device, types):
         autocast = replace(autocast, device="cpu")
-    return program.with_(
-        graph=_function(program.graph, types),
-        bodies=tuple(_function(body, types) for body in program.bodies),
-        inputs=tuple(_input(line, types) for line in program.inputs),
+    moved = program.mapped(lambda function: _function(function, types)).with_inputs(lambda line: _input(line, types))
+    return moved.with_(
         preamble=_moved(program.preamble, types),
         recipe=recipe.with_(autocast=autocast, contexts=tuple(_moved(text, types) for text in recipe.contexts)),
     )
-
-
-def with_other_sizes(program: Program) -> Iterator[tuple[str, Program]]:
-    """Variants of the program with larger and with smaller sizes, each with what changed, in words.
-
-    All sizes change together, then one size alone with its multiples. A variant may be invalid.
-    """
-    sizes = sizes_of(program)
-    for factor in _FACTORS[:2] if sizes else ():
-        yield from _variant(program, {size: _times(size, factor) for size in sizes}, f"every size times {factor:g}")
-    for factor in _FACTORS[::2] + _FACTORS[1::2]:
-        for size in sizes[:_VARIED]:
-            numbers = {number: _times(number, factor) for number in numbers_in(program) if number and not number % size}
-            yield from _variant(program, numbers, f"size {size} times {factor:g}")
-
-
-def _variant(program: Program, sizes: Mapping[int, int], words: str) -> Iterator[tuple[str, Program]]:
-    variant = resized(program, sizes, code=True)
-    elements = sum(math.prod(line.shape or ()) for line in variant.inputs if isinstance(line, TensorInput))
-    if elements <= _MOST and variant != program:
-        yield words, variant
-
-
-def _times(size: int, factor: float) -> int:
-    return max(1, round(size * factor))
 
 
 def _is_of(device: str, types: Collection[str]) -> bool:
@@ -87,8 +55,8 @@ def _is_of(device: str, types: Collection[str]) -> bool:
 
 
 def _function(function: Function, types: Collection[str]) -> Function:
-    statements = tuple(Statement(one.target, _moved(one.text, types)) for one in function.statements)
-    return function.with_(statements=statements, returns=Statement(None, _moved(function.returns.text, types)))
+    moved = function.mapped(lambda one: Statement(one.target, _moved(one.text, types)))
+    return moved.with_(returns=Statement(None, _moved(function.returns.text, types)))
 
 
 def _input(line: Input, types: Collection[str]) -> Input:
@@ -101,7 +69,7 @@ def _input(line: Input, types: Collection[str]) -> Input:
 
 
 def _moved(text: str, types: Collection[str]) -> str:
-    """Python code with the devices replaced; the same text where it names none."""
+    """Python code with the devices replaced; the same text if it names none."""
     if not any(name in text for name in types):
         return text
     mover = _ToCpu(types)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from repro_kit.program.program import Function, Program
-from repro_kit.program.rebuild import reached
+from repro_kit.program.program import Function, Program, reached
+from repro_kit.program.python_code import fresh_name
 from repro_kit.program.statement import Statement, canonical
 
 
@@ -28,7 +29,7 @@ class BodyKind:
     nested: bool = False  # the body returns (results, values saved for the backward)
 
 
-#: Kinds by the called name (torch/_higher_order_ops, and the helpers of program/reading/desugar.py).
+#: Kinds by the called name (torch/_higher_order_ops, and the helpers of graph/reading/desugar.py).
 _KINDS = {
     "torch.ops.higher_order.cond": BodyKind((3,)),
     "torch.cond": BodyKind((3,)),
@@ -123,7 +124,7 @@ def inlined(program: Program, call: OperatorCall, body: str) -> Program | None:
     results = _results(function, nested=call.kind.nested)
     if function is None or results is None or len(operands) != len(function.params):
         return None
-    fresh = _Fresh(program.graph)
+    fresh = partial(fresh_name, taken=_names_of(program.graph))
     names: dict[str, str] = {}
     statements: list[Statement] = []
     for param, operand, sliced in zip(function.params, operands, call.slices(), strict=True):
@@ -245,7 +246,7 @@ def without_operand(program: Program, call: OperatorCall, position: int) -> Prog
 def without_result(program: Program, call: OperatorCall, position: int, instead: int = -1) -> Program | None:
     """`program` without the result at `position`; its readers read the result at `instead`.
 
-    None where there is no such result, where a reader would be left without a result, or while the result is carried.
+    None if there is no such result, if a reader would be left without one, or while the result is carried.
     """
     return None if position < call.carried() else _without_result(program, call, position, instead)
 
@@ -287,7 +288,7 @@ def _returning(body: Function, results: Sequence[str]) -> Statement:
 def _edited(
     program: Program, bodies: Sequence[str], change: Callable[[OperatorCall], ast.Call], changed: dict[str, Function]
 ) -> Program | None:
-    """`program` with every call of `bodies` changed; None where a body is called in another way too."""
+    """`program` with every call of `bodies` changed; None if a body is called in another way too."""
     touched = [call for call in calls(program) if set(call.bodies) & set(bodies)]
     if any(not set(operator_call.bodies) <= set(bodies) for operator_call in touched):
         return None
@@ -314,8 +315,7 @@ def bypassed(program: Program, body: str, names: dict[str, str]) -> Program | No
     if not current:
         return None
     followed = {old: _end(current, old) for old in current}
-    statements = tuple(statement.substitute(followed) for statement in function.statements)
-    lesser = _without_dead(function.with_(statements=statements, returns=function.returns.substitute(followed)))
+    lesser = _without_dead(function.substituted(followed))
     bodies = tuple(lesser if other.name == body else other for other in program.bodies)
     return program.with_(bodies=reached(bodies, program.graph))
 
@@ -341,17 +341,7 @@ def _body(program: Program, name: str) -> Function | None:
     return next((body for body in program.bodies if body.name == name), None)
 
 
-class _Fresh:
-    """Names that the graph does not have yet."""
-
-    def __init__(self, graph: Function) -> None:
-        self.taken = {*graph.params, *(statement.target for statement in graph.statements)}
-        self.taken |= {name for statement in (*graph.statements, graph.returns) for name in statement.reads}
-
-    def __call__(self, wanted: str) -> str:
-        name, count = wanted, 0
-        while name in self.taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self.taken.add(name)
-        return name
+def _names_of(graph: Function) -> set[str]:
+    """The names that the graph binds or reads."""
+    names = {*graph.params, *(statement.target or "" for statement in graph.statements)}
+    return names.union(*(statement.reads for statement in (*graph.statements, graph.returns)))

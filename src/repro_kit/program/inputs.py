@@ -19,7 +19,7 @@ _SIZED = get_args(_Sized)
 class Data:
     """The source of a tensor's values.
 
-    `sizes`: the shape of the source, before any ``as_strided``; None where the text has none (`load`, `view`). `args`:
+    `sizes`: the shape of the source, before any ``as_strided``; None if the text has none (`load`, `view`). `args`:
     ``(value,)`` of `full`, ``(low, high)`` of `randint`, ``(literal,)`` of `tensor` (as text), ``(file,)`` of `load`,
     ``(name,)`` of `view`.
     """
@@ -64,7 +64,7 @@ class TensorInput:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The final shape; None where only the stored file has it."""
+        """The final shape; None if only the stored file has it."""
         return self.strided.shape if self.strided else self.data.sizes
 
     @property
@@ -84,7 +84,7 @@ class TensorInput:
 
     @property
     def elements(self) -> int | None:
-        """The number of elements; None where unknown."""
+        """The number of elements; None: unknown."""
         return None if self.shape is None else math.prod(self.shape)
 
     @property

@@ -18,7 +18,7 @@ _SAME_VALUE = ("_wrap_for_grad", "_unwrap_for_grad", "_remove_batch_dim")
 def without_levels(program: Program) -> Program | None:
     """`program` without levels: of a batch its first element, and in place of a gradient the value it is taken of.
 
-    None where the graph has no level. The values differ from those of `program`.
+    None if the graph has no level. The values differ from those of `program`.
     """
     if not any(map(is_transform, program.graph.statements)):
         return None

@@ -20,7 +20,7 @@ def lengths(program: Program) -> list[int]:
 def shortened(program: Program, length: int, kept: Sequence[int]) -> Program | None:
     """`program` with these elements alone of all lists that have `length` elements and belong together.
 
-    What is made of the other elements is gone, with the statements that read it; None where nothing is returned then.
+    What is made of the other elements is gone, with the statements that read it; None if nothing is returned then.
     """
     results: set[str] = set()  # the lists that shortened calls return
     gone: set[str] = set()

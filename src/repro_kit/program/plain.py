@@ -26,8 +26,9 @@ from repro_kit.program.plain_run import indented
 from repro_kit.program.plain_values import plain_view
 from repro_kit.program.program import Function, Program
 from repro_kit.program.public_names import public
+from repro_kit.program.python_code import bound_names
 from repro_kit.program.regions import with_regions
-from repro_kit.program.render import docstring, render, render_function
+from repro_kit.program.rendering import docstring, render, render_function
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _FUNCTIONAL = re.compile(r"(?<![\w.])F\.")
@@ -192,7 +193,7 @@ def _parts(program: Program, wanted: Wanted) -> Parts:
         made_by="",
         code=code,
         entry=entry,
-        defined=frozenset(names_bound(program.preamble)),
+        defined=frozenset(bound_names(*ast.parse(program.preamble).body)),
         taken=frozenset(global_names(program.preamble, [*bodies, graph], [*inputs, *program.recipe.contexts])),
     )
 
@@ -326,14 +327,3 @@ def _imports_of(preamble: str) -> tuple[list[str], list[str], str]:
 def identifiers(text: str) -> set[str]:
     """The names in `text` that are no attributes."""
     return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
-
-
-def names_bound(preamble: str) -> Iterator[str]:
-    """Names that the preamble binds at top level."""
-    for node in ast.parse(preamble).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            yield node.name
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        else:
-            yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))

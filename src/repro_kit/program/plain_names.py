@@ -11,11 +11,11 @@ from itertools import count
 from repro_kit.program.inputs import DynamicMark, Input, OpaqueInput, ScalarInput, TensorInput, names_of
 from repro_kit.program.program import Program
 from repro_kit.program.renames import Rename
-from repro_kit.program.render import render
+from repro_kit.program.rendering import render
 from repro_kit.program.statement import Statement
 
 _TENSORS, _PARAMETERS, _NUMBERS, _VALUES = "xyzabcdefgh", "wbuvpqr", "nmkst", "v"
-_LONGEST = 10  # characters of a name of the user's that stays
+_LONGEST = 10  # characters of a user's name that stays
 _LONGEST_VALUE = 16
 _WORDS = re.compile(r"[A-Za-z]+\d?(_[A-Za-z]+\d?)*")  # not `arg0_1`, `primals_2` or `__params___9`
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -46,13 +46,10 @@ def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
 def renamed(program: Program, names: Mapping[str, str]) -> Program:
     """`program` with other names of inputs and values of its graph."""
     graph = program.graph
-    return program.with_(
-        graph=graph.with_(
-            params=tuple(names.get(param, param) for param in graph.params),
-            statements=tuple(_statement(statement, names) for statement in graph.statements),
-            returns=graph.returns.substitute(names),
+    return program.with_inputs(lambda line: _line(line, names)).with_(
+        graph=graph.mapped(lambda statement: _statement(statement, names)).with_(
+            params=tuple(names.get(param, param) for param in graph.params), returns=graph.returns.substitute(names)
         ),
-        inputs=tuple(_line(line, names) for line in program.inputs),
         calls=tuple(tuple(names.get(name, name) for name in call) for call in program.calls),
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from repro_kit.program.program import Function, Program
-from repro_kit.program.rebuild import reached
+from repro_kit.program.program import Function, Program, reached
 from repro_kit.program.statement import Statement, canonical
 
 _MOST_ELEMENTS = 16  # elements of a list that are dropped one at a time
@@ -98,9 +97,7 @@ def with_statements(program: Program, name: str, new: dict[str, Statement]) -> P
     """`program` with some statements of the function `name` replaced. `new`: old line -> new statement."""
 
     def change(function: Function) -> Function:
-        if function.name != name:
-            return function
-        return function.with_(statements=tuple(new.get(statement.line, statement) for statement in function.statements))
+        return function.mapped(lambda old: new.get(old.line, old)) if function.name == name else function
 
-    graph = change(program.graph)
-    return program.with_(graph=graph, bodies=reached([change(body) for body in program.bodies], graph))
+    changed = program.mapped(change)
+    return changed.with_(bodies=reached(changed.bodies, changed.graph))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from repro_kit.model.recipe import Recipe
 from repro_kit.program.inputs import DynamicMark, Input, TensorInput
@@ -34,37 +34,26 @@ class Function:
         """A copy with fields replaced."""
         return replace(self, **changes)
 
+    def mapped(self, change: Callable[[Statement], Statement]) -> Function:
+        """The function with other statements."""
+        return self.with_(statements=tuple(map(change, self.statements)))
 
-@dataclass(frozen=True)
-class Peer:
-    """What some ranks of a real process group run in place of `graph` and `calls`: `peer_graph` and `peer_calls`."""
-
-    graph: Function
-    bodies: tuple[Function, ...] = ()
-    inputs: tuple[Input, ...] = ()
-    calls: tuple[tuple[str, ...], ...] = ((),)
-
-    def functions(self) -> Iterator[Function]:
-        """The bodies, then the graph."""
-        yield from self.bodies
-        yield self.graph
+    def substituted(self, names: Mapping[str, str]) -> Function:
+        """The function with some of the names that it reads replaced."""
+        changed = self.mapped(lambda statement: statement.substitute(names))
+        return changed.with_(returns=self.returns.substitute(names))
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program: equal programs render to equal text."""
+class Code:
+    """Functions, and the calls of `graph` with their inputs."""
 
     graph: Function
     bodies: tuple[Function, ...] = ()
     inputs: tuple[Input, ...] = ()  # lines of `calls()`, in order
     calls: tuple[tuple[str, ...], ...] = ((),)  # names of inputs, one tuple per call
-    recipe: Recipe = field(default_factory=Recipe)
-    imports: tuple[str, ...] = ()  # besides the standard ones, one statement each
-    preamble: str = ""
-    doc: str = ""
-    peer: Peer | None = None  # the ranks that run it are `recipe.group.others`
 
-    def with_(self, **changes: Any) -> Program:
+    def with_(self, **changes: Any) -> Self:
         """A copy with fields replaced."""
         return replace(self, **changes)
 
@@ -72,6 +61,29 @@ class Program:
         """The bodies, then the graph."""
         yield from self.bodies
         yield self.graph
+
+    def mapped(self, change: Callable[[Function], Function]) -> Self:
+        """A copy with other functions."""
+        return self.with_(graph=change(self.graph), bodies=tuple(map(change, self.bodies)))
+
+    def with_inputs(self, change: Callable[[Input], Input]) -> Self:
+        """A copy with other lines of inputs."""
+        return self.with_(inputs=tuple(map(change, self.inputs)))
+
+
+class Peer(Code):
+    """What some ranks of a real process group run in place of `graph` and `calls`: `peer_graph` and `peer_calls`."""
+
+
+@dataclass(frozen=True)
+class Program(Code):
+    """A program: equal programs render to equal text."""
+
+    recipe: Recipe = field(default_factory=Recipe)
+    imports: tuple[str, ...] = ()  # besides the standard ones, one statement each
+    preamble: str = ""
+    doc: str = ""
+    peer: Peer | None = None  # the ranks that run it are `recipe.group.others`
 
     def all_functions(self) -> Iterator[Function]:
         """The functions of the peer, if there is one, then those of the program."""
@@ -94,6 +106,21 @@ class Program:
             if isinstance(input_, TensorInput) and input_.data.kind == "load"
         ]
         return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
+    """The bodies that `graph` reaches, in their order."""
+    if not bodies:
+        return ()
+    by_name = {body.name: body for body in bodies}
+    reachable: set[str] = set()
+    queue = [graph]
+    while queue:
+        function = queue.pop()
+        fresh = {name for statement in function.statements for name in statement.reads if name in by_name} - reachable
+        reachable |= fresh
+        queue += [by_name[name] for name in fresh]
+    return tuple(body for body in bodies if body.name in reachable)
 
 
 def without_marks(program: Program) -> Program:

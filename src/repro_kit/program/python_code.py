@@ -1,8 +1,9 @@
-"""Pieces of Python code: the text of a statement, many of them as one text, and the global names that code reads."""
+"""Pieces of Python code: the text of a statement, many of them as one text, and the names that code binds and reads."""
 
 from __future__ import annotations
 
 import ast
+import keyword
 import symtable
 import textwrap
 from collections.abc import Iterable
@@ -41,6 +42,31 @@ def _gap(before: ast.stmt, after: ast.stmt) -> str:
     return "\n" if isinstance(before, _IMPORTS) == isinstance(after, _IMPORTS) else "\n\n"
 
 
+def bound_names(*statements: ast.stmt) -> set[str]:
+    """The names that statements of a module bind; ``*`` for unknown ones."""
+    names: set[str] = set()
+    for node in statements:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names |= {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+            case _:
+                stored = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+                names |= {part.id for part in stored if isinstance(part.ctx, ast.Store)}
+    return names
+
+
+def fresh_name(wanted: str, taken: set[str]) -> str:
+    """`wanted`, or with a number if that is taken or a keyword; the name is taken then."""
+    name, count = wanted, 0
+    while name in taken or keyword.iskeyword(name):
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
+
+
 def reads_of(code: str) -> set[str]:
     """Global names that `code` (statements of a module) reads, in functions too. Parameters and locals do not count.
 
@@ -51,7 +77,7 @@ def reads_of(code: str) -> set[str]:
 
 
 class _AsGenerators(ast.NodeTransformer):
-    """Makes comprehensions generators, with the same names: since Python 3.12 only these have a scope of their own."""
+    """Makes comprehensions generators, with the same names: since Python 3.12 only generators have their own scope."""
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         """[x for ...] as (x for ...)."""

@@ -1,4 +1,4 @@
-"""Make the program of a plan: from the outputs backwards, so that the program contains no dead code."""
+"""Edits of a program, and the program that they make: from the outputs backwards, without dead code."""
 
 from __future__ import annotations
 
@@ -8,61 +8,86 @@ from typing import Any
 
 from repro_kit.program.analysis import Base
 from repro_kit.program.inputs import DynamicMark, Input, TensorInput, names_of
-from repro_kit.program.program import Function, Program
+from repro_kit.program.program import Function, Program, reached
 from repro_kit.program.statement import tuple_of
 from repro_kit.program.value_records import Metadata, input_for
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The changes to a base program: the sum of edits (see program_edits.py)."""
+class Edit:
+    """A change of a base program, which itself stays as it is. Edits add up: ``first + second`` makes both.
 
-    removed: frozenset[int] = frozenset()  # statements of the graph
+    `removed`: statements of the graph (by index) to drop; their values become inputs where they are still needed.
+    `bypass`: values (of a statement or an input), each with the earlier value that is read instead. `outputs`: the
+    values to return, as a flat tuple. `inputs`: changes of the lines of inputs, in order. `recipe`: fields to set.
+    `marks`: whether ``mark_dynamic`` and similar marks stay. `calls`: the calls to make, by position. `rewrites`: made
+    of the program of all the rest, in order; the base's metadata may not hold after one.
+    """
+
+    removed: frozenset[int] = frozenset()
     bypass: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] | None = None
-    lines: Mapping[str, tuple[Callable[[TensorInput], TensorInput], ...]] = field(default_factory=dict)
+    inputs: Mapping[str, tuple[Callable[[TensorInput], TensorInput], ...]] = field(default_factory=dict)
     recipe: Mapping[str, Any] = field(default_factory=dict)
     marks: bool = True
     calls: tuple[int, ...] | None = None
     preamble: str | None = None
     imports: tuple[str, ...] | None = None
-    rewrites: tuple[Callable[[Program], Program | None], ...] = ()  # applied to the result of the rest, in order
+    rewrites: tuple[Callable[[Program], Program | None], ...] = ()
+
+    def __add__(self, other: Edit) -> Edit:
+        changed = {name: (*self.inputs.get(name, ()), *changes) for name, changes in other.inputs.items()}
+        return Edit(
+            self.removed | other.removed,
+            {**self.bypass, **other.bypass},
+            self.outputs if other.outputs is None else other.outputs,
+            {**self.inputs, **changed},
+            {**self.recipe, **other.recipe},
+            self.marks and other.marks,
+            self.calls if other.calls is None else other.calls,
+            self.preamble if other.preamble is None else other.preamble,
+            self.imports if other.imports is None else other.imports,
+            (*self.rewrites, *other.rewrites),
+        )
 
 
 @dataclass(frozen=True)
 class Built:
-    """The program of a plan, and the statements of the base's graph that it contains."""
+    """The program that an edit makes, and the statements of the base's graph that it contains."""
 
     program: Program
     live: tuple[int, ...]
     names: Mapping[str, str]  # bypassed name of the base -> the name that replaces it
 
 
-def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
-    """The program of `plan`; None when a new input has no usable metadata."""
-    gone = plan.removed | {base.index[name] for name in plan.bypass if name in base.index}
-    reach = _reached(base, gone, base.outputs if plan.outputs is None else plan.outputs, plan.bypass)
+def rebuild(base: Base, edit: Edit, metadata: Metadata) -> Built | None:
+    """`base` with `edit`, without dead pure statements, unused inputs and unused bodies.
+
+    None if a new input has no usable metadata, or a rewrite is impossible.
+    """
+    gone = edit.removed | {base.index[name] for name in edit.bypass if name in base.index}
+    reach = _reached(base, gone, base.outputs if edit.outputs is None else edit.outputs, edit.bypass)
     fresh = [base.statements[at].target or "" for at in sorted(reach.missing)]
     made = {name: input_for(_free(name, base.taken), metadata.get(name)) for name in fresh}
     if any(line is None for line in made.values()):
         return None
     new = {name: line for name, line in made.items() if line is not None}
     params = (*(parameter for parameter in base.program.graph.params if parameter in reach.needed), *new)
-    graph = _graph(base, plan, reach, params)
-    inputs, calls = _calls(base, plan, reach.needed, new)
+    graph = _graph(base, edit, reach, params)
+    inputs, calls = _calls(base, edit, reach.needed, new)
     program = base.program
     made_of = Program(
         graph=graph,
         bodies=reached(program.bodies, graph),
         inputs=inputs,
         calls=calls,
-        recipe=program.recipe.with_(**plan.recipe) if plan.recipe else program.recipe,
-        imports=program.imports if plan.imports is None else plan.imports,
-        preamble=program.preamble if plan.preamble is None else plan.preamble,
+        recipe=program.recipe.with_(**edit.recipe) if edit.recipe else program.recipe,
+        imports=program.imports if edit.imports is None else edit.imports,
+        preamble=program.preamble if edit.preamble is None else edit.preamble,
         doc=program.doc,
         peer=program.peer,
     )
-    for rewrite in plan.rewrites:
+    for rewrite in edit.rewrites:
         rewritten = rewrite(made_of)
         if rewritten is None:
             return None
@@ -72,7 +97,7 @@ def rebuild(base: Base, plan: Plan, metadata: Metadata) -> Built | None:
 
 @dataclass(frozen=True)
 class _Reached:
-    """The statements and values that the outputs of a plan need."""
+    """The statements and values that the outputs need."""
 
     live: list[int]  # statements, in order
     needed: set[str]  # names that they and the outputs read
@@ -139,40 +164,25 @@ def _seen(family: frozenset[str], needed: set[str], base: Base) -> bool:
     return not needed.isdisjoint(family) or not base.params.isdisjoint(family)
 
 
-def _graph(base: Base, plan: Plan, reached: _Reached, params: tuple[str, ...]) -> Function:
+def _graph(base: Base, edit: Edit, reached: _Reached, params: tuple[str, ...]) -> Function:
     function, names = base.program.graph, reached.names
     as_is, changed = base.statements, reached.changed
     statements = tuple(as_is[at].substitute(names) if at in changed else as_is[at] for at in reached.live)
-    if plan.outputs is None:
+    if edit.outputs is None:
         returns = function.returns.substitute(names)
     else:
-        kept = tuple(dict.fromkeys(names.get(name, name) for name in plan.outputs))
+        kept = tuple(dict.fromkeys(names.get(name, name) for name in edit.outputs))
         returns = tuple_of(kept)
     return Function(function.name, params, statements, returns)
 
 
-def reached(bodies: Sequence[Function], graph: Function) -> tuple[Function, ...]:
-    """The bodies that `graph` reaches, in their order."""
-    if not bodies:
-        return ()
-    by_name = {body.name: body for body in bodies}
-    reachable: set[str] = set()
-    queue = [graph]
-    while queue:
-        function = queue.pop()
-        fresh = {name for statement in function.statements for name in statement.reads if name in by_name} - reachable
-        reachable |= fresh
-        queue += [by_name[name] for name in fresh]
-    return tuple(body for body in bodies if body.name in reachable)
-
-
 def _calls(
-    base: Base, plan: Plan, needed: set[str], new: Mapping[str, Input]
+    base: Base, edit: Edit, needed: set[str], new: Mapping[str, Input]
 ) -> tuple[tuple[Input, ...], tuple[tuple[str, ...], ...]]:
     program = base.program
     kept = [at for at, param in enumerate(program.graph.params) if param in needed]
     further = [name for line in new.values() for name in names_of(line)]
-    made = program.calls if plan.calls is None else [program.calls[at] for at in plan.calls]
+    made = program.calls if edit.calls is None else [program.calls[at] for at in edit.calls]
     calls = tuple((*(call[at] for at in kept), *further) for call in made)
     wanted: set[str] = set()
     queue = [name for call in calls for name in call if name in base.line_of]
@@ -180,27 +190,27 @@ def _calls(
         name = queue.pop()
         if name not in wanted:
             wanted.add(name)
-            queue += [read for read in _changed(base.line_of[name], plan).reads if read in base.line_of]
+            queue += [read for read in _changed(base.line_of[name], edit).reads if read in base.line_of]
     lines = []
     for line in program.inputs:
         bound = names_of(line)
         stays = (
-            plan.marks and _about(line, base) <= wanted
+            edit.marks and _about(line, base) <= wanted
             if isinstance(line, DynamicMark)
             else bool(wanted.intersection(bound))
         )
         if stays:
-            lines.append(_changed(line, plan))
-    return (*lines, *(_changed(line, plan) for line in new.values())), calls
+            lines.append(_changed(line, edit))
+    return (*lines, *(_changed(line, edit) for line in new.values())), calls
 
 
 def _about(line: Input, base: Base) -> set[str]:
     return {name for name in line.reads if name in base.line_of}
 
 
-def _changed(line: Input, plan: Plan) -> Input:
+def _changed(line: Input, edit: Edit) -> Input:
     if isinstance(line, TensorInput):
-        for change in plan.lines.get(line.name, ()):
+        for change in edit.inputs.get(line.name, ()):
             line = change(line)
     return line
 

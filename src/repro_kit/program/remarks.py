@@ -1,4 +1,4 @@
-"""Remove what only people read from Python code: comments and docstrings. All other text stays as it is."""
+"""Remove comments and docstrings from Python code. All other text stays as it is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 #: Comments that a program reads: `torch.jit` the types in them.
 _READ = re.compile(r"#\s*type:")
 _DOC = re.compile(r"\b__doc__\b|\bgetdoc\b")
-_Place = tuple[int, int, int]  # line, and columns from and to; a whole line where it is all that the line has
+_Place = tuple[int, int, int]  # line, and columns from and to; the whole line if nothing else is on it
 
 
 def without_remarks(code: str) -> str:
-    """`code` without comments, and without docstrings unless it mentions them; as it is where that is no Python."""
+    """`code` without comments, and without docstrings unless it mentions them; unchanged if it is not Python."""
     try:
         bare = _without(code, _comments(code))
         bare = bare if _DOC.search(code) else _without(bare, _docstrings(bare))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeGuard
 
 from repro_kit.program.inputs import ZERO_TENSOR, Data, Input, ScalarInput, TensorInput
-from repro_kit.program.program import Function, Program
+from repro_kit.program.program import Program
 from repro_kit.program.statement import Statement
 
+_FACTORS = (4.0, 0.5, 16.0, 0.25)
+_VARIED = 2  # sizes that are varied alone, the largest first
+_MOST = 1 << 24  # elements of all inputs of a variant
 _GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange")
 
 
@@ -40,11 +45,8 @@ def resized(program: Program, sizes: Mapping[int, int], *, code: bool) -> Progra
     that are passed as arguments and integers in statements are replaced too, whatever they mean. The result may be
     invalid: the caller must try it.
     """
-    inputs = tuple(_input(line, sizes, code=code) for line in program.inputs)
-    if not code:
-        return program.with_(inputs=inputs)
-    bodies = tuple(_function(body, sizes) for body in program.bodies)
-    return program.with_(inputs=inputs, graph=_function(program.graph, sizes), bodies=bodies)
+    changed = program.with_inputs(lambda line: _input(line, sizes, code=code))
+    return changed.mapped(lambda function: function.mapped(partial(_statement, sizes))) if code else changed
 
 
 def with_sizes(program: Program, sizes: Mapping[tuple[str, int], int]) -> Program:
@@ -56,12 +58,12 @@ def with_sizes(program: Program, sizes: Mapping[tuple[str, int], int]) -> Progra
         own = enumerate(line.data.sizes or ())
         return _shaped(line, tuple(sizes.get((line.name, axis), size) for axis, size in own))
 
-    return program.with_(inputs=tuple(map(change, program.inputs)))
+    return program.with_inputs(change)
 
 
 def flat(program: Program) -> Program:
     """`program` with one element in each input of which the sizes can be changed."""
-    return program.with_(inputs=tuple(_shaped(line, (1,)) if _has_rank(line) else line for line in program.inputs))
+    return program.with_inputs(lambda line: _shaped(line, (1,)) if _has_rank(line) else line)
 
 
 def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> Program:
@@ -73,7 +75,32 @@ def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> 
         own = enumerate(line.data.sizes or ())
         return _shaped(line, tuple(size for axis, size in own if (line.name, axis) not in places))
 
-    return program.with_(inputs=tuple(map(change, program.inputs)))
+    return program.with_inputs(change)
+
+
+def with_other_sizes(program: Program) -> Iterator[tuple[str, Program]]:
+    """Variants of the program with larger and with smaller sizes, each with what changed, in words.
+
+    All sizes change together, then one size alone with its multiples. A variant may be invalid.
+    """
+    sizes = sizes_of(program)
+    for factor in _FACTORS[:2] if sizes else ():
+        yield from _variant(program, {size: _times(size, factor) for size in sizes}, f"every size times {factor:g}")
+    for factor in _FACTORS[::2] + _FACTORS[1::2]:
+        for size in sizes[:_VARIED]:
+            numbers = {number: _times(number, factor) for number in numbers_in(program) if number and not number % size}
+            yield from _variant(program, numbers, f"size {size} times {factor:g}")
+
+
+def _variant(program: Program, sizes: Mapping[int, int], words: str) -> Iterator[tuple[str, Program]]:
+    variant = resized(program, sizes, code=True)
+    elements = sum(math.prod(line.shape or ()) for line in variant.inputs if isinstance(line, TensorInput))
+    if elements <= _MOST and variant != program:
+        yield words, variant
+
+
+def _times(size: int, factor: float) -> int:
+    return max(1, round(size * factor))
 
 
 def _has_rank(line: Input) -> TypeGuard[TensorInput]:
@@ -102,11 +129,7 @@ def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
     return replace(line, data=Data(data.kind, tuple(sizes.get(size, size) for size in data.sizes or ()), args))
 
 
-def _function(function: Function, sizes: Mapping[int, int]) -> Function:
-    return function.with_(statements=tuple(_statement(statement, sizes) for statement in function.statements))
-
-
-def _statement(statement: Statement, sizes: Mapping[int, int]) -> Statement:
+def _statement(sizes: Mapping[int, int], statement: Statement) -> Statement:
     changer = _Numbers(sizes)
     node = changer.visit(ast.parse(statement.text).body[0])
     return Statement(statement.target, ast.unparse(node)) if changer.changed else statement

@@ -1,6 +1,6 @@
 """Extract from a user's file the definitions that a captured graph cannot hold.
 
-A graph holds operators. Other code of the user's file can change the compiler: it registers a backend, a custom
+A graph holds operators. Other code in the user's file can change the compiler: it registers a backend, a custom
 operator, a lowering or a decomposition, patches a pass, or sets a config. A program takes such top-level statements
 along verbatim, as its preamble. The extraction is a static slice (Weiser, "Program slicing", 1981) over top-level
 statements, with names as the only dependence.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
-from repro_kit.program.python_code import joined, reads_of, text_of
+from repro_kit.program.python_code import bound_names, joined, reads_of, text_of
 
 #: Packages of torch that a statement must mention to be able to change the compiler, or to load operators in C++.
 COMPILER_NAMESPACES = (
@@ -85,7 +85,7 @@ def definitions(source: str, names: Iterable[str]) -> str:
 
 
 def preamble_words(preamble: str) -> str:
-    """What `preamble` has, to follow "fails alone"; "" for nothing. Operators are named where there is no more."""
+    """What `preamble` has, to follow "fails alone"; "" for nothing. Operators are named if there is nothing else."""
     mentions: set[str] = set().union(*(statement.mentions for statement in _statements(preamble)), set())
     of_compiler = {name for name in mentions if _below(name, COMPILER_NAMESPACES) and not _below(name, _IGNORED_CALLS)}
     of_operators = {name for name in of_compiler if _below(name, _OF_OPERATORS)}
@@ -99,7 +99,7 @@ class _Statement:
 
     def __init__(self, node: ast.stmt, aliases: dict[str, str]) -> None:
         self.node = node
-        self.binds = _bound(node)
+        self.binds = bound_names(node)
         self.uses = reads_of(ast.unparse(node))
         self.mentions = set(_mentions(node, aliases))
         self.is_import = isinstance(node, ast.Import | ast.ImportFrom)
@@ -208,16 +208,6 @@ def _dotted(node: ast.expr) -> str | None:
         inner = _dotted(node.value)
         return f"{inner}.{node.attr}" if inner else None
     return None
-
-
-def _bound(node: ast.stmt) -> set[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Import):
-        return {(alias.asname or alias.name.split(".")[0]) for alias in node.names}
-    if isinstance(node, ast.ImportFrom):
-        return {alias.asname or alias.name for alias in node.names}
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 def _reach(statement: _Statement, statements: Sequence[_Statement]) -> set[str]:

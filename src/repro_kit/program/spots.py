@@ -76,8 +76,7 @@ def _with_literal(program: Program, function: Function, statement: Statement, at
 
 
 def _with_scalar(program: Program, scalar: ScalarInput, value: Number) -> Program:
-    changed = replace(scalar, value=value)
-    return program.with_(inputs=tuple(changed if line is scalar else line for line in program.inputs))
+    return program.with_inputs(lambda line: replace(scalar, value=value) if line is scalar else line)
 
 
 def _with_size(program: Program, name: str, axis: int, value: Number) -> Program:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repro_kit.program.inputs import Data, TensorInput, names_of
 from repro_kit.program.program import Program
-from repro_kit.program.program_edits import SetData
+from repro_kit.program.rebuild import Edit
 from repro_kit.program.value_records import Metadata, TensorRecord, generated, is_contiguous, span
 
 
@@ -38,15 +38,27 @@ def stored_inputs(program: Program, metadata: Metadata) -> Iterator[tuple[Tensor
         yield line, record
 
 
-def generate_values(name: str, record: TensorRecord) -> SetData:
+def generate_values(name: str, record: TensorRecord) -> Edit:
     """The edit that gives the input `name` generated values like those of `record`."""
     return set_values(name, record, generated(record, record.shape))
 
 
-def set_values(name: str, record: TensorRecord, data: Data) -> SetData:
+def set_values(name: str, record: TensorRecord, data: Data) -> Edit:
     """The edit that gives the input `name`, so far with the stored tensor of `record`, the values of `data`."""
-    dtype = None if record.dtype == "torch.float32" else record.dtype
-    return SetData(name, data, dtype, None if record.device == "cpu" else record.device)
+    dtype, device = options_of(record)
+
+    def change(line: TensorInput) -> TensorInput:
+        return replace(line, data=data, dtype=line.dtype or dtype, device=line.device or device)
+
+    return Edit(inputs={name: (change,)})
+
+
+def options_of(record: TensorRecord) -> tuple[str | None, str | None]:
+    """The dtype and the device that the line of a generated tensor needs; None: the default."""
+    return (
+        None if record.dtype == "torch.float32" else record.dtype,
+        None if record.device == "cpu" else record.device,
+    )
 
 
 def _of_results(program: Program, metadata: Metadata, name: str) -> TensorRecord | None:

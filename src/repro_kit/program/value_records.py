@@ -152,7 +152,7 @@ def constants(record: TensorRecord) -> Iterator[Data]:
 
 
 def literal(record: TensorRecord, most: int) -> Data | None:
-    """The record's values, rounded to one digit and written out; None where not all are known, or more than `most`."""
+    """The record's values, rounded to one digit and written out; None if not all are known, or more than `most`."""
     if not 0 < record.elements == len(record.samples) <= most:
         return None
     texts = [number(_one_digit(sample)) for sample in record.samples]

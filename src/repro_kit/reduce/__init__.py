@@ -1,15 +1,14 @@
-"""Shrink a program while it keeps failing with the same failure.
+"""The search for the smallest thing that fails with the same failure, whatever it is.
 
-The package is pure: the caller passes in the oracle, the clock and the journal. `minify` is the entry point. A pass
-(`passes/`) only proposes edits; `Search` judges them, accepts one and keeps the state.
+The package knows neither graphs nor scripts, and is pure: the caller passes in the oracle, the clock and the journal. A
+pass only proposes edits; a `CandidateSearch` makes candidates of them, asks the oracle, and accepts the first smaller
+one that fails alike. Edits and passes are kept with what they edit.
 """
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.answer_journal import Journal
 from repro_kit.reduce.candidate_search import Accepted, Event
-from repro_kit.reduce.oracle import Answer, Oracle
-from repro_kit.reduce.order import measure
-from repro_kit.reduce.reducer import minify
+from repro_kit.reduce.oracle import Answer
 from repro_kit.reduce.result import CannotReduce, Result
 
 __all__ = [
@@ -18,9 +17,6 @@ __all__ = [
     "CannotReduce",
     "Event",
     "Journal",
-    "Oracle",
     "Result",
     "RunOutcome",
-    "measure",
-    "minify",
 ]

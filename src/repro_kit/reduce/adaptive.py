@@ -1,14 +1,62 @@
-"""Drop as many items of a list as possible, with few queries."""
+"""What passes over graphs and over scripts have in common: the ways to propose changes with few queries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, TypeVar
 
 from repro_kit.reduce.candidate_search import CandidateSearch
+from repro_kit.reduce.first import Boundary
 
 T = TypeVar("T")
+S = TypeVar("S", bound=CandidateSearch[Any, Any])
+
+
+def rebasing(pass_: Callable[[S], None]) -> Callable[[S], None]:
+    """A pass after which the search continues from its result, if it made progress: its edits are of the old base."""
+
+    @wraps(pass_)
+    def run(search: S) -> None:
+        steps = len(search.history)
+        pass_(search)
+        if len(search.history) > steps:
+            search.rebase()
+
+    return run
+
+
+def one_by_one(search: S, propose: Callable[[S], Iterable[object]], *, equivalent: bool = False) -> None:
+    """Accept proposals one at a time. The search continues from each, since such edits move code."""
+    while search.first(propose(search), equivalent=equivalent) is not None:
+        search.rebase()
+
+
+def each(search: CandidateSearch[Any, Any], places: Iterable[Iterable[object]], *, equivalent: bool = False) -> None:
+    """For each place in turn, take the first alternative that fails alike."""
+    for alternatives in places:
+        search.first(alternatives, equivalent=equivalent)
+
+
+def narrow(
+    search: CandidateSearch[Any, Any],
+    good: int,
+    bad: int,
+    propose: Callable[[int, int], Iterable[object]],
+    *,
+    fake: bool = False,
+) -> None:
+    """Bisect for the number nearest to `good` that fails like `bad`, the number of the best program.
+
+    `propose`: (the number of the best program, another number) -> the proposals that put the other one in its place.
+    A number of which no proposal fails alike counts as good.
+    """
+    border = Boundary(good, bad)
+    while points := border.questions(max(1, search.oracle.jobs)):
+        tries = [(at, proposal) for at in points for proposal in propose(border.bad, at)]
+        won = search.first((proposal for _, proposal in tries), fake=fake)
+        border = border.learn({at: won is not None and at == tries[won][0] for at in points})
 
 
 def sweep(
@@ -27,7 +75,7 @@ def sweep(
 
     While `search.coarse` is set, an item counts as needed as soon as its run cannot go but the run without this item
     can; and a sweep gives up where most items are needed, because another pass may do better there. Otherwise, when a
-    sweep drops nothing, every single item has been tried. With `fake`, see `Search.first`.
+    sweep drops nothing, every single item has been tried.
     """
     coarse = search.coarse
     run = _Run(0, width or len(items))

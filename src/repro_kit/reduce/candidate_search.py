@@ -1,8 +1,4 @@
-"""What every reduction shares: candidates are judged in order, and the first that fails alike becomes the best program.
-
-`search_state.Search` reduces graphs, `source_search.SourceSearch` reduces Python scripts. Both say which candidates a
-proposal makes, and how a candidate is written; the rest is here.
-"""
+"""The greedy search for the smallest program that fails alike. It knows neither graphs nor scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.answer_journal import Journal
@@ -22,14 +18,14 @@ P = TypeVar("P")  # a program
 Measure = tuple[int, ...]
 Stop = Literal["fixpoint", "deadline", "budget"]
 #: Of several runs of one program, the earliest outcome in this list counts. Eager's result does not vary between runs.
-_TELLING = (
+_PRECEDENCE = (
     RunOutcome.FAILS_ALIKE,
     RunOutcome.INVALID,
     RunOutcome.FAILS_OTHERWISE,
     RunOutcome.PASSES,
     RunOutcome.CANNOT_TELL,
 )
-_DECIDED = _TELLING[:2]
+_DECIDED = _PRECEDENCE[:2]
 
 
 class Stopped(Exception):
@@ -74,22 +70,35 @@ class Event:
 
 @dataclass(frozen=True)
 class Candidate(Generic[P]):
-    """A program to judge. `index`: of its proposal."""
+    """A program to judge. `index`: of its proposal; `made`: what the search has to remember if it is accepted."""
 
     index: int
     program: P
+    made: Any
     measure: Measure
     key: str
 
 
-C = TypeVar("C", bound=Candidate)  # type: ignore[type-arg]
-
-
 @dataclass
 class CandidateSearch(ABC, Generic[B, P]):
-    """Accepts and remembers: a candidate replaces the best program when it fails alike and is strictly smaller.
+    """The search: passes propose edits, and the search judges and accepts them.
 
-    The first number of a `measure` is the number of statements.
+    *Progress.* A candidate replaces the best program when it fails alike and is strictly smaller by `measure`, a total
+    order whose first number is the number of statements. So each acceptance is progress, the search ends, and no order
+    of the passes can undo another's work.
+
+    *Deterministic.* The outcome depends on the program, the answers, the limits and the number of jobs. The first
+    proposal in order wins, whichever answer comes first. Every distinct program is judged once (a flaky failure:
+    `repeats` times in that one judgement), and the journal has the answers under a hash of the program's text. A killed
+    search that is started again takes the same steps and asks nothing twice.
+
+    *When a pass may give up.* In the end, no pass and no single removal helps; the last passes must therefore try every
+    single item. While `coarse` is set, a pass may stop as soon as most items turn out to be needed. A limit
+    (`Stopped`) may end a pass anywhere; the best program so far stays.
+
+    *Another failure is no evidence.* A candidate that fails in another way is refused, and kept aside in `others`.
+
+    A subclass says how a proposal becomes a program, how programs are written, and how they are compared.
     """
 
     base: B
@@ -111,32 +120,66 @@ class CandidateSearch(ABC, Generic[B, P]):
         self._asked: set[str] = set()
         self._start = self.limits.clock()
 
-    @property
     @abstractmethod
-    def text(self) -> str:
-        """The best program as text, which is the same for equal programs."""
+    def render(self, program: P) -> str:
+        """The program as text, which is the same for equal programs."""
 
     @abstractmethod
-    def _candidates(self, proposals: Iterable[object]) -> Iterator[Candidate[P]]:
-        """The proposals that can be built, are smaller than the best program, and were not judged before."""
+    def measured(self, program: P, text: str) -> Measure:
+        """The size of the program; `text`: the program as text."""
 
     @abstractmethod
-    def _take(self, winner: Candidate[P]) -> None:
-        """Make `winner` the best program."""
+    def rebase(self) -> B:
+        """Continue with the best program as the new base, and return that."""
+
+    @abstractmethod
+    def made_of(self, proposal: Any) -> tuple[P, Any] | None:
+        """The program that a proposal makes of the best one, and what `take` needs; None if it makes none."""
+
+    @abstractmethod
+    def take(self, made: Any) -> None:
+        """Remember what an accepted proposal has made."""
+
+    def _admits(self, program: P, made: Any) -> bool:
+        """Whether a new and smaller program is judged at all."""
+        return True
 
     def _plausible(self, candidates: Sequence[Candidate[P]]) -> Sequence[Candidate[P]]:
         """The candidates that a cheaper check does not show to be invalid."""
         return candidates
 
     @property
+    def text(self) -> str:
+        """The best program as text."""
+        return self.render(self.program)
+
+    @property
     def queries(self) -> int:
         """The number of distinct programs judged, including those answered by the journal."""
         return len(self._asked)
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return self.limits.clock() - self._start
+
     def begin(self, name: str) -> None:
         """Report that pass `name` begins."""
         self.name = name
-        self._tell("pass")
+        self._report("pass")
+
+    def run(self, *passes: Callable[..., None]) -> None:
+        """Run passes once, in order."""
+        for pass_ in passes:
+            self.begin(pass_.__name__)
+            pass_(self)
+
+    def fixpoint(self, passes: Sequence[Callable[..., None]]) -> None:
+        """Run passes until none of them makes progress."""
+        steps = -1
+        while steps != len(self.history):
+            steps = len(self.history)
+            self.run(*passes)
 
     def end(self, stopped: Stop) -> None:
         """Report the end of the search, and why."""
@@ -144,7 +187,7 @@ class CandidateSearch(ABC, Generic[B, P]):
 
     def allow_more(self, share: float) -> None:
         """Let the search go on from now for `share` of its deadline."""
-        self.share = share + (self._elapsed() / self.limits.deadline if self.limits.deadline else 0.0)
+        self.share = share + (self.elapsed / self.limits.deadline if self.limits.deadline else 0.0)
 
     def first(self, proposals: Iterable[object], *, fake: bool = False, equivalent: bool = False) -> int | None:
         """Judge proposals (edits on top of the best program) in order, and accept the first that fails alike.
@@ -166,6 +209,23 @@ class CandidateSearch(ABC, Generic[B, P]):
     def is_new(self, key: str) -> bool:
         """Whether no program with this key was judged. A judged one was not accepted then, and would not be now."""
         return key not in self._asked
+
+    def _candidates(self, proposals: Iterable[object]) -> Iterator[Candidate[P]]:
+        """The proposals that give a program which is smaller than the best one, and which was not judged before."""
+        seen: set[str] = set()
+        for index, proposal in enumerate(proposals):
+            made = self.made_of(proposal) if proposal else None
+            if made is None:
+                continue
+            program, rest = made
+            text = self.render(program)
+            key = key_of(text)
+            if key in seen or not self.is_new(key):
+                continue
+            seen.add(key)
+            size = self.measured(program, text)
+            if size < self.measure and self._admits(program, rest):
+                yield Candidate(index, program, rest, size, key)
 
     def _batch(self, candidates: Iterator[Candidate[P]], fake: bool) -> list[Candidate[P]]:
         batch: list[Candidate[P]] = []
@@ -204,7 +264,7 @@ class CandidateSearch(ABC, Generic[B, P]):
                 answer = next(fresh)
                 self.journal.put(key, answer)
             self._asked.add(key)
-            self._tell("query", answer)
+            self._report("query", answer)
             yield answer
 
     def _run(self, programs: Sequence[P]) -> Iterable[Answer]:
@@ -214,7 +274,7 @@ class CandidateSearch(ABC, Generic[B, P]):
             yield from map(self._repeated, programs)
 
     def _repeated(self, program: P) -> Answer:
-        """The most telling of up to `repeats` answers; a decided one ends the runs early. Raises `Stopped`."""
+        """The answer of up to `repeats` runs that takes precedence; a decided one ends the runs. Raises `Stopped`."""
         answers: list[Answer] = []
         jobs = max(1, self.oracle.jobs)
         while len(answers) < self.repeats and not (answers and answers[-1].outcome in _DECIDED):
@@ -224,26 +284,23 @@ class CandidateSearch(ABC, Generic[B, P]):
                 answers.append(answer)
                 if answer.outcome in _DECIDED:
                     break
-        telling = min(answers, key=lambda answer: (_TELLING.index(answer.outcome), not answer.equivalent))
-        return replace(telling, seconds=sum(answer.seconds for answer in answers))
-
-    def _elapsed(self) -> float:
-        return self.limits.clock() - self._start
+        decisive = min(answers, key=lambda answer: (_PRECEDENCE.index(answer.outcome), not answer.equivalent))
+        return replace(decisive, seconds=sum(answer.seconds for answer in answers))
 
     def _check_limits(self, *, live: bool) -> None:
         if self.limits.budget is not None and self.queries >= self.limits.budget:
             raise Stopped("budget")
         deadline = self.limits.deadline
-        if live and deadline is not None and self._elapsed() >= self.share * deadline:
+        if live and deadline is not None and self.elapsed >= self.share * deadline:
             raise Stopped("deadline")
 
     def _accept(self, winner: Candidate[P]) -> None:
-        self._take(winner)
         self.program, self.measure = winner.program, winner.measure
-        self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, self._elapsed()))
-        self._tell("accepted")
+        self.take(winner.made)
+        self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, self.elapsed))
+        self._report("accepted")
 
-    def _tell(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:
+    def _report(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:
         self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer))
 
 

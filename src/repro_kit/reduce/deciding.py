@@ -13,36 +13,13 @@ from repro_kit.program.resize import resized, sizes_of
 from repro_kit.program.spots import Number, Spot, numbers, sizes
 from repro_kit.reduce.candidate_search import key_of
 from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
+from repro_kit.reduce.result import DecidingNumber
 from repro_kit.reduce.search_state import Search
 
-_MOST = 10  # queries, answers that are known already not counted
+_MOST_TRIES = 10  # queries, answers that are known already not counted
 _LOOKING = 7  # of them before some number passes
 _LARGE = 4  # a number above it may be far from one that passes
 _RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
-
-
-@dataclass(frozen=True)
-class DecidingNumber:
-    """A number of the result that decides: with `fails` it fails alike, with `passes` it passes."""
-
-    what: str  # "dimension 0 of `x`"
-    fails: Number
-    passes: Number
-    beyond: bool = False  # the next number away from `passes` was seen to fail alike, too
-
-    @property
-    def change(self) -> str:
-        """The change that makes the result pass, in words."""
-        return f"{self.passes} in place of {self.fails} as {self.what}"
-
-    @property
-    def words(self) -> str:
-        """Where the failure begins, in words."""
-        if self.beyond and self.fails > self.passes:
-            return f"fails from {self.fails} up, passes with {self.passes} as {self.what}"
-        if self.beyond:
-            return f"fails up to {self.fails}, passes with {self.passes} as {self.what}"
-        return f"fails with {self.fails}, passes with {self.passes} as {self.what}"
 
 
 @dataclass(frozen=True)
@@ -56,12 +33,12 @@ class _Try:
 
 
 def deciding_number(search: Search) -> Iterator[tuple[DecidingNumber, Program]]:
-    """The number that decides and the variant that passes, more closely each time; nothing where none is found."""
-    last = search.queries + _MOST
+    """The number that decides and the variant that passes, more closely each time; nothing if none is found."""
+    last = search.queries + _MOST_TRIES
     spots = [*numbers(search.program), *sizes(search.program), *_everywhere(search.program)]
     for values in (_next, _far):
         tries = _plausible(search, [_try(spot, value) for value, spot in _in_turns(spots, values)])
-        passing = _first_passing(search, tries, last - _MOST + _LOOKING)
+        passing = _first_passing(search, tries, last - _MOST_TRIES + _LOOKING)
         if passing is not None:
             yield from _narrowed(search, passing, last)
             return
@@ -83,8 +60,8 @@ def passes_with_other_values(search: Search, program: Program) -> bool:
 
 def _everywhere(program: Program) -> Iterator[Spot]:
     """Each size above 1, in all places at once."""
-    for size in sizes_of(program):
-        yield Spot(f"every size {size}", size, partial(_resized, program, size), is_size=True)
+    for value in sizes_of(program):
+        yield Spot(f"every size {value}", value, partial(_resized, program, value), is_size=True)
 
 
 def _resized(program: Program, size: int, value: Number) -> Program:
@@ -92,7 +69,7 @@ def _resized(program: Program, size: int, value: Number) -> Program:
 
 
 def _next(spot: Spot) -> list[Number]:
-    """The numbers beside the spot's; of one that is not whole, those that are."""
+    """The next smaller and larger number; for one that is not whole, 1 and 0."""
     if isinstance(spot.value, float):
         return [1, 0]
     least = 1 if spot.is_size else 0

@@ -7,7 +7,7 @@ is known so far. Bisections of builds, the plan of a farm, the ablation and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from repro_kit.model.run_outcome import RunOutcome
 
@@ -25,20 +25,48 @@ _MISSES = 3  # separate stretches of undecided numbers, after which the longest 
 
 @dataclass(frozen=True)
 class Boundary:
-    """`good` passes, `bad` fails, and no number in between is decided."""
+    """`good` passes and `bad` fails, in either order; the numbers in `unknown` could not be decided.
+
+    The state of a search that asks and learns step by step: `questions` says what to ask next, `learn` takes the
+    answers in.
+    """
 
     good: int
     bad: int
+    unknown: frozenset[int] = field(default=frozenset(), compare=False)
 
     @property
     def sharp(self) -> bool:
         """Whether `good` and `bad` are neighbours."""
-        return self.bad == self.good + 1
+        return abs(self.bad - self.good) == 1
 
     @property
     def inside(self) -> range:
         """The numbers in between."""
         return range(self.good + 1, self.bad)
+
+    def questions(self, width: int = 1) -> list[int]:
+        """Up to `width` numbers to ask for, from `good` to `bad`; none when nothing is left, or too much is unknown."""
+        step = 1 if self.bad > self.good else -1
+        undecided: Known = {(at - self.good) * step: None for at in self.unknown}
+        points = next_points(Boundary(0, abs(self.bad - self.good)), undecided, width)
+        return [self.good + step * at for at in points]
+
+    def learn(self, fails: Mapping[int, bool | None]) -> Boundary:
+        """The boundary after the answers to some of the `questions`, in their order; None: undecided.
+
+        If failing is not monotone, the first failing number counts, and the answers after it do not.
+        """
+        good, bad, unknown = self.good, self.bad, self.unknown
+        for at, failed in fails.items():
+            if failed:
+                bad = at
+                break
+            if failed is None:
+                unknown |= {at}
+            else:
+                good = at
+        return Boundary(good, bad, unknown)
 
 
 def narrowed(good: int, bad: int, known: Known) -> Boundary:
@@ -83,11 +111,9 @@ def first_failing(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Bound
 
     If failing is not monotone, the result is some failing number that follows a passing one.
     """
-    known: dict[int, bool | None] = {}
     border = Boundary(good, bad)
-    while points := next_points(border, known, width):
-        known.update(zip(points, map(_FAILING.get, ask(points)), strict=True))
-        border = narrowed(good, bad, known)
+    while points := border.questions(width):
+        border = border.learn(dict(zip(points, map(_FAILING.get, ask(points)), strict=True)))
     return border
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from repro_kit.program.program_edits import Edit, Outputs, Remove
+from repro_kit.program.rebuild import Edit
 from repro_kit.program.value_records import ScalarRecord
 from repro_kit.reduce.search_state import Search
 
 
-def keep(search: Search, statements: Iterable[int]) -> list[Edit] | None:
-    """Edits that keep only `statements`, with the state that they run in; None when nothing would be returned.
+def keep(search: Search, statements: Iterable[int]) -> Edit | None:
+    """The edit that keeps only `statements`, with the state that they run in; None when nothing would be returned.
 
     A value that they read from other statements becomes an input. A value that other statements read becomes an output,
     so that no statement dies with its reader (XLA's hlo_bisect cuts in the same way).
@@ -23,7 +23,7 @@ def keep(search: Search, statements: Iterable[int]) -> list[Edit] | None:
     if not gone:
         return None
     outputs = _outputs(search, kept, gone)
-    return [Remove(frozenset(gone)), Outputs(outputs)] if outputs else None
+    return Edit(removed=frozenset(gone), outputs=outputs) if outputs else None
 
 
 def _state(search: Search, kept: set[int], live: set[int]) -> set[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from repro_kit.program import Program
 from repro_kit.program.plain_names import plain_names, renamed, renamed_in_words
+from repro_kit.program.program import Program
 from repro_kit.reduce.result import Result
 
 

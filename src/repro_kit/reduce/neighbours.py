@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program import Program, TensorInput, render, size
-from repro_kit.program.program_edits import Bypass, Edit, Outputs, Remove, SetInput, apply, resize
-from repro_kit.reduce.candidate_search import P, key_of
-from repro_kit.reduce.deciding import DecidingNumber, deciding_number, passes_with_other_values
+from repro_kit.program.program_edits import resize, set_input
+from repro_kit.program.rebuild import Edit
+from repro_kit.reduce.deciding import deciding_number, passes_with_other_values
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.passes.recipe_settings import reset, special
 from repro_kit.reduce.passes.statements import alike
-from repro_kit.reduce.search_state import Search
+from repro_kit.reduce.result import DecidingNumber, Neighbours, Removal, Twin, judged
+from repro_kit.reduce.search_state import Proposal, Search
 
 _MOST = 40  # removals to judge; a result with more is not called minimal
 _MOST_TWINS = 10  # variants to try in search of one that passes
@@ -24,47 +23,8 @@ _FIXED = ("load", "tensor", "view")  # kinds of data whose dtype the input line 
 _FLOATS = ("randn", "rand", "ones", "zeros")  # kinds of data that are floats by default
 
 
-@dataclass(frozen=True)
-class Removal:
-    """The result with one part removed (`what`), and its outcome; None: this removal gives no valid program."""
-
-    what: str
-    outcome: RunOutcome | None
-    note: str = ""
-    equivalent: bool = False  # the same failure, in another form
-
-    @property
-    def keeps_the_failure(self) -> bool:
-        """Whether the failure is still there without this part (in any form), or could not be judged."""
-        return self.equivalent or self.outcome in (RunOutcome.FAILS_ALIKE, RunOutcome.CANNOT_TELL)
-
-
-@dataclass(frozen=True)
-class Twin(Generic[P]):
-    """A variant that passes and differs from the result by one edit (`what`)."""
-
-    what: str
-    program: P
-
-
-@dataclass(frozen=True)
-class Neighbours(Generic[P]):
-    """The neighbours of the result that were judged."""
-
-    removals: tuple[Removal, ...] = ()
-    complete: bool = False  # every single removal was judged
-    twin: Twin[P] | None = None
-    number: DecidingNumber | None = None  # the number that `twin` changes
-    variants: tuple[Removal, ...] = ()  # the result with another size, dtype or setting, as far as they were judged
-
-    @property
-    def minimal(self) -> bool:
-        """Whether the result is 1-minimal: every single removal was judged, and none shows the failure in any form."""
-        return self.complete and not any(removal.keeps_the_failure for removal in self.removals)
-
-
-def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
-    """Every single removal from the search's program: (a description, edits)."""
+def removals(search: Search) -> Iterator[tuple[str, Proposal]]:
+    """Every single removal from the search's program: (a description, the edit)."""
     base, live = search.base, set(search.live)
     for unit in search.units():
         line = base.statements[unit[0]].substitute(search.names).line
@@ -73,14 +33,15 @@ def removals(search: Search) -> Iterator[tuple[str, Sequence[Edit] | None]]:
         for name in base.reads[unit[0]]:
             operand = search.names.get(name, name)
             if target is not None and alike(search, target, operand):
-                yield f"`{operand}` in place of `{line}`", [Bypass({target: operand})]
+                yield f"`{operand}` in place of `{line}`", Edit(bypass={target: operand})
     for group in base.states:
         if live.issuperset(group):
             line = base.statements[group[0]].line
-            yield f"without `{line}`", [Remove(frozenset(group))]
+            yield f"without `{line}`", Edit(removed=frozenset(group))
     if len(search.outputs) > 1:
         for name in search.outputs:
-            yield f"not returning `{name}`", [Outputs(tuple(output for output in search.outputs if output != name))]
+            left = tuple(output for output in search.outputs if output != name)
+            yield f"not returning `{name}`", Edit(outputs=left)
 
 
 def look_around(search: Search) -> Iterator[Neighbours[Program]]:
@@ -88,9 +49,9 @@ def look_around(search: Search) -> Iterator[Neighbours[Program]]:
     removals_judged: list[Removal] = []
     passing: list[Twin[Program]] = []
     proposals = list(removals(search))
-    for description, edits in proposals[:_MOST]:
-        program = apply(search.base, [*edits], search.metadata, search.plan) if edits else None
-        removal = _judged(search, description, program)
+    for description, edit in proposals[:_MOST]:
+        program = search.made_by(edit) if edit else None
+        removal = judged(search, description, program)
         removals_judged.append(removal)
         if removal.outcome is RunOutcome.PASSES and program is not None and size(program):
             passing.append(Twin(description, program))  # a variant that computes nothing would prove nothing
@@ -108,7 +69,7 @@ def look_around(search: Search) -> Iterator[Neighbours[Program]]:
         if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
             break  # all later variants differ more
         yield Neighbours(tuple(removals_judged), complete, nearest, variants=tuple(variants))
-        variant = _judged(search, description, program)
+        variant = judged(search, description, program)
         if variant.outcome is RunOutcome.PASSES and not passes_with_other_values(search, program):
             continue  # it says something of the values, and not of what was changed
         variants.append(variant)
@@ -126,38 +87,29 @@ def _distance_to(text: str, program: Program) -> int:
     return distance(text, render(program))
 
 
-def _judged(search: Search, description: str, program: Program | None) -> Removal:
-    if program is None or program == search.program:
-        return Removal(description, None)
-    (answer,) = search.ask([program], [key_of(render(program))])
-    note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
-    return Removal(description, answer.outcome, note, answer.equivalent)
-
-
 def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
     """Variants of the same size that differ in one property: a setting, a dtype, a gradient, all sizes of 1."""
     program = search.program
-    for edit in reset(special(search)):
-        if edit.field == "backward":
-            continue  # a program that runs no backward passes where that fails, and tells nothing
-        words = f"without {edit.field}" if edit.field in _SWITCHED_ON else f"{edit.field} at its default"
-        yield words.replace("_", " "), _with(search, [edit])
+    for name in special(search):
+        if name != "backward":  # without the backward, a program whose backward fails passes, which shows nothing
+            words = f"without {name}" if name in _SWITCHED_ON else f"{name} at its default"
+            yield words.replace("_", " "), search.made_by(reset([name]))
     tensors = [input_ for input_ in program.inputs if isinstance(input_, TensorInput)]
     trained = [line for line in tensors if line.requires_grad]
     for line in tensors:
         if line.data.kind not in _FIXED:
             other = _other_dtype(line)
             words = f"{other or 'the default dtype'} for `{line.name}`"
-            yield words, _with(search, [SetInput(line.name, {"dtype": other})])
+            yield words, search.made_by(set_input(line.name, dtype=other))
         if line.requires_grad and not (program.recipe.backward != "none" and len(trained) == 1):
-            change = {"requires_grad": False, "parameter": False}
-            yield f"`{line.name}` without gradient", _with(search, [SetInput(line.name, change)])
+            change = set_input(line.name, requires_grad=False, parameter=False)
+            yield f"`{line.name}` without gradient", search.made_by(change)
     floats = [tensor for tensor in tensors if tensor.dtype is None and tensor.data.kind in _FLOATS]
     if len(floats) > 1:
-        every: list[Edit] = [SetInput(float_.name, {"dtype": "torch.float64"}) for float_ in floats]
-        yield "torch.float64 for all inputs", _with(search, every)
+        every = sum((set_input(line.name, dtype="torch.float64") for line in floats), Edit())
+        yield "torch.float64 for all inputs", search.made_by(every)
     if any(extent == 1 for line in tensors for extent in line.data.sizes or ()):
-        yield "size 2 for 1", _with(search, [resize({1: 2}, code=False)])
+        yield "size 2 for 1", search.made_by(resize({1: 2}, code=False))
 
 
 def _other_dtype(line: TensorInput) -> str | None:
@@ -165,10 +117,6 @@ def _other_dtype(line: TensorInput) -> str | None:
     if line.dtype is not None:
         return None
     return "torch.int32" if line.data.kind in ("randint", "arange") else "torch.float64"
-
-
-def _with(search: Search, edits: Sequence[Edit]) -> Program | None:
-    return apply(search.base, edits, search.metadata, search.plan)
 
 
 def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program] | None:

@@ -1,10 +1,4 @@
-"""The interface between the reducer and the code that runs programs.
-
-One query goes this way: `search_state.Search.first` proposes a candidate; `stages/minify/reducer_oracle.py` renders it;
-the runner's oracle sends it to a server, where `repro_probe/query/evaluate.py` runs it in eager and compiled;
-`model/failure/classify.py` makes a verdict of the reply; `model/run_outcome.py` holds that against the original's
-signature; the reducer oracle calls the outcome interesting, equivalent or neither; and `Search` accepts it or not.
-"""
+"""The interface between the reducer and the code that runs programs."""
 
 from __future__ import annotations
 
@@ -13,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import Program
-from repro_kit.program.value_records import Metadata
 
 P_contra = TypeVar("P_contra", contravariant=True)
 
@@ -26,7 +18,7 @@ class Answer:
     A program that fails alike is *interesting* (the term of delta debugging): the search accepts it. A program is
     *equivalent* (the term of Shrink Ray) when its failure differs only in what another form of the same graph changes:
     wrapper exceptions and outer frames. Its outcome is then FAILS_OTHERWISE, and `failure` is set to the failure in the
-    form that `Oracle.adopt` takes. Passes that change the form accept an equivalent program.
+    form that `adopt` takes. Passes that change the form accept an equivalent program.
     """
 
     outcome: RunOutcome
@@ -51,7 +43,7 @@ class Answer:
 
 
 class CandidateOracle(Protocol[P_contra]):
-    """Runs and judges programs, `jobs` at a time. With ``jobs == 1``, candidates come one by one."""
+    """Runs and judges programs, `jobs` at a time. With ``jobs == 1``, it gets candidates one by one."""
 
     jobs: int
 
@@ -61,16 +53,4 @@ class CandidateOracle(Protocol[P_contra]):
 
     def adopt(self, answer: Answer) -> None:
         """Treat the failure in this equivalent answer as interesting from now on: its program was accepted."""
-        ...
-
-
-class Oracle(CandidateOracle[Program], Protocol):
-    """The oracle of a graph's reduction, which also knows the graph's values."""
-
-    def record(self, program: Program) -> Metadata:
-        """The metadata of every value and parameter of the graph on its first call, by name."""
-        ...
-
-    def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
-        """Whether each program runs in eager, judged with fake tensors; None where this cannot decide."""
         ...

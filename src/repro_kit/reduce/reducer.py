@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from repro_kit.program import Program, TensorInput, render, size
 from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import Outputs, Remove, apply
+from repro_kit.program.rebuild import Edit
 from repro_kit.reduce.answer_journal import Journal
-from repro_kit.reduce.candidate_search import Event, SearchLimits, Stop, Stopped, key_of
-from repro_kit.reduce.neighbours import Neighbours, look_around
-from repro_kit.reduce.oracle import Answer, Oracle
+from repro_kit.reduce.candidate_search import Event, SearchLimits, Stopped, key_of
+from repro_kit.reduce.neighbours import look_around
+from repro_kit.reduce.oracle import Answer
 from repro_kit.reduce.passes import bodies, cut, input_values, recipe_settings, statements, wording
 from repro_kit.reduce.passes.guess import guess
 from repro_kit.reduce.passes.input_shapes import shapes
 from repro_kit.reduce.passes.lists import lists
 from repro_kit.reduce.passes.plain import plain
-from repro_kit.reduce.result import CannotReduce, Result, count_failed, is_slow, measure_original, result_of
-from repro_kit.reduce.search_state import Search
+from repro_kit.reduce.result import CannotReduce, Result, carry_out, count_failed, is_slow
+from repro_kit.reduce.search_state import Oracle, Search
 
 _STRUCTURE = 0.75  # share of the deadline for the structure
 _FINISH = 1 - _STRUCTURE  # share for making the best program self-contained, however late the structure ended
@@ -86,27 +87,15 @@ def minify(
         Journal() if journal is None else journal,
         SearchLimits(budget, deadline, clock),
         on_event,
+        share=_STRUCTURE,
     )
-    search.share = _STRUCTURE
-    start = clock()
-    original: list[Answer] = list(before)
-    stopped: Stop = "fixpoint"
-    neighbours: Neighbours[Program] = Neighbours()
-    try:
-        measure_original(search, original)
+
+    def steps(original: Sequence[Answer]) -> None:
         _check_trivial(search)
         search.learn(oracle.record(program))
         _reduce(search, hints, slow=is_slow(original))
-        search.share = 1.0
-        search.begin("neighbours")
-        for neighbours in look_around(search):  # noqa: B007 - the last one before a limit is the result
-            pass
-    except Stopped as stop:
-        stopped = stop.reason
-        if stopped == "deadline" and search.share == _STRUCTURE:
-            _finish(search)
-    search.end(stopped)
-    return result_of(search, original, size(program), clock() - start, stopped, neighbours)
+
+    return carry_out(search, steps, partial(look_around, search), before=before, at_deadline=partial(_finish, search))
 
 
 def _check_trivial(search: Search) -> None:
@@ -131,16 +120,14 @@ def _trivial(search: Search) -> Program | None:
     param = next((parameter for parameter in program.graph.params if call[parameter] in tensors), None)
     if param is None or not size(program):
         return None
-    everything = Remove(frozenset(range(len(program.graph.statements))))
-    return apply(search.base, [everything, Outputs((param,))], search.metadata)
+    everything = frozenset(range(len(program.graph.statements)))
+    return search.made_by(Edit(removed=everything, outputs=(param,)))
 
 
 def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
     if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
-        _run(search, input_values.generate)  # a repro.py with stored values is not self-contained
-        _run(search, plain)
-    _run(search, recipe_settings.narrow)
-    _run(search, statements.tidy)
+        search.run(input_values.generate, plain)  # a repro.py with stored values is not self-contained
+    search.run(recipe_settings.narrow, statements.tidy)
     search.begin("guess")
     guess(search, hints)
     _to_the_end(search)
@@ -152,32 +139,18 @@ def _finish(search: Search) -> None:
     with suppress(Stopped):
         if not search.metadata:  # the first runs used the deadline up
             search.learn(search.oracle.record(search.base.program))
-        _run(search, input_values.generate)
-        _fixpoint(search, FINISH)
+        search.run(input_values.generate)
+        search.fixpoint(FINISH)
 
 
 def _to_the_end(search: Search) -> None:
     """First reach a nearly minimal program in few queries. Then repeat until no pass and no single statement helps."""
     search.coarse = True
-    for pass_ in CUTS:
-        _run(search, pass_)
-    _fixpoint(search, STRUCTURE)
+    search.run(*CUTS)
+    search.fixpoint(STRUCTURE)
     search.coarse = False
     steps = -1
     while steps != len(search.history):
         steps = len(search.history)
-        _fixpoint(search, FINISH)
-        _fixpoint(search, STRUCTURE)
-
-
-def _fixpoint(search: Search, passes: Sequence[Callable[[Search], None]]) -> None:
-    steps = -1
-    while steps != len(search.history):
-        steps = len(search.history)
-        for pass_ in passes:
-            _run(search, pass_)
-
-
-def _run(search: Search, pass_: Callable[[Search], None]) -> None:
-    search.begin(pass_.__name__)
-    pass_(search)
+        search.fixpoint(FINISH)
+        search.fixpoint(STRUCTURE)

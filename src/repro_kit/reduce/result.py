@@ -1,16 +1,15 @@
-"""The result of a reduction, and the runs of the original that it begins with."""
+"""One reduction: the runs of the original, the search, and the result with its neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.candidate_search import Accepted, CandidateSearch, P, Stop, key_of
+from repro_kit.reduce.candidate_search import Accepted, CandidateSearch, P, Stop, Stopped, key_of
 from repro_kit.reduce.flaky import chance_to_miss, repeats_for
-from repro_kit.reduce.neighbours import Neighbours
 from repro_kit.reduce.oracle import Answer
 
 _RUNS = 3  # runs of the original, to see whether it always fails
@@ -25,6 +24,69 @@ class CannotReduce(ReproKitError):
         super().__init__(message, Exit.FAILED)
         self.program = program
         self.answers = tuple(answers)
+
+
+@dataclass(frozen=True)
+class DecidingNumber:
+    """A number of the result that decides: with `fails` it fails alike, with `passes` it passes."""
+
+    what: str  # "dimension 0 of `x`"
+    fails: int | float
+    passes: int | float
+    beyond: bool = False  # the next number away from `passes` was seen to fail alike, too
+
+    @property
+    def change(self) -> str:
+        """The change that makes the result pass, in words."""
+        return f"{self.passes} in place of {self.fails} as {self.what}"
+
+    @property
+    def words(self) -> str:
+        """Where the failure begins, in words."""
+        if self.beyond and self.fails > self.passes:
+            return f"fails from {self.fails} up, passes with {self.passes} as {self.what}"
+        if self.beyond:
+            return f"fails up to {self.fails}, passes with {self.passes} as {self.what}"
+        return f"fails with {self.fails}, passes with {self.passes} as {self.what}"
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The result with one part removed (`what`), and its outcome; None: this removal gives no valid program."""
+
+    what: str
+    outcome: RunOutcome | None
+    note: str = ""
+    equivalent: bool = False  # the same failure, in another form
+
+    @property
+    def keeps_the_failure(self) -> bool:
+        """Whether the failure is still there without this part (in any form), or could not be judged."""
+        return self.equivalent or self.outcome in (RunOutcome.FAILS_ALIKE, RunOutcome.CANNOT_TELL)
+
+
+@dataclass(frozen=True)
+class Twin(Generic[P]):
+    """A variant that passes and differs from the result by one edit (`what`)."""
+
+    what: str
+    program: P
+
+
+@dataclass(frozen=True)
+class Neighbours(Generic[P]):
+    """The neighbours of the result that were judged."""
+
+    removals: tuple[Removal, ...] = ()
+    complete: bool = False  # every single removal was judged
+    twin: Twin[P] | None = None
+    number: DecidingNumber | None = None  # the number that `twin` changes
+    variants: tuple[Removal, ...] = ()  # the result with another size, dtype or setting, as far as they were judged
+
+    @property
+    def minimal(self) -> bool:
+        """Whether the result is 1-minimal: every single removal was judged, and none shows the failure in any form."""
+        return self.complete and not any(removal.keeps_the_failure for removal in self.removals)
 
 
 @dataclass(frozen=True)
@@ -47,23 +109,42 @@ class Result(Generic[P]):
     others: tuple[tuple[str, P], ...] = ()
 
 
-def result_of(
+def carry_out(
     search: CandidateSearch[Any, P],
-    original: Sequence[Answer],
-    statements_before: int,
-    seconds: float,
-    stopped: Stop,
-    neighbours: Neighbours[P],
+    steps: Callable[[Sequence[Answer]], None],
+    around: Callable[[], Iterator[Neighbours[P]]],
+    *,
+    before: Sequence[Answer] = (),
+    at_deadline: Callable[[], None] = lambda: None,
 ) -> Result[P]:
-    """The result of a search that has ended. `original`: the answers on the original."""
-    failed, runs = count_failed(original), _judged(original)
+    """Run the original, take the `steps`, and look `around` the result.
+
+    `steps` gets the answers on the original; `before`: those that the oracle gave already. `at_deadline` is called when
+    the search had used up its share of the deadline. A limit ends the search early, with the best program so far.
+    """
+    statements_before, original = search.measure[0], list(before)
+    stopped: Stop = "fixpoint"
+    neighbours: Neighbours[P] = Neighbours()
+    try:
+        _measure_original(search, original)
+        steps(original)
+        search.share = 1.0
+        search.begin("neighbours")
+        for neighbours in around():  # noqa: B007 - the last one before a limit is the result
+            pass
+    except Stopped as stop:
+        stopped = stop.reason
+        if stopped == "deadline" and search.share < 1:
+            at_deadline()
+    search.end(stopped)
+    failed, runs = count_failed(original), _count_judged(original)
     return Result(
         program=search.program,
         statements_before=statements_before,
         statements_after=search.measure[0],
         queries=search.queries,
         steps=len(search.history),
-        seconds=seconds,
+        seconds=search.elapsed,
         stopped=stopped,
         failed=failed,
         runs=runs,
@@ -75,7 +156,16 @@ def result_of(
     )
 
 
-def measure_original(search: CandidateSearch[Any, P], answers: list[Answer]) -> None:
+def judged(search: CandidateSearch[Any, P], what: str, program: P | None) -> Removal:
+    """A variant of the result, as the oracle judges it."""
+    if program is None or program == search.program:
+        return Removal(what, None)
+    (answer,) = search.ask([program], [key_of(search.render(program))])
+    note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
+    return Removal(what, answer.outcome, note, answer.equivalent)
+
+
+def _measure_original(search: CandidateSearch[Any, P], answers: list[Answer]) -> None:
     """Run the original until its failure rate is known: more often when some runs pass.
 
     `answers` are those given already; new ones are appended. A flaky failure makes the search repeat its queries.
@@ -93,9 +183,9 @@ def measure_original(search: CandidateSearch[Any, P], answers: list[Answer]) -> 
             search.program,
             answers,
         )
-    if count_failed(answers) < _judged(answers):
+    if count_failed(answers) < _count_judged(answers):
         _run_original(search, answers, _MOST)
-    search.repeats = repeats_for(count_failed(answers), _judged(answers))
+    search.repeats = repeats_for(count_failed(answers), _count_judged(answers))
 
 
 def _run_original(search: CandidateSearch[Any, P], answers: list[Answer], runs: int) -> None:
@@ -111,7 +201,7 @@ def count_failed(answers: Sequence[Answer]) -> int:
     return sum(answer.interesting for answer in answers)
 
 
-def _judged(answers: Sequence[Answer]) -> int:
+def _count_judged(answers: Sequence[Answer]) -> int:
     return sum(answer.outcome is not RunOutcome.CANNOT_TELL for answer in answers)
 
 

@@ -1,48 +1,62 @@
-"""The state of the reduction of a graph: the smallest program so far, and the building of the candidates."""
+"""The reduction of a graph: its oracle, and the state of its search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol
 
 from repro_kit.program import Program, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import Edit, planned
-from repro_kit.program.rebuild import Built, Plan, rebuild
+from repro_kit.program.rebuild import Built, Edit, rebuild
 from repro_kit.program.value_records import Metadata
-from repro_kit.reduce.candidate_search import Candidate, CandidateSearch, key_of
-from repro_kit.reduce.oracle import Oracle
+from repro_kit.reduce.candidate_search import Candidate, CandidateSearch, Measure
+from repro_kit.reduce.oracle import CandidateOracle
 from repro_kit.reduce.order import measure
 
-Proposal = Sequence[Edit] | None
+Proposal = Edit | None
 
 
-@dataclass(frozen=True)
-class _Built(Candidate[Program]):
-    plan: Plan
-    built: Built
+class Oracle(CandidateOracle[Program], Protocol):
+    """Runs and judges graphs, and knows the values of a graph.
+
+    One query goes this way: `Search.first` proposes a candidate; `stages/minify/reducer_oracle.py` renders it; the
+    runner's oracle sends it to a server, where `repro_probe/query/evaluate.py` runs it in eager and compiled;
+    `model/failure/classify.py` makes a verdict of the reply; `model/run_outcome.py` holds that against the original's
+    signature; the reducer oracle calls the outcome interesting, equivalent or neither; and `Search` accepts it or not.
+    """
+
+    def record(self, program: Program) -> Metadata:
+        """The metadata of every value and parameter of the graph on its first call, by name."""
+        ...
+
+    def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
+        """Whether each program runs in eager, judged with fake tensors; None if this cannot decide."""
+        ...
 
 
 @dataclass
 class Search(CandidateSearch[Base, Program]):
-    """The search for the smallest graph that fails alike."""
+    """The search for the smallest graph that fails alike. Edits add up on a base until `rebase` makes a new one."""
 
     oracle: Oracle
     metadata: Metadata = field(default_factory=dict)
-    plan: Plan = field(default_factory=Plan)
+    edit: Edit = field(default_factory=Edit)  # of the base, which makes the best program
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.program = self.base.program
         self.live: tuple[int, ...] = tuple(range(len(self.base.statements)))
         self.names: Mapping[str, str] = {}  # bypassed name of the base -> the name that replaces it
-        self.measure = measure(self.program, self.metadata, self.text)
+        self.measure = self.measured(self.program, self.text)
 
-    @property
-    def text(self) -> str:
-        """The best program as text."""
-        return render(self.program)
+    def render(self, program: Program) -> str:
+        """The text of a program."""
+        return render(program)
+
+    def measured(self, program: Program, text: str) -> Measure:
+        """The size of a program, by the recorded values."""
+        return measure(program, self.metadata, text)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -63,38 +77,32 @@ class Search(CandidateSearch[Base, Program]):
     def learn(self, metadata: Metadata) -> None:
         """Use the recorded metadata of the base's values."""
         self.metadata = metadata
-        self.measure = measure(self.program, metadata, self.text)
+        self.measure = self.measured(self.program, self.text)
 
-    def rebase(self) -> None:
+    def rebase(self) -> Base:
         """Continue with the best program as the new base, and record its values anew: the old metadata is outdated."""
-        self.base, self.plan = Base(self.program), Plan()
+        self.base, self.edit = Base(self.program), Edit()
         self.live, self.names = tuple(range(len(self.base.statements))), {}
         self.learn(self.oracle.record(self.program))
+        return self.base
 
     def _plausible(self, candidates: Sequence[Candidate[Program]]) -> Sequence[Candidate[Program]]:
         """The candidates that fake tensors do not show to be invalid."""
         valid = self.oracle.fake_valid([candidate.program for candidate in candidates])
         return [candidate for candidate, fine in zip(candidates, valid, strict=True) if fine is not False]
 
-    def _candidates(self, proposals: Iterable[object]) -> Iterator[_Built]:
-        seen: set[str] = set()
-        for index, edits in enumerate(cast(Iterable[Proposal], proposals)):
-            if not edits:
-                continue
-            plan = planned(edits, self.plan)
-            built = rebuild(self.base, plan, self.metadata)
-            if built is None:
-                continue
-            text = render(built.program)
-            key = key_of(text)
-            if key in seen or not self.is_new(key):
-                continue
-            seen.add(key)
-            size_ = measure(built.program, self.metadata, text)
-            if size_ < self.measure:
-                yield _Built(index, built.program, size_, key, plan, built)
+    def made_by(self, edit: Edit) -> Program | None:
+        """The best program with one more edit; None if a new input has no usable metadata."""
+        made = self.made_of(edit)
+        return made and made[0]
 
-    def _take(self, winner: Candidate[Program]) -> None:
-        assert isinstance(winner, _Built)
-        self.plan = winner.plan
-        self.live, self.names = winner.built.live, winner.built.names
+    def made_of(self, proposal: Edit) -> tuple[Program, tuple[Edit, Built]] | None:
+        """The program of all edits so far and this one."""
+        edit = self.edit + proposal
+        built = rebuild(self.base, edit, self.metadata)
+        return None if built is None else (built.program, (edit, built))
+
+    def take(self, made: tuple[Edit, Built]) -> None:
+        """Remember the edits, and what is left of the base."""
+        self.edit, built = made
+        self.live, self.names = built.live, built.names

@@ -6,15 +6,14 @@ import ast
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.answer_journal import Journal
-from repro_kit.reduce.candidate_search import Event, SearchLimits, Stop, Stopped, key_of
-from repro_kit.reduce.deciding import DecidingNumber
-from repro_kit.reduce.neighbours import Neighbours, Removal, Twin
-from repro_kit.reduce.oracle import Answer, CandidateOracle
-from repro_kit.reduce.result import Result, measure_original, result_of
+from repro_kit.reduce.candidate_search import Event, SearchLimits, key_of
+from repro_kit.reduce.oracle import CandidateOracle
+from repro_kit.reduce.result import DecidingNumber, Neighbours, Removal, Result, Twin, carry_out, judged
 from repro_kit.reduce.source_passes import calls, structure
 from repro_kit.reduce.source_search import SourceSearch
 from repro_kit.source import SourceProgram
@@ -28,8 +27,8 @@ _MOST = 60  # removals to judge; a result with more is not called minimal
 
 Pass = Callable[[SourceSearch], None]
 
-#: The passes that come once, before all others. All see every statement on its line in the original; the last pass does
-#: not need it.
+#: The passes that run once, before all others. All see every statement on its line in the original; the last pass does
+#: not need that.
 FIRST: tuple[Pass, ...] = (
     structure.called_left_to_eager,
     structure.recorded,
@@ -107,20 +106,7 @@ def minify_source(
         items=items,
         record=record,
     )
-    before, start = search.measure[0], clock()
-    original: list[Answer] = []
-    stopped: Stop = "fixpoint"
-    neighbours: Neighbours[SourceProgram] = Neighbours()
-    try:
-        measure_original(search, original)
-        _reduce(search)
-        search.begin("neighbours")
-        for neighbours in _look_around(search):  # noqa: B007 - the last one before a limit is the result
-            pass
-    except Stopped as stop:
-        stopped = stop.reason
-    search.end(stopped)
-    return result_of(search, original, before, clock() - start, stopped, neighbours)
+    return carry_out(search, lambda _: _reduce(search), partial(_look_around, search))
 
 
 def without_idle_twin(result: Result[SourceProgram], lines: Iterable[int]) -> Result[SourceProgram]:
@@ -136,61 +122,42 @@ def without_idle_twin(result: Result[SourceProgram], lines: Iterable[int]) -> Re
 
 def _reduce(search: SourceSearch) -> None:
     search.coarse = True
-    _once(search, FIRST)
-    _fixpoint(search, STRUCTURE)
+    search.run(*FIRST)
+    search.fixpoint(STRUCTURE)
     search.coarse = False
     steps = -1
     while steps != len(search.history):
         search.thorough = False
-        _fixpoint(search, (_inline, *DETAILS))
+        search.fixpoint((_inline, *DETAILS))
         search.record_anew()
         steps, search.thorough = len(search.history), True
-        _once(search, (_inline, *DETAILS))
+        search.run(_inline, *DETAILS)
 
 
 def _inline(search: SourceSearch) -> None:
-    _fixpoint(search, INLINE)
-
-
-def _fixpoint(search: SourceSearch, passes: Sequence[Pass]) -> None:
-    steps = -1
-    while steps != len(search.history):
-        steps = len(search.history)
-        _once(search, passes)
-
-
-def _once(search: SourceSearch, passes: Sequence[Pass]) -> None:
-    for pass_ in passes:
-        search.begin(pass_.__name__)
-        pass_(search)
+    search.fixpoint(INLINE)
 
 
 def _look_around(search: SourceSearch) -> Iterator[Neighbours[SourceProgram]]:
     """The result without each single statement, so far, after each query."""
     numbered = search.rebase()
     numbers = [number for level in levels(numbered) for number in level]
-    judged: list[Removal] = []
+    removals: list[Removal] = []
     twin: Twin[SourceProgram] | None = None
     for number in numbers[:_MOST]:
         program = numbered.edited({number: None})
-        line = _first_line(numbered, number)
-        if program is None or program == search.program:
-            judged.append(Removal(f"without `{line}`", None))
-            continue
-        (answer,) = search.ask([program], [key_of(program.text)])
-        note = answer.note if answer.outcome is not RunOutcome.PASSES else ""
-        judged.append(Removal(f"without `{line}`", answer.outcome, note))
-        if answer.outcome is RunOutcome.PASSES:  # the innermost statement differs least
-            twin = Twin(f"without `{line}`", program)
-        yield Neighbours(tuple(judged), twin=twin)
-    decides, passing = _deciding_number(search, numbered) or (None, None)
-    if decides is not None and passing is not None:
-        twin = Twin(decides.change, passing)
-    yield Neighbours(tuple(judged), len(numbers) <= _MOST, twin, decides)
+        removals.append(judged(search, f"without `{_first_line(numbered.nodes[number])}`", program))
+        if program is not None and removals[-1].outcome is RunOutcome.PASSES:  # the innermost statement differs least
+            twin = Twin(removals[-1].what, program)
+        yield Neighbours(tuple(removals), twin=twin)
+    number_found, passing = _deciding_number(search, numbered) or (None, None)
+    if number_found is not None and passing is not None:
+        twin = Twin(number_found.change, passing)
+    yield Neighbours(tuple(removals), len(numbers) <= _MOST, twin, number_found)
 
 
 def _deciding_number(search: SourceSearch, numbered: NumberedTree) -> tuple[DecidingNumber, SourceProgram] | None:
-    """A number of the result of which the search saw that another one passes, the nearest such; 0 tells too little."""
+    """The number of the result for which the search saw the nearest other number pass; 0 would show too little."""
     found: list[tuple[float, DecidingNumber, SourceProgram]] = []
     for edits in (edits for each in expressions.literals(numbered) for edits in each):
         ((at, constant),) = edits.items()
@@ -214,8 +181,8 @@ def _around(numbered: NumberedTree, node: ast.AST | None) -> str:
     """The first line of the innermost operation, or of the statement, that `node` is in."""
     while node is not None and not isinstance(node, ast.stmt | ast.Call | ast.BinOp | ast.Compare | ast.Subscript):
         node = numbered.parent(node)
-    return "" if node is None else ast.unparse(node).partition("\n")[0]
+    return "" if node is None else _first_line(node)
 
 
-def _first_line(numbered: NumberedTree, number: int) -> str:
-    return ast.unparse(numbered.nodes[number]).partition("\n")[0]
+def _first_line(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0]

@@ -1,14 +1,14 @@
-"""The state of the reduction of a source program."""
+"""The state of the search for the smallest script that fails alike."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from functools import cached_property
 
-from repro_kit.reduce.candidate_search import Candidate, CandidateSearch, key_of
+from repro_kit.reduce.candidate_search import Candidate, CandidateSearch, Measure
 from repro_kit.source import SourceProgram, measure
 from repro_kit.source.decisive import keeps
 from repro_kit.source.recording import RecordedTexts
@@ -20,9 +20,25 @@ _KNOWN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__clas
 
 
 @dataclass(frozen=True)
-class _Edited(Candidate[SourceProgram]):
+class _Edited:
+    """What the search remembers of a candidate: its own edits of `base`, and `edits`, these with the earlier ones."""
+
+    base: NumberedTree
+    own: Edits
     edits: Edits
-    change: str  # what its own edits change, as text
+
+    @cached_property
+    def change(self) -> str:
+        """What its own edits change, as text: each node with the expression around it, and what takes its place."""
+        parts: list[str] = []
+        for number, replacement in self.own.items():
+            node = self.base.nodes[number]
+            above = self.base.parent(node)
+            around = above if isinstance(above, ast.expr | ast.keyword) else node
+            placed = replacement if isinstance(replacement, Sequence) else [replacement]
+            texts = ["" if part is None else ast.dump(part) for part in placed]
+            parts.append(f"{ast.dump(around)} {number - self.base.number(around)} {texts}")
+        return "\n".join(parts)
 
 
 @dataclass
@@ -32,7 +48,7 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
     `decisive`: statements, as text, that decide whether the script fails; every candidate has them unchanged.
     `failing_lines`: lines of the original where the failure showed, such as those of its traceback.
     `values` and `items`: what expressions returned when the original ran, and the first items of loops, by their text.
-    `record`: runs a shorter script for those of its own; an expression that had several values may have one in it.
+    `record`: runs a shorter script and records anew; an expression that had several values may have one value in it.
     Until `thorough` is set, a change that was refused is not tried again while the script changes elsewhere.
     """
 
@@ -53,10 +69,13 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
         self._refused: set[str] = set()
         self._recorded = self.text  # the program whose values are known
 
-    @property
-    def text(self) -> str:
-        """The best program as text."""
-        return self.program.text
+    def render(self, program: SourceProgram) -> str:
+        """The text of a script."""
+        return program.text
+
+    def measured(self, program: SourceProgram, text: str) -> Measure:
+        """The size of a script."""
+        return measure(program)
 
     def rebase(self) -> NumberedTree:
         """Number the nodes of the best program anew; returns the tree."""
@@ -77,49 +96,28 @@ class SourceSearch(CandidateSearch[NumberedTree, SourceProgram]):
             return False
         return not self.decisive or keeps(program, self.decisive)
 
-    def _candidates(self, proposals: Iterable[object]) -> Iterator[_Edited]:
-        seen: set[str] = set()
-        for index, edits in enumerate(cast(Iterable[Proposal], proposals)):
-            if not edits:
-                continue
-            together = {**self.edits, **edits}
-            program = self.base.edited(together)
-            if program is None:
-                continue
-            key = key_of(program.text)
-            if key in seen or not self.is_new(key):
-                continue
-            seen.add(key)
-            size = measure(program)
-            change = _change(self.base, edits)
-            if size < self.measure and self.allowed(program) and (self.thorough or change not in self._refused):
-                self._refused.add(change)
-                yield _Edited(index, program, size, key, together, change)
+    def made_of(self, proposal: Edits) -> tuple[SourceProgram, _Edited] | None:
+        """The script of all edits so far and these."""
+        together = {**self.edits, **proposal}
+        program = self.base.edited(together)
+        return None if program is None else (program, _Edited(self.base, proposal, together))
+
+    def _admits(self, program: SourceProgram, made: _Edited) -> bool:
+        if not self.allowed(program) or (made.change in self._refused and not self.thorough):
+            return False
+        self._refused.add(made.change)
+        return True
 
     def _judge(self, batch: Sequence[Candidate[SourceProgram]], equivalent: bool) -> Candidate[SourceProgram] | None:
         winner = super()._judge(batch, equivalent)
         if winner is not None:  # the others after it are not judged
-            later = batch[batch.index(winner) :]
-            self._refused -= {candidate.change for candidate in later if isinstance(candidate, _Edited)}
+            self._refused -= {candidate.made.change for candidate in batch[batch.index(winner) :]}
         return winner
 
-    def _take(self, winner: Candidate[SourceProgram]) -> None:
-        assert isinstance(winner, _Edited)
-        self.edits = winner.edits
-        self._free = unbound(winner.program)
-
-
-def _change(numbered: NumberedTree, edits: Edits) -> str:
-    """What the edits change, as text: each node with the expression around it, and what takes its place."""
-    parts: list[str] = []
-    for number, replacement in edits.items():
-        node = numbered.nodes[number]
-        above = numbered.parent(node)
-        around = above if isinstance(above, ast.expr | ast.keyword) else node
-        placed = replacement if isinstance(replacement, Sequence) else [replacement]
-        texts = ["" if part is None else ast.dump(part) for part in placed]
-        parts.append(f"{ast.dump(around)} {number - numbered.number(around)} {texts}")
-    return "\n".join(parts)
+    def take(self, made: _Edited) -> None:
+        """Remember the edits, and the names that nothing binds."""
+        self.edits = made.edits
+        self._free = unbound(self.program)
 
 
 def unbound(program: SourceProgram) -> set[str]:

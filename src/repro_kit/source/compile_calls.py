@@ -26,7 +26,7 @@ def settings(program: SourceProgram) -> dict[str, Any]:
 
 
 def with_backend(program: SourceProgram, backend: str) -> SourceProgram | None:
-    """The program with `backend` in every call that compiles; None where there is none, or nothing changes.
+    """The program with `backend` in every call that compiles; None if there is none, or nothing changes.
 
     Where `torch.compile` is a value (``wrap = torch.compile if fast else same``), the call may be anywhere: the value
     becomes a `functools.partial`.
@@ -182,7 +182,7 @@ class _WithBackend(ast.NodeTransformer):
         self.backend = backend
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """The node, with the backend where it is one of the calls or values."""
+        """The node, with the backend if it is one of the calls or values."""
         compiles, is_value = id(node) in self.calls, id(node) in self.values
         self.generic_visit(node)
         if not compiles and not is_value:

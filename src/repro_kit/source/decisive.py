@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from repro_kit.source.tree import SourceProgram, preorder, statements
+from repro_kit.source.tree import SourceProgram, names_in, preorder, statements
 
 #: Parts of the names of functions that compare values, or make one number of many.
 _COMPARES = (
@@ -78,12 +78,10 @@ def _with_sources(parts: list[ast.AST], scope: ast.AST) -> Iterator[ast.AST]:
             continue
         seen.add(id(part))
         yield part
-        read = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
+        read = names_in(part)
         for node in preorder(scope):
-            if isinstance(node, ast.Assign) and _compares(node.value):
-                bound = {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-                if bound & read:
-                    waiting.append(node)
+            if isinstance(node, ast.Assign) and _compares(node.value) and names_in(*node.targets) & read:
+                waiting.append(node)
 
 
 def _compares(value: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""A script whose data loaders work in its own process: a candidate may start no other."""
+"""A script whose data loaders work in its own process: a candidate may not start another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VALUES = {
 
 
 def without_workers(program: SourceProgram) -> SourceProgram:
-    """`program` without the worker processes of its data loaders; unchanged where it has none."""
+    """`program` without the worker processes of its data loaders; unchanged if it has none."""
     if f"{_WORKERS}=" not in program.text:
         return program
     return SourceProgram.of(_WithoutWorkers().visit(copy.deepcopy(program.tree)))
@@ -26,7 +26,7 @@ class _WithoutWorkers(ast.NodeTransformer):
         """A call, perhaps of a data loader with workers."""
         self.generic_visit(node)
         if any(keyword.arg == _WORKERS for keyword in node.keywords):
-            for keyword in node.keywords:  # a function of the user's may need the argument
+            for keyword in node.keywords:  # a user's function may need the argument
                 if keyword.arg in _VALUES:
                     keyword.value = ast.Constant(_VALUES[keyword.arg])
         return node

@@ -1,4 +1,4 @@
-"""A module of the user's, on its way into the one file."""
+"""One of the user's modules, on its way into the one file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MAIN = "__main__"
-REFERENCE = ":"  # between a module and its name, in a name that stands for it until all names are settled
+REFERENCE = ":"  # between a module and its name, in a placeholder until all names are settled
 
 
 class CannotFold(Exception):
@@ -16,7 +16,7 @@ class CannotFold(Exception):
 
 @dataclass(frozen=True)
 class ModuleText:
-    """A module of the user's. `name`: as it is imported. `package`: from which its relative imports count."""
+    """One of the user's modules. `name`: as it is imported. `package`: from which its relative imports count."""
 
     name: str
     text: str
@@ -60,7 +60,7 @@ def imported_modules(node: ast.AST, module: Module) -> list[str]:
 
 
 def origins(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-    """The names that an import binds, and what they stand for: ``import torch.nn as nn``, ``from torch import nn``."""
+    """The names that an import binds, and what each refers to: ``import torch.nn as nn``, ``from torch import nn``."""
     for alias in node.names:
         first = alias.name.partition(".")[0]
         if isinstance(node, ast.ImportFrom):

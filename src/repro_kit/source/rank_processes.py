@@ -91,7 +91,7 @@ def _called_later(process: ast.Call) -> ast.Lambda:
 
 
 def _process_names(tree: ast.AST) -> frozenset[str]:
-    """The names that stand for a process somewhere, from where it is made through lists and loops over them."""
+    """The names that hold a process somewhere: where it is made, and through lists and loops over them."""
     names: set[str] = set()
     found = True
     while found:

@@ -32,7 +32,7 @@ _RANK_OF_ENVIRONMENT = "int(os.environ['RANK'])"
 
 
 def alone(program: SourceProgram, rank: int, size: int) -> SourceProgram:
-    """`program` as rank `rank` of `size`, in one process. It may fail where it needs what other ranks send."""
+    """`program` as rank `rank` of `size`, in one process. It may fail if it needs what other ranks send."""
     variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
     prologue = f"""
 import os
@@ -45,7 +45,7 @@ torch.distributed.init_process_group('fake', store=FakeStore(), rank={rank}, wor
 
 
 def started_outside(program: SourceProgram) -> SourceProgram:
-    """`program` for a process that is a rank already, as torchrun starts it; unchanged where it starts no processes."""
+    """`program` for a process that is a rank already, as torchrun starts it; unchanged if it starts no processes."""
     if not any(_function_of_ranks(node) for node in ast.walk(program.tree)) and not starts_processes(program.tree):
         return program
     return _rewritten(program, _StartedOutside(_RANK_OF_ENVIRONMENT), "import os\n")

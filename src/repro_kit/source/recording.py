@@ -44,7 +44,7 @@ class RecordedTexts:
 
 
 def read_recorded(data: bytes) -> Recorded:
-    """What the probe has written; nothing where that is damaged."""
+    """The probe's recording; nothing if it is damaged."""
     try:
         written = orjson.loads(data)
         values, items = ({int(key): text for key, text in written[name].items()} for name in ("values", "items"))
@@ -99,7 +99,7 @@ def without_reads(program: SourceProgram, recorded: Recorded) -> list[SourceProg
     """The script with what it read from files and the network in place of the calls: the fewest calls first.
 
     Of the calls that ran at a read, the innermost one whose value can be written goes. The outer calls may do more than
-    read, so the first form has them as they are. Empty where nothing was read.
+    read, so the first form has them as they are. Empty if nothing was read.
     """
     numbered = NumberedTree(program)
     forms: list[SourceProgram] = []

@@ -7,6 +7,8 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from repro_kit.source.tree import bound_by
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -27,9 +29,9 @@ def _bound(node: ast.AST, *, imports: bool = True) -> Iterator[str]:
             return
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
-        case ast.alias(name=name, asname=asname):
+        case ast.alias():
             if imports:
-                yield asname or name.partition(".")[0]
+                yield bound_by(node)
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
             yield name
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():

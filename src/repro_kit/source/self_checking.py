@@ -27,7 +27,7 @@ def self_checking(text: str) -> str | None:
     compiled = list(_compiled(tree))
     if len(compiled) != 1:
         return None
-    calls = [place for place in _statements(tree) if _calls(place[0][place[1]], compiled[0])]
+    calls = [place for place in _statements(tree) if _is_call_of(place[0][place[1]], compiled[0])]
     if len(calls) != 1 or _uses(tree, compiled[0]) != 1:
         return None
     block, at = calls[0]
@@ -72,7 +72,7 @@ def _statements(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], int]]:
                 yield from ((block, at) for at in range(len(block)))
 
 
-def _calls(statement: ast.stmt, compiled: _Compiled) -> bool:
+def _is_call_of(statement: ast.stmt, compiled: _Compiled) -> bool:
     """Whether the statement is one call of the compiled function, by position."""
     value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
     if not isinstance(value, ast.Call) or value.keywords or any(isinstance(arg, ast.Starred) for arg in value.args):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from types import UnionType
 
-from repro_kit.source.tree import NumberedTree, blocks
+from repro_kit.source.tree import NumberedTree, blocks, bound_by
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -22,7 +23,7 @@ _CALLED = frozenset({"forward", "backward", "setup_context"})
 def outside_slices(numbered: NumberedTree, lines: Iterable[int]) -> list[list[int]]:
     """For a tight slice and for a loose one: the numbers of the statements that do not belong to it.
 
-    `lines`: where the failure showed, such as the lines of its traceback. Empty where no statement is there. Of a
+    `lines`: where the failure showed, such as the lines of its traceback. Empty if no statement is there. Of a
     function that the failure did not pass through, the tight slice keeps the results and what they need, and the loose
     one keeps everything.
     """
@@ -69,12 +70,10 @@ class _Needed:
 
     def add(self, statement: ast.stmt) -> None:
         """Add a statement, the statements around it, and the names that all of these mention."""
-        node: ast.AST | None = statement
-        while node is not None:
+        for node in (statement, *self._numbered.above(statement)):
             if isinstance(node, ast.stmt) and node not in self.statements:
                 self.statements.add(node)
                 self._names |= set(_mentioned(node))
-            node = self._numbered.parent(node)
 
     def needs(self, statement: ast.stmt) -> bool:
         """Whether the statement gives a needed name its value, or belongs to a needed definition."""
@@ -103,12 +102,9 @@ class _Needed:
             for node in _own(statement)
         )
 
-    def _around(self, statement: ast.stmt, kind: object) -> ast.stmt | None:
-        node = self._numbered.parent(statement)
-        while node is not None and not isinstance(node, kind):  # type: ignore[arg-type]
-            node = self._numbered.parent(node)
-        assert node is None or isinstance(node, ast.stmt)
-        return node
+    def _around(self, statement: ast.stmt, kind: UnionType) -> ast.stmt | None:
+        above = (node for node in self._numbered.above(statement) if isinstance(node, ast.stmt))
+        return next((node for node in above if isinstance(node, kind)), None)
 
 
 def _mentioned(statement: ast.stmt) -> Iterator[str]:
@@ -130,8 +126,8 @@ def _changed(statement: ast.stmt) -> Iterator[str]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
                 yield from registry_keys(node)
-            case ast.alias(name=name, asname=asname) if name != "*":
-                yield asname or name.partition(".")[0]
+            case ast.alias(name=name) if name != "*":
+                yield bound_by(node)
             case ast.Subscript(ctx=ast.Store() | ast.Del(), value=value):
                 yield from _last_name(value)
     match statement:

@@ -83,8 +83,24 @@ class NumberedTree:
         above = self.parents.get(self.number(node))
         return None if above is None else self.nodes[above]
 
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes that `node` is part of, the innermost first."""
+        outer = self.parent(node)
+        while outer is not None:
+            yield outer
+            outer = self.parent(outer)
+
+    def mentions(self, name: str) -> list[ast.Name]:
+        """Every place of a name, in whatever scope."""
+        return [node for node in self.nodes if isinstance(node, ast.Name) and node.id == name]
+
+    def only_call(self, mentions: Sequence[ast.expr]) -> ast.Call | None:
+        """The call of which the only one of `mentions` is the function; None if there are several, or another use."""
+        above = self.parent(mentions[0]) if len(mentions) == 1 else None
+        return above if isinstance(above, ast.Call) and above.func is mentions[0] else None
+
     def edited(self, edits: Edits) -> SourceProgram | None:
-        """The program with `edits` made; None where they give no program that Python can compile."""
+        """The program with `edits` made; None if they give no program that Python can compile."""
         try:
             tree = self._build(self.tree, edits)
             assert isinstance(tree, ast.Module)
@@ -157,6 +173,16 @@ def _tidied(node: ast.AST, fields: dict[str, Any]) -> Any:
     if fields.get("body") == [] and not isinstance(node, ast.Module):
         fields["body"] = [ast.Pass()]
     return type(node)(**fields)
+
+
+def bound_by(alias: ast.alias) -> str:
+    """The name that a part of an import binds; ``*`` for names that are not known."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def names_in(*trees: ast.AST) -> set[str]:
+    """The names below `trees`, read or bound."""
+    return {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def preorder(node: ast.AST) -> Iterator[ast.AST]:

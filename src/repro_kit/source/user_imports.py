@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from repro_kit.source.modules import REFERENCE, CannotFold, Module, absolute, imported_modules
 from repro_kit.source.scopes import bound, local_names
+from repro_kit.source.tree import bound_by
 
 
 class Imports(ast.NodeTransformer):
@@ -49,8 +50,8 @@ class Imports(ast.NodeTransformer):
         kept = [alias for alias in node.names if alias.name not in loaded]
         for alias in node.names:
             if alias.name in loaded:
-                target = loaded[alias.name] if alias.asname else loaded[alias.name.partition(".")[0]]
-                made += self._bind(alias.asname or alias.name.partition(".")[0], target, None)
+                target = loaded[alias.name] if alias.asname else loaded[bound_by(alias)]
+                made += self._bind(bound_by(alias), target, None)
         if kept:
             made.insert(0, ast.Import(kept))
         return made or [ast.Pass()]
@@ -82,7 +83,7 @@ class Imports(ast.NodeTransformer):
         return made or [ast.Pass()]
 
     def _bind(self, name: str, source: Module, inner: str | None) -> list[ast.stmt]:
-        """Note what `name` stands for everywhere in the module, or assign it, where it may have other values."""
+        """Note what `name` refers to everywhere in the module; assign it instead if it may have other values."""
         module, meaning = self._module, (source, inner)
         if self._depth:
             other = name in self._local or (name in module.defined and name not in module.aliases)

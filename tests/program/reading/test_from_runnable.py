@@ -10,8 +10,9 @@ import pytest
 
 from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.model.recipe import Autocast, ProcessGroup, Recipe
-from repro_kit.program import parse, render, runnable, size
+from repro_kit.program import parse, render, size
 from repro_kit.program.devices import devices_in, on_cpu
+from repro_kit.program.plain import runnable
 from repro_kit.program.reading.from_runnable import from_runnable
 
 #: As torch 2.13 writes it, less what is between.
@@ -261,7 +262,7 @@ def load_args(reader):
     buf0 = reader.storage(None, 8)
     reader.tensor(buf0, (2,), is_leaf=True)
 """
-    with pytest.raises(ReproKitError, match="The body Body_a of the artifact has tensors of its own"):
+    with pytest.raises(ReproKitError, match="The body Body_a of the artifact has its own tensors"):
         from_runnable(text)
 
 

@@ -22,7 +22,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.grid import layout
 from repro_kit.model.ablation.words import remark, symbol, word
 from repro_kit.program import Program, size
-from repro_kit.program.render import render_function
+from repro_kit.program.rendering import render_function
 
 _STATES = {"✗": "fails", "✓": "passes"}  # by the first symbol of a verdict
 LONGEST_LOG = 60_000

@@ -29,14 +29,14 @@ from repro_kit.program.plain import (
     can_be_plain,
     global_names,
     identifiers,
-    names_bound,
     plain_script,
     suite_test,
     unnamed_numbers,
 )
 from repro_kit.program.plain_parts import Wanted
+from repro_kit.program.python_code import bound_names
 from repro_kit.program.regions import with_regions
-from repro_kit.program.render import render_function
+from repro_kit.program.rendering import render_function
 
 SMALL = 100  # lines; PyTorch asks for shorter reproducers
 REPRO, CHECK = "repro.py", "check.py"
@@ -195,7 +195,7 @@ def render_test(program: Program, facts: Facts, name: str, repeats: int = 1) -> 
 
 def pieces(source: ProgramSource, facts: Facts) -> dict[str, Any]:
     """The values for `templates/program.py.j2` and for the script around it."""
-    recipe, defined = source.recipe, set(names_bound(source.preamble))
+    recipe, defined = source.recipe, bound_names(*ast.parse(source.preamble).body)
     names = _free_names(source)
     entry = entry_code(recipe, source.arguments, names, len(source.calls)) if is_entry(recipe) else ""
     compiled = "graph" if recipe.growth is None else "repeated(graph, count)"

@@ -63,5 +63,5 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
 
 
 def storage_in(file: str) -> str:
-    """Return the name of the storage that a program's stored file is made from (program/reading/from_runnable.py)."""
+    """Return the name of the storage that a program's stored file is made from (graph/reading/from_runnable.py)."""
     return file.removesuffix(".pt").partition("_")[2]

@@ -21,7 +21,8 @@ from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
 from repro_kit.model.failure.lost_name import lost_name
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.program import Program, parse, render
-from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
+from repro_kit.program.devices import devices_in, on_cpu
+from repro_kit.program.resize import with_other_sizes
 from repro_kit.runner import supervised
 from repro_kit.runner.launch import with_probe
 from repro_kit.runner.program_oracle import ProgramOracle

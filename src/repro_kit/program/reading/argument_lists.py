@@ -15,7 +15,7 @@ _MAKER = "rand_strided"
 
 
 def load_args_of(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
-    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None where there is none."""
+    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None if there is none."""
     elements: list[ast.expr] | None = None
     for node in nodes:
         match node:
@@ -35,15 +35,15 @@ def load_args_of(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
 
 def compiles_dynamos_graph(tree: ast.Module) -> bool:
     """Whether the script has Dynamo compile its module, and does not give the module's aten graph to Inductor."""
-    return any(name.endswith("_dynamo.optimize") for name in _called(tree))
+    return any(name.endswith("_dynamo.optimize") for name in _called_names(tree))
 
 
 def compares_results(tree: ast.Module) -> bool:
     """Whether the script compares the results with eager's: its failure is a wrong result."""
-    return "same_two_models" in _called(tree)
+    return "same_two_models" in _called_names(tree)
 
 
-def _called(tree: ast.Module) -> set[str]:
+def _called_names(tree: ast.Module) -> set[str]:
     return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
 
 

@@ -11,12 +11,13 @@ import builtins
 import math
 import operator
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from repro_kit.errors import CannotRunError
 from repro_kit.program.program import Function
+from repro_kit.program.python_code import bound_names
 
-_HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (program/format.py)
+_HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (graph/format.py)
 _KNOWN = {
     "tensor": "from torch import tensor",
     "Size": "from torch import Size",
@@ -101,16 +102,16 @@ def _read_by(nodes: Sequence[ast.AST]) -> list[str]:
             case ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
                 bound.add(name)
             case ast.Import() | ast.ImportFrom():
-                bound |= set(_bound_by(part))
+                bound |= bound_names(part)
     return [part.id for part in parts if isinstance(part, ast.Name) and part.id not in bound]
 
 
 def _import_of(name: str, top: Sequence[ast.stmt]) -> str:
-    """The import that gives `name`: the artifact's own, else a known one; empty where there is none."""
+    """The import that gives `name`: the artifact's own, else a known one; empty if there is none."""
     if name in _HEADER:
         return ""
     for node in top:
-        if isinstance(node, ast.Import | ast.ImportFrom) and name in _bound_by(node):
+        if isinstance(node, ast.Import | ast.ImportFrom) and name in bound_names(node):
             return ast.unparse(node)
     if _definition_of(name, top) is not None or hasattr(builtins, name):
         return ""
@@ -119,15 +120,10 @@ def _import_of(name: str, top: Sequence[ast.stmt]) -> str:
         return f"from {printed[1]} import {printed[2]} as {name}"
     if _SYMBOLIC.fullmatch(name):
         return f"from torch import {name}"
-    stars = [node.module for node in top if isinstance(node, ast.ImportFrom) and "*" in _bound_by(node)]
+    stars = [node.module for node in top if isinstance(node, ast.ImportFrom) and "*" in bound_names(node)]
     of_modules = "torch.nn" in stars and name[:1].isupper()  # every artifact has `from torch.nn import *`
     home = "torch.nn" if of_modules else next((star for star in stars if star != "torch.nn"), None)
     return _KNOWN.get(name) or (f"from {home} import {name}" if home else "")
-
-
-def _bound_by(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    for alias in node.names:
-        yield alias.asname or (alias.name if isinstance(node, ast.ImportFrom) else alias.name.partition(".")[0])
 
 
 def _definition_of(name: str, top: Sequence[ast.stmt], skipped: Collection[str] = _OF_ARTIFACTS) -> ast.stmt | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import keyword
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from repro_kit.model.serialize import plain
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.program import REGION
+from repro_kit.program.python_code import fresh_name
 from repro_kit.program.reading.desugar import desugar, helpers, regions
 from repro_kit.program.reading.graph_record import GraphRecord, InputRecord, NameRecord
 from repro_kit.program.reading.input_lines import has_relations, related_lines, source_expression, tensor_expression
@@ -78,12 +78,7 @@ class _Builder:
         self.regions: set[str] = set()  # bodies that are compiled once for all calls
 
     def _fresh(self, wanted: str) -> str:
-        name, count = wanted, 0
-        while name in self.taken or keyword.iskeyword(name):
-            count += 1
-            name = f"{wanted}_{count}"
-        self.taken.add(name)
-        return name
+        return fresh_name(wanted, self.taken)
 
     def _input_name(self, record: InputRecord) -> str:
         parts = re.findall(r"[A-Za-z_]\w*|\d+", (record.source or record.name).removeprefix("L"))

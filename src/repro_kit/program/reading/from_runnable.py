@@ -2,8 +2,8 @@
 
 Sources of the formats: torch/_dynamo/repro/after_aot.py, torch/_dynamo/repro/after_dynamo.py (for Dynamo's graphs), and
 ``InputWriter`` in torch/_dynamo/debug_utils.py for the calls in ``load_args``. An artifact holds no values, but the
-minifier may leave them beside it. Missing values become random floats and zero integers, as with an ``InputReader``
-without a save_dir.
+minifier may leave them in files next to it. Missing values become random floats and zero integers, as with an
+``InputReader`` without a save_dir.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from repro_kit.model.torch_config import short_name
 from repro_kit.program.collectives import group_of, unknown_groups, with_names
 from repro_kit.program.format import PRIMS, PRIMS_IMPORT
 from repro_kit.program.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
-from repro_kit.program.parse import parse_function
+from repro_kit.program.parsing import parse_function
 from repro_kit.program.program import Function, Program
 from repro_kit.program.reading.argument_lists import compares_results, compiles_dynamos_graph, load_args_of
 from repro_kit.program.reading.arithmetic import evaluate
@@ -62,7 +62,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
     if any(_TRITON in statement.text for statement in graph.statements):
-        raise StageError("It calls Triton kernels of the user's, which a program cannot hold; collect the script.")
+        raise StageError("It calls the user's own Triton kernels, which a program cannot hold; collect the script.")
     reader = _Reader(symbol_values(tree, load_args), storages)
     reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
     functions = (*bodies(classes, "Repro"), graph)
@@ -223,7 +223,7 @@ def _config(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
 
 
 def _registers(nodes: Sequence[ast.stmt], functions: Sequence[Function]) -> tuple[str, ...]:
-    """The import that registers Inductor's own operators, where the artifact has it and uses one of them."""
+    """The import that registers Inductor's own operators, if the artifact has it and uses one of them."""
     used = any(PRIMS in statement.text for function in functions for statement in function.statements)
     return (PRIMS_IMPORT,) if used and any(ast.unparse(node) == PRIMS_IMPORT for node in nodes) else ()
 

@@ -72,7 +72,7 @@ class KernelRecord:
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """A launch of a kernel. `constants`: arguments that are not in the graph, as code; None where that is not known."""
+    """A launch of a kernel. `constants`: arguments that are not in the graph, as code; None if that is not known."""
 
     kernel: KernelRecord = field(default_factory=KernelRecord)
     constants: dict[str, str | None] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class GraphRecord:
 
     @property
     def rank(self) -> int | None:
-        """The rank that compiled it; None where the process was in no group."""
+        """The rank that compiled it; None if the process was in no group."""
         world = self.recipe.get("world")
         return None if world is None else int(world["rank"])
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from repro_kit.errors import StageError
-from repro_kit.program.parse import parse_function
+from repro_kit.program.parsing import parse_function
 from repro_kit.program.program import Function
 
 
@@ -22,7 +22,7 @@ def modules(init: ast.FunctionDef | None, classes: Mapping[str, ast.ClassDef]) -
 
 
 def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Function, ...]:
-    """Every class but `outermost` as a function. Raises StageError where one needs more than its arguments."""
+    """Every class but `outermost` as a function. Raises StageError if one needs more than its arguments."""
     functions = []
     for name, node in classes.items():
         methods = {method.name: method for method in node.body if isinstance(method, ast.FunctionDef)}
@@ -31,7 +31,7 @@ def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Functio
         forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
         left = next((part for part in ast.walk(forward) if isinstance(part, ast.Name) and part.id == "self"), None)
         if left is not None:
-            raise StageError(f"The body {name} of the artifact has tensors of its own, which a program cannot hold.")
+            raise StageError(f"The body {name} of the artifact has its own tensors, which a program cannot hold.")
         forward.name, forward.returns = _function_name(name), None
         forward.args.args = [ast.arg(arg=arg.arg) for arg in forward.args.args if arg.arg != "self"]
         functions.append(parse_function(forward))

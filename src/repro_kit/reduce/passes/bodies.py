@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from repro_kit.program import Program
 from repro_kit.program.hops import alike, all_inlined, bypassed, calls, inlinings, without_operand, without_result
 from repro_kit.program.levels import without_levels
-from repro_kit.program.program_edits import Rewrite
-from repro_kit.reduce.adaptive import sweep
+from repro_kit.program.program_edits import rewrite
+from repro_kit.reduce.adaptive import one_by_one, rebasing, sweep
 from repro_kit.reduce.search_state import Proposal, Search
 
 
 def inline(search: Search) -> None:
     """Inline the bodies of all higher-order operators; if that does not fail alike, of one operator at a time."""
-    if search.program.bodies and not _go_on(
-        search, [all_inlined(search.program), all_inlined(search.program, last=True)]
-    ):
-        _repeat(search, lambda program: (inlining for call in calls(program) for inlining in inlinings(program, call)))
+    one_by_one(search, _inlined, equivalent=True)
+
+
+def _inlined(search: Search) -> Iterator[Proposal]:
+    program = search.program
+    if program.bodies:
+        yield from map(_becoming, (all_inlined(program), all_inlined(program, last=True)))
+        yield from (_becoming(inlining) for call in calls(program) for inlining in inlinings(program, call))
 
 
 def levels(search: Search) -> None:
     """Compute without the levels of torch.func."""
-    _go_on(search, [without_levels(search.program)])
+    one_by_one(search, lambda search: [_becoming(without_levels(search.program))], equivalent=True)
 
 
 def same_branches(search: Search) -> None:
     """Use one body for all branches of an operator."""
-    _repeat(search, lambda program: (variant for call in calls(program) for variant in alike(program, call)))
+    one_by_one(search, _alike, equivalent=True)
 
 
+def _alike(search: Search) -> Iterator[Proposal]:
+    return (_becoming(variant) for call in calls(search.program) for variant in alike(search.program, call))
+
+
+@rebasing
 def inside(search: Search) -> None:
     """Within bodies, replace a value by one of its operands."""
-    steps = len(search.history)
     for body in [function.name for function in search.program.bodies]:
         sweep(search, _items(search.program, body), partial(_bypass, body))
-    if len(search.history) > steps:
-        search.rebase()
 
 
 def _items(program: Program, body: str) -> list[tuple[str, str]]:
@@ -57,17 +63,17 @@ def _bypass(body: str, items: Sequence[tuple[str, str]]) -> Proposal:
     names: dict[str, str] = {}
     for value, operand in items:
         names.setdefault(value, operand)
-    return [Rewrite(partial(bypassed, body=body, names=names))]
+    return rewrite(partial(bypassed, body=body, names=names))
 
 
 def operands(search: Search) -> None:
     """Remove operands and results from the calls of bodies."""
-    _repeat(search, _lesser)
+    one_by_one(search, lambda search: map(_becoming, _lesser(search.program)), equivalent=True)
 
 
 def _lesser(program: Program) -> Iterator[Program | None]:
+    results = {body.name: len(body.returns.reads) for body in program.bodies}
     for call in calls(program):
-        results = {body.name: len(body.returns.reads) for body in program.bodies}
         most = max(results[name] for name in call.bodies)
         for at in range(most):
             yield without_result(program, call, at)
@@ -77,20 +83,6 @@ def _lesser(program: Program) -> Iterator[Program | None]:
             yield without_operand(program, call, at)
 
 
-def _repeat(search: Search, smaller: Callable[[Program], Iterable[Program | None]]) -> None:
-    while search.program.bodies and _go_on(search, smaller(search.program)):
-        pass
-
-
-def _go_on(search: Search, programs: Iterable[Program | None]) -> bool:
-    """Whether one of `programs` was accepted. The search then continues from it."""
-    won = search.first(
-        (None if program is None else [Rewrite(partial(_become, program))] for program in programs), equivalent=True
-    )
-    if won is not None:
-        search.rebase()
-    return won is not None
-
-
-def _become(program: Program, _: Program) -> Program:
-    return program
+def _becoming(program: Program | None) -> Proposal:
+    """The edit to `program`, whatever the program is now."""
+    return None if program is None else rewrite(lambda _: program)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.first import first_failing
+from repro_kit.reduce.adaptive import narrow
 from repro_kit.reduce.keep import keep
 from repro_kit.reduce.search_state import Search
 
@@ -13,13 +12,13 @@ from repro_kit.reduce.search_state import Search
 def cut_end(search: Search) -> None:
     """Bisect for the shortest failing prefix."""
     blocks = _blocks(search)
-    first_failing(0, len(blocks), lambda sizes: _tried(search, [blocks[:size] for size in sizes]), search.oracle.jobs)
+    narrow(search, 0, len(blocks), lambda _, at: [keep(search, _joined(blocks[:at]))])
 
 
 def cut_start(search: Search) -> None:
     """Bisect for the latest failing start."""
     blocks = _blocks(search)
-    first_failing(0, len(blocks), lambda sizes: _tried(search, [blocks[-size:] for size in sizes]), search.oracle.jobs)
+    narrow(search, len(blocks), 0, lambda _, at: [keep(search, _joined(blocks[at:]))])
 
 
 def ends(search: Search) -> None:
@@ -29,13 +28,8 @@ def ends(search: Search) -> None:
         search.first([keep(search, [*blocks[0], *blocks[-1]])])
 
 
-def _tried(search: Search, choices: Sequence[Sequence[Sequence[int]]]) -> list[RunOutcome]:
-    """Keep only the blocks of the first choice that fails; the outcome of each choice. Those after it are not tried."""
-    won = search.first([keep(search, [at for block in blocks for at in block]) for blocks in choices])
-    if won is None:
-        return [RunOutcome.PASSES] * len(choices)
-    rest = [RunOutcome.CANNOT_TELL] * (len(choices) - won - 1)
-    return [*[RunOutcome.PASSES] * won, RunOutcome.FAILS_ALIKE, *rest]
+def _joined(blocks: Sequence[Sequence[int]]) -> list[int]:
+    return [at for block in blocks for at in block]
 
 
 def _blocks(search: Search) -> list[list[int]]:

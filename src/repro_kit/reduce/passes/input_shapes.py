@@ -8,8 +8,9 @@ from functools import partial
 from itertools import groupby
 
 from repro_kit.program import Program
-from repro_kit.program.program_edits import Rewrite, resize
+from repro_kit.program.program_edits import resize, rewrite
 from repro_kit.program.resize import flat, is_resizable, numbers_in, sizes_of, with_sizes, without_dimension
+from repro_kit.reduce.adaptive import narrow, rebasing
 from repro_kit.reduce.search_state import Proposal, Search
 
 Place = tuple[str, int]  # (input, dimension)
@@ -17,6 +18,7 @@ _LARGE = 10_000  # from here on, numbers shrink to their square root at once
 _MOST = 16  # places whose sizes are changed one at a time
 
 
+@rebasing
 def shapes(search: Search) -> None:
     """Make all inputs one element, or all sizes 1 or 2. Then make each size smaller, and drop dimensions of size 1.
 
@@ -26,7 +28,6 @@ def shapes(search: Search) -> None:
     """
     if search.program.stored:
         return
-    steps = len(search.history)
     search.first(_all_at_once(search), fake=True)
     for size in sizes_of(search.program):
         shrink(search, size, partial(_one_size, search))
@@ -36,8 +37,6 @@ def shapes(search: Search) -> None:
             shrink(search, size, partial(_in_places, places))
     while search.first(_fewer_dimensions(search.program), fake=True) is not None:
         pass
-    if len(search.history) > steps:
-        search.rebase()
 
 
 def shrink(search: Search, size: int, propose: Callable[[int, int], Iterator[Proposal]]) -> None:
@@ -52,19 +51,9 @@ def shrink(search: Search, size: int, propose: Callable[[int, int], Iterator[Pro
             return
         new = tries[won][0]
         if size > 3 and new == size - 1:
-            _least(search, size // 2, new, propose)
+            narrow(search, size // 2, new, propose, fake=True)
             return
         size = new
-
-
-def _least(search: Search, low: int, high: int, propose: Callable[[int, int], Iterator[Proposal]]) -> None:
-    """Bisect for the least number above `low` (too small) that fails like `high`."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if search.first(propose(high, middle), fake=True) is None:
-            low = middle
-        else:
-            high = middle
 
 
 def _tries(search: Search, size: int) -> list[int]:
@@ -76,7 +65,7 @@ def _tries(search: Search, size: int) -> list[int]:
 
 
 def _all_at_once(search: Search) -> Iterator[Proposal]:
-    yield [Rewrite(flat, tidy=False)]
+    yield rewrite(flat, tidy=False)
     sizes = sizes_of(search.program)
     for new in (1, 2):
         yield from _both(tuple((size, new) for size in sizes if size > new))
@@ -90,12 +79,12 @@ def _one_size(search: Search, size: int, new: int) -> Iterator[Proposal]:
 def _both(sizes: tuple[tuple[int, int], ...]) -> Iterator[Proposal]:
     """Resize in the code too, then in the inputs only: a number in the code may mean something else."""
     if sizes:
-        yield [resize(dict(sizes), code=True)]
-        yield [resize(dict(sizes), code=False)]
+        yield resize(dict(sizes), code=True)
+        yield resize(dict(sizes), code=False)
 
 
 def _in_places(places: tuple[Place, ...], _: int, new: int) -> Iterator[Proposal]:
-    yield [Rewrite(partial(with_sizes, sizes=dict.fromkeys(places, new)), tidy=False)]
+    yield rewrite(partial(with_sizes, sizes=dict.fromkeys(places, new)), tidy=False)
 
 
 def _places(program: Program) -> list[tuple[Place, ...]]:
@@ -115,7 +104,7 @@ def _places(program: Program) -> list[tuple[Place, ...]]:
 
 
 def _size(program: Program, place: Place) -> int:
-    """The size at the place; 0 where it is gone."""
+    """The size at the place; 0 if it is gone."""
     lines = {line.name: line.data.sizes or () for line in program.inputs if is_resizable(line)}
     name, axis = place
     return lines[name][axis] if axis < len(lines.get(name, ())) else 0
@@ -129,4 +118,4 @@ def _fewer_dimensions(program: Program) -> Iterator[Proposal]:
     first = frozenset((name, axis) for name, axis in ones if axis == 0)
     for dropped in (first, *(frozenset({place}) for place in ones)):
         if dropped:
-            yield [Rewrite(partial(without_dimension, places=dropped), tidy=False)]
+            yield rewrite(partial(without_dimension, places=dropped), tidy=False)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from repro_kit.program.paired_lists import lengths, shortened
-from repro_kit.program.program_edits import Rewrite
+from repro_kit.program.program_edits import rewrite
+from repro_kit.reduce.adaptive import rebasing
 from repro_kit.reduce.search_state import Search
 
 _MOST = 16  # parts of a list that are dropped one at a time
 
 
+@rebasing
 def lists(search: Search) -> None:
     """Keep one element of the lists, else as few as halving finds, with all that is made of these elements."""
-    steps = len(search.history)
     for length in lengths(search.program):
         _shorten(search, length)
-    if len(search.history) > steps:
-        search.rebase()
 
 
 def _shorten(search: Search, length: int) -> None:
@@ -35,6 +34,5 @@ def _shorten(search: Search, length: int) -> None:
 
 def _keep(search: Search, length: int, choices: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The first of `choices`, each the elements that stay, that fails alike; empty when none does."""
-    edits = [[Rewrite(partial(shortened, length=length, kept=kept))] for kept in choices]
-    won = search.first(edits, fake=True)
+    won = search.first((rewrite(partial(shortened, length=length, kept=kept)) for kept in choices), fake=True)
     return () if won is None else choices[won]

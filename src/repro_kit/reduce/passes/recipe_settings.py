@@ -12,8 +12,9 @@ from repro_kit.probe.repro_probe.protocol.recipe_data import FAKE
 from repro_kit.program import DynamicMark, Program
 from repro_kit.program.collectives import with_ranks
 from repro_kit.program.format import PRIMS, PRIMS_IMPORT
-from repro_kit.program.program_edits import DropMarks, Edit, KeepCalls, Preamble, Rewrite, SetRecipe
-from repro_kit.program.python_code import joined, reads_of, text_of
+from repro_kit.program.program_edits import rewrite
+from repro_kit.program.python_code import bound_names, joined, reads_of, text_of
+from repro_kit.program.rebuild import Edit
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.search_state import Proposal, Search
 
@@ -33,22 +34,22 @@ def narrow(search: Search) -> None:
 def calls(search: Search) -> None:
     """Make fewer calls, a single one if possible. Where another call is the first then, its values are recorded."""
     _fewer_calls(search)
-    if search.plan.calls and search.plan.calls[0] != 0:
+    if search.edit.calls and search.edit.calls[0] != 0:
         search.rebase()
 
 
 def _fewer_calls(search: Search) -> None:
-    made = range(len(search.base.program.calls)) if search.plan.calls is None else search.plan.calls
+    made = range(len(search.base.program.calls)) if search.edit.calls is None else search.edit.calls
     if len(made) < 2:
         return
-    if search.first([KeepCalls((at,))] for at in made) is not None:
+    if search.first(Edit(calls=(at,)) for at in made) is not None:
         return
 
-    def propose(dropped: list[int]) -> Proposal:
-        left = tuple(at for at in (search.plan.calls or made) if at not in dropped)
-        return [KeepCalls(left)] if left else None
+    def propose(dropped: Sequence[int]) -> Proposal:
+        left = tuple(at for at in (search.edit.calls or made) if at not in dropped)
+        return Edit(calls=left) if left else None
 
-    sweep(search, list(made), propose)  # type: ignore[arg-type]
+    sweep(search, list(made), propose)
 
 
 def recipe(search: Search) -> None:
@@ -57,7 +58,7 @@ def recipe(search: Search) -> None:
     group(search)
     sweep(search, special(search), reset)
     if search.program.recipe.backward == "randn":
-        search.first([[SetRecipe("backward", "sum")]])
+        search.first([Edit(recipe={"backward": "sum"})])
     for name in (*_DICTS, "contexts"):
         _entries(search, name)
 
@@ -68,16 +69,16 @@ def group(search: Search) -> None:
     if process_group is None:
         return
     if search.program.peer is not None:
-        search.first([[Rewrite(_without_peer)]])
+        search.first([rewrite(_without_peer)])
     if search.program.peer is not None:  # the ranks must differ, so they are real
-        search.first([Rewrite(partial(with_ranks, size=size))] for size in range(2, process_group.size))
+        search.first(rewrite(partial(with_ranks, size=size)) for size in range(2, process_group.size))
         search.rebase()
         return
     if search.first([reset(["group"])]) is not None:
         return
     if not process_group.is_fake:
-        search.first([[SetRecipe("group", replace(process_group, backend=FAKE))]])
-    search.first([Rewrite(partial(with_ranks, size=size))] for size in range(1, process_group.size))
+        search.first([Edit(recipe={"group": replace(process_group, backend=FAKE)})])
+    search.first(rewrite(partial(with_ranks, size=size)) for size in range(1, process_group.size))
     search.rebase()
 
 
@@ -92,14 +93,14 @@ def threads(search: Search) -> None:
     search.first([one_thread(search)])
 
 
-def one_thread(search: Search) -> list[SetRecipe]:
-    """The edit to one thread; empty when the recipe says one thread or no number."""
-    return [SetRecipe("threads", 1)] if search.program.recipe.threads not in (None, 1) else []
+def one_thread(search: Search) -> Edit:
+    """One thread, if the recipe says another number."""
+    return Edit(recipe={"threads": 1} if search.program.recipe.threads not in (None, 1) else {})
 
 
-def reset(names: Sequence[str]) -> list[SetRecipe]:
-    """Edits that reset these settings to their default."""
-    return [SetRecipe(name, getattr(_DEFAULT, name)) for name in names]
+def reset(names: Sequence[str]) -> Edit:
+    """The default for these settings."""
+    return Edit(recipe={name: getattr(_DEFAULT, name) for name in names})
 
 
 def special(search: Search) -> list[str]:
@@ -113,21 +114,20 @@ def special(search: Search) -> list[str]:
 def marks(search: Search) -> None:
     """Drop the marks of dynamic dimensions."""
     if any(isinstance(input_, DynamicMark) for input_ in search.program.inputs):
-        search.first([[DropMarks()]])
+        search.first([Edit(marks=False)])
 
 
 def _default(search: Search, name: str) -> None:
-    default = getattr(_DEFAULT, name)
-    if getattr(search.program.recipe, name) != default:
-        search.first([[SetRecipe(name, default)]])
+    if getattr(search.program.recipe, name) != getattr(_DEFAULT, name):
+        search.first([reset([name])])
 
 
 def _entries(search: Search, name: str) -> None:
     def propose(dropped: Sequence[str]) -> Proposal:
         entries = getattr(search.program.recipe, name)
         if isinstance(entries, tuple):
-            return [SetRecipe(name, tuple(entry for entry in entries if entry not in dropped))]
-        return [SetRecipe(name, {key: value for key, value in entries.items() if key not in dropped})]
+            return Edit(recipe={name: tuple(entry for entry in entries if entry not in dropped)})
+        return Edit(recipe={name: {key: value for key, value in entries.items() if key not in dropped}})
 
     sweep(search, list(getattr(search.program.recipe, name)), propose)
 
@@ -136,18 +136,16 @@ def preamble(search: Search) -> None:
     """Drop definitions and imports before the graph."""
     pieces = [*search.program.imports, *_pieces(search.program.preamble)]
 
-    def propose(dropped: Sequence[str]) -> list[Edit] | None:
+    def propose(dropped: Sequence[str]) -> Proposal:
         program = search.program
         if PRIMS_IMPORT in dropped and _names_prims(program):
             return None  # the process that judges has imported it, and a new one has not
         left = [piece for piece in (*program.imports, *_pieces(program.preamble)) if piece not in dropped]
-        bound = {name for piece in dropped for name in _bound(piece)} - {
-            name for piece in left for name in _bound(piece)
-        }
+        bound = _bound(dropped) - _bound(left) - {"torch"}
         if bound & (_used_by_program(program) | {name for piece in left for name in reads_of(piece)}):
             return None  # it would only fail with a NameError
         imports = tuple(piece for piece in left if piece in program.imports)
-        return [Preamble(joined(piece for piece in left if piece not in program.imports), imports)]
+        return Edit(preamble=joined(piece for piece in left if piece not in program.imports), imports=imports)
 
     sweep(search, pieces, propose)
 
@@ -157,13 +155,8 @@ def _pieces(text: str) -> list[str]:
     return [text_of(text, node) for node in ast.parse(text).body]
 
 
-def _bound(piece: str) -> set[str]:
-    (node,) = ast.parse(piece).body
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {alias.asname or alias.name.partition(".")[0] for alias in node.names} - {"torch"}
-    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+def _bound(pieces: Sequence[str]) -> set[str]:
+    return bound_names(*(node for piece in pieces for node in ast.parse(piece).body))
 
 
 def _names_prims(program: Program) -> bool:

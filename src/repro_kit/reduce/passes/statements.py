@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from repro_kit.program.program_edits import Bypass, Outputs, Remove
+from repro_kit.program.rebuild import Edit
 from repro_kit.program.value_records import TensorRecord
 from repro_kit.reduce.adaptive import sweep
 from repro_kit.reduce.keep import keep
@@ -17,20 +17,20 @@ _NEAR = 32  # values to look at in search of a matching one
 
 def tidy(search: Search) -> None:
     """Drop dead statements."""
-    search.first([[Remove(frozenset())]])
+    search.first([Edit()])
 
 
 def to_input(search: Search) -> None:
     """Replace runs of statements by inputs that hold their recorded values."""
     units = search.units()
 
-    def propose(units: list[tuple[int, ...]]) -> Proposal:
+    def propose(units: Sequence[tuple[int, ...]]) -> Proposal:
         gone = {at for unit in units for at in unit}
         return keep(search, [at for at in search.live if at not in gone]) if gone.intersection(search.live) else None
 
     if search.coarse:
         units = units[1:-1]  # the cuts found that the failure needs the first and the last unit
-    sweep(search, units, propose, width=None if search.coarse else 1)  # type: ignore[arg-type]
+    sweep(search, units, propose, width=None if search.coarse else 1)
 
 
 def bypass(search: Search) -> None:
@@ -47,12 +47,12 @@ def bypass(search: Search) -> None:
             first += candidates[:1]
             further += candidates[1:]
 
-    def propose(items: list[tuple[int, str]]) -> Proposal:
+    def propose(items: Sequence[tuple[int, str]]) -> Proposal:
         live = set(search.live)
         values = {base.statements[at].target or "": name for at, name in items if at in live}
-        return [Bypass(values)] if values else None
+        return Edit(bypass=values) if values else None
 
-    sweep(search, [*first, *further], propose, width=None if search.coarse else 1)  # type: ignore[arg-type]
+    sweep(search, [*first, *further], propose, width=None if search.coarse else 1)
 
 
 def _nearest(search: Search, target: str, operand: str, made_of: Mapping[str | None, Sequence[str]]) -> str | None:
@@ -88,12 +88,12 @@ def pairs(search: Search) -> None:
 def effects(search: Search) -> None:
     """Drop statements that only set state. Statements of one group go together."""
 
-    def propose(groups: list[tuple[int, ...]]) -> Proposal:
+    def propose(groups: Sequence[tuple[int, ...]]) -> Proposal:
         gone = frozenset(at for group in groups for at in group)
-        return [Remove(gone)] if gone.intersection(search.live) else None
+        return Edit(removed=gone) if gone.intersection(search.live) else None
 
     live = set(search.live)
-    sweep(search, [group for group in search.base.states if live.intersection(group)], propose)  # type: ignore[arg-type]
+    sweep(search, [group for group in search.base.states if live.intersection(group)], propose)
 
 
 def outputs(search: Search) -> None:
@@ -101,11 +101,11 @@ def outputs(search: Search) -> None:
     if len(search.outputs) < 2:
         return
 
-    def propose(dropped: list[str]) -> Proposal:
+    def propose(dropped: Sequence[str]) -> Proposal:
         left = tuple(name for name in search.outputs if name not in dropped)
-        return [Outputs(left)] if left and len(left) < len(search.outputs) else None
+        return Edit(outputs=left) if left and len(left) < len(search.outputs) else None
 
-    sweep(search, list(search.outputs), propose)  # type: ignore[arg-type]
+    sweep(search, list(search.outputs), propose)
 
 
 def merge_inputs(search: Search) -> None:
@@ -121,7 +121,4 @@ def merge_inputs(search: Search) -> None:
             else:
                 seen[key] = name
 
-    def propose(pairs: list[tuple[str, str]]) -> Proposal:
-        return [Bypass(dict(pairs))]
-
-    sweep(search, items, propose)  # type: ignore[arg-type]
+    sweep(search, items, lambda pairs: Edit(bypass=dict(pairs)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from repro_kit.program import Program, Statement, size, spots
 from repro_kit.program.plainer_forms import fewer_arguments, public_forms, with_statements
-from repro_kit.program.program_edits import Rewrite
+from repro_kit.program.program_edits import rewrite
+from repro_kit.program.rebuild import Edit
+from repro_kit.reduce.adaptive import each, rebasing
 from repro_kit.reduce.passes.input_shapes import shrink
 from repro_kit.reduce.search_state import Proposal, Search
 
@@ -15,39 +17,33 @@ _MOST = 24  # a program with at most so many statements has every argument tried
 _FEW = 4  # and with so many, every number
 
 
+@rebasing
 def arguments(search: Search) -> None:
     """Drop arguments or make them plainer, one at a time."""
     if size(search.program) > _MOST:
         return
-    steps = len(search.history)
     for name, at in _places(search.program):
         statement = _statement(search.program, name, at)
         while statement is not None:
-            plainer = [
-                _rewrite(name, {statement.line: fewer_argument}) for fewer_argument in fewer_arguments(statement)
-            ]
-            won = search.first(([edit] for edit in plainer), fake=True)
+            plainer = [_put(name, statement, fewer) for fewer in fewer_arguments(statement)]
+            won = search.first(plainer, fake=True)
             statement = _statement(search.program, name, at) if won is not None else None
-    if len(search.history) > steps:
-        search.rebase()
 
 
+@rebasing
 def numbers(search: Search) -> None:
     """Make each number in statements and arguments smaller, one at a time."""
     if size(search.program) > _FEW:
         return
-    steps = len(search.history)
     for at, spot in enumerate(list(spots.numbers(search.program))):
         if spot.value > 1:
             shrink(search, int(spot.value), partial(_another_number, at))
         elif spot.value not in (0, 1):
             search.first(_another_number(at, 0, 1), fake=True)
-    if len(search.history) > steps:
-        search.rebase()
 
 
 def _another_number(at: int, _: int, new: int) -> Iterator[Proposal]:
-    yield [Rewrite(partial(_with_number, at=at, value=new))]
+    yield rewrite(partial(_with_number, at=at, value=new))
 
 
 def _with_number(program: Program, at: int, value: int) -> Program | None:
@@ -55,12 +51,12 @@ def _with_number(program: Program, at: int, value: int) -> Program | None:
     return found[at].put(value) if at < len(found) else None
 
 
+@rebasing
 def public_names(search: Search) -> None:
     """``torch.relu`` for ``torch.ops.aten.relu.default``: everywhere at once, else one statement at a time."""
     if size(search.program) > _MOST:
         return
-    steps = len(search.history)
-    public: dict[tuple[str, str], Statement] = {}
+    everywhere: list[Edit] = []
     for name, at in _places(search.program):
         statement = _statement(search.program, name, at)
         forms = [] if statement is None else list(public_forms(statement))
@@ -70,13 +66,9 @@ def public_names(search: Search) -> None:
         valid = search.oracle.fake_valid(programs)
         form = next((candidate for candidate, fine in zip(forms, valid, strict=True) if fine is not False), None)
         if form is not None:
-            public[name, statement.line] = form
-    everywhere = [_rewrite(name, {line: new_form}) for (name, line), new_form in public.items()]
-    if everywhere and search.first([everywhere], equivalent=True) is None and len(everywhere) > 1:
-        for edit in everywhere:
-            search.first([[edit]], equivalent=True)
-    if len(search.history) > steps:
-        search.rebase()
+            everywhere.append(_put(name, statement, form))
+    if everywhere and search.first([sum(everywhere, Edit())], equivalent=True) is None and len(everywhere) > 1:
+        each(search, ([edit] for edit in everywhere), equivalent=True)
 
 
 def _places(program: Program) -> list[tuple[str, int]]:
@@ -89,5 +81,6 @@ def _statement(program: Program, name: str, at: int) -> Statement | None:
     return function.statements[at] if function is not None and at < len(function.statements) else None
 
 
-def _rewrite(name: str, new: Mapping[str, Statement]) -> Rewrite:
-    return Rewrite(partial(with_statements, name=name, new=dict(new)))
+def _put(name: str, old: Statement, new: Statement) -> Edit:
+    """The edit that puts `new` in the place of `old` in the function `name`."""
+    return rewrite(partial(with_statements, name=name, new={old.line: new}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.adaptive import one_by_one, sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
 from repro_kit.source.proposals import calls
 from repro_kit.source.proposals.accumulated import accumulated as written_out
@@ -22,76 +22,41 @@ from repro_kit.source.proposals.registries import registered
 from repro_kit.source.tree import Edits, NumberedTree
 
 
-def variables(search: SourceSearch) -> None:
-    """Put a value in the place of the variable that holds it."""
-    _one_by_one(search, calls.variables)
-    _one_by_one(search, reassigned)
+def _rewriting(name: str, *proposals: Callable[[NumberedTree], Iterable[Edits]]) -> Callable[[SourceSearch], None]:
+    """The pass `name`, which accepts such edits one at a time, each on a tree that is numbered anew."""
+
+    def run(search: SourceSearch) -> None:
+        for propose in proposals:
+            one_by_one(search, lambda search, propose=propose: propose(search.rebase()))  # type: ignore[misc]
+
+    run.__name__ = name
+    return run
 
 
-def accumulated(search: SourceSearch) -> None:
-    """Write out at once what is put together in two statements."""
-    _one_by_one(search, written_out)
-
-
-def functions(search: SourceSearch) -> None:
-    """Put the body of a function in the place of its only call, also that of a lambda; an expression at each call."""
-    _one_by_one(search, calls.functions)
-    _one_by_one(search, calls.methods)
-    _one_by_one(search, expression_functions)
-    _one_by_one(search, calls.called_lambdas)
-
-
-def lambdas(search: SourceSearch) -> None:
-    """Put a lambda in the place of a function of one expression."""
-    _one_by_one(search, calls.lambdas)
-
-
-def decorators(search: SourceSearch) -> None:
-    """Put what makes a decorator in its place, and call a decorator where the function is used."""
-    _one_by_one(search, plain_decorators)
-
-
-def parameters(search: SourceSearch) -> None:
-    """Drop parameters with their arguments."""
-    _one_by_one(search, without_parameter)
-
-
-def classes(search: SourceSearch) -> None:
-    """Make functions of classes."""
-    _one_by_one(search, dissolved)
-
-
-def pools(search: SourceSearch) -> None:
-    """Call what is handed to a pool, a thread or the event loop."""
-    _one_by_one(search, plain_calls)
-    _one_by_one(search, coroutines)
-
-
-def registries(search: SourceSearch) -> None:
-    """Name what is looked up in a registry."""
-    _one_by_one(search, registered)
-
-
-def generators(search: SourceSearch) -> None:
-    """Run the body of a loop or a context where a generator function yields."""
-    _one_by_one(search, run_in_place)
-    _one_by_one(search, first_yields)
-
-
-def attributes(search: SourceSearch) -> None:
-    """Put the value of an attribute in the place of its only reading."""
-    _one_by_one(search, read_once)
-
-
-def first_items(search: SourceSearch) -> None:
-    """Put the first element in place of a comprehension."""
-    _one_by_one(search, calls.first_items)
-
-
-def _one_by_one(search: SourceSearch, propose: Callable[[NumberedTree], Iterable[Edits]]) -> None:
-    """Accept edits one at a time, each on a tree that is numbered anew, since such edits move code."""
-    while search.first(propose(search.rebase())) is not None:
-        pass
+#: A value in the place of the variable that holds it.
+variables = _rewriting("variables", calls.variables, reassigned)
+#: What two statements put together, at once.
+accumulated = _rewriting("accumulated", written_out)
+#: The body of a function in the place of its only call, also of a lambda; an expression at each call.
+functions = _rewriting("functions", calls.functions, calls.methods, expression_functions, calls.called_lambdas)
+#: A lambda in the place of a function of one expression.
+lambdas = _rewriting("lambdas", calls.lambdas)
+#: What makes a decorator in its place, and the call of a decorator where the function is used.
+decorators = _rewriting("decorators", plain_decorators)
+#: No parameters that are not needed, nor their arguments.
+parameters = _rewriting("parameters", without_parameter)
+#: Functions in the place of classes.
+classes = _rewriting("classes", dissolved)
+#: The call of what is handed to a pool, a thread or the event loop.
+pools = _rewriting("pools", plain_calls, coroutines)
+#: The name of what is looked up in a registry.
+registries = _rewriting("registries", registered)
+#: The body of a loop or a context where a generator function yields.
+generators = _rewriting("generators", run_in_place, first_yields)
+#: The value of an attribute in the place of its only reading.
+attributes = _rewriting("attributes", read_once)
+#: The first element in the place of a comprehension.
+first_items = _rewriting("first_items", calls.first_items)
 
 
 def names(search: SourceSearch) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from repro_kit.reduce.adaptive import sweep
+from repro_kit.reduce.adaptive import each, sweep
 from repro_kit.reduce.source_search import Proposal, SourceSearch
-from repro_kit.source import compile_calls, slices
+from repro_kit.source.compile_calls import left_to_eager as left_to_eager_edits
 from repro_kit.source.proposals import expressions, structure
 from repro_kit.source.proposals import results as returned
 from repro_kit.source.proposals.cut_off import cut_off
+from repro_kit.source.slices import outside_slices as outside_slices_of
 from repro_kit.source.tree import Edits
 
 
@@ -53,7 +54,7 @@ def called_left_to_eager(search: SourceSearch) -> None:
 
 
 def _leave_to_eager(search: SourceSearch, may: Callable[[Edits], bool]) -> None:
-    every = compile_calls.left_to_eager(search.rebase())
+    every = left_to_eager_edits(search.rebase())
     if len(every) > 1:
         sweep(search, list(filter(may, every)), _together)
 
@@ -70,7 +71,7 @@ def untyped(search: SourceSearch) -> None:
 def outside_slices(search: SourceSearch) -> None:
     """Drop at once the statements that the failure does not seem to depend on."""
     numbered = search.rebase()
-    search.first(dict.fromkeys(numbers) for numbers in slices.outside_slices(numbered, search.failing_lines))
+    search.first(dict.fromkeys(numbers) for numbers in outside_slices_of(numbered, search.failing_lines))
 
 
 def after_failure(search: SourceSearch) -> None:
@@ -155,9 +156,3 @@ def literals(search: SourceSearch) -> None:
     """Make sizes smaller and literals plainer."""
     each(search, expressions.sizes(search.rebase()))
     each(search, expressions.literals(search.rebase()))
-
-
-def each(search: SourceSearch, alternatives: Iterable[Sequence[Edits]]) -> None:
-    """For each place in turn, take the first alternative that fails alike."""
-    for edits in alternatives:
-        search.first(edits)

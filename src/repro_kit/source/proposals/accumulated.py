@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from repro_kit.source.tree import Edits, NumberedTree, blocks
+from repro_kit.source.tree import Edits, NumberedTree, blocks, names_in
 
 
 def accumulated(numbered: NumberedTree) -> Iterator[Edits]:
@@ -16,7 +16,7 @@ def accumulated(numbered: NumberedTree) -> Iterator[Edits]:
     """
     for node in numbered.nodes:
         for block in blocks(node):
-            names = [_names(statement) for statement in block]
+            names = [names_in(statement) for statement in block]
             for at, statement in enumerate(block):
                 match statement:
                     case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -29,21 +29,17 @@ def accumulated(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def _together(name: str, value: ast.expr, after: ast.stmt) -> ast.expr | None:
-    """The value of the name after both statements; None where it cannot be told, or needs the name itself."""
+    """The value of the name after both statements; None if it is not known, or needs the name itself."""
     match value, after:
         case (
             ast.List(elts=items),
             ast.Expr(ast.Call(ast.Attribute(ast.Name(id=other), "append"), [item], [])),
-        ) if other == name and name not in _names(item) and not isinstance(item, ast.Starred):
+        ) if other == name and name not in names_in(item) and not isinstance(item, ast.Starred):
             return ast.List([*items, item], ast.Load())
         case ast.Dict(keys=keys, values=values), ast.Assign([ast.Subscript(ast.Name(id=other), key)], item) if (
-            other == name and name not in _names(item) | _names(key)
+            other == name and name not in names_in(item, key)
         ):
             return ast.Dict([*keys, key], [*values, item])
         case ast.Constant(), ast.AugAssign(ast.Name(id=other), value=item) if other == name:
-            return None if name in _names(item) else item
+            return None if name in names_in(item) else item
     return None
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

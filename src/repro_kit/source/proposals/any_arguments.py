@@ -10,7 +10,7 @@ from collections.abc import Sequence
 def spelled_out(function: ast.FunctionDef, call: ast.Call) -> ast.FunctionDef | None:
     """`function` with a parameter for each argument of `call`, in place of ``*args`` and ``**kwargs``.
 
-    None where the call does not show the arguments, or a name is taken.
+    None if the call does not show the arguments, or a name is taken.
     """
     own = function.args
     if own.vararg is None and own.kwarg is None:

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from repro_kit.source.scopes import own_names
-from repro_kit.source.tree import Edits, NumberedTree
+from repro_kit.source.tree import Edits, NumberedTree, names_in
 
 #: Methods of a module that set an attribute by its name.
 _SETTERS = ("register_buffer", "register_parameter", "add_module", "register_module")
 
 
 def attributes(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each attribute that ``__init__`` sets, of nothing of its own, and that is read once: the value in that place.
+    """For each attribute that ``__init__`` sets from no local name, and that is read once: the value in that place.
 
-    Whatever the value does, it does at each reading then, which is for the search to judge.
+    The value is then computed at each reading; the search judges whether that is allowed.
     """
     named: dict[str, list[ast.Attribute]] = {}
     for node in numbered.nodes:
@@ -29,7 +29,7 @@ def attributes(numbered: NumberedTree) -> Iterator[Edits]:
             attr, value, stores = _set(statement)
             mentions = named.get(attr, [])
             reads = [node for node in mentions if isinstance(node.ctx, ast.Load)]
-            if value is not None and not own & _names(value) and len(reads) == 1 and len(mentions) == 1 + stores:
+            if value is not None and not own & names_in(value) and len(reads) == 1 and len(mentions) == 1 + stores:
                 yield {numbered.number(statement): None, numbered.number(reads[0]): value}
 
 
@@ -41,7 +41,3 @@ def _set(statement: ast.stmt) -> tuple[str, ast.expr | None, int]:
         case ast.Expr(ast.Call(ast.Attribute(attr=function), [ast.Constant(str(attr)), value, *_])):
             return (attr, value, 0) if function in _SETTERS else ("", None, 0)
     return "", None, 0
-
-
-def _names(value: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}

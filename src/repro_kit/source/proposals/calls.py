@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,7 @@ _ENDS = (ast.Return, ast.Yield, ast.YieldFrom)
 #: Statements that evaluate most of the expressions directly in them once.
 _ONCE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.If, ast.For, ast.With, ast.Assert, ast.Raise)
 _PLAIN = (ast.Name, ast.Constant)
-#: Expressions that evaluate their parts in a scope of their own, perhaps not at all, or often.
+#: Expressions that evaluate their parts in their own scope, perhaps not at all, or often.
 _OF_THEIR_OWN = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -28,7 +28,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def variables(numbered: NumberedTree) -> Iterator[Edits]:
     """For each variable that is assigned once and read once: its value in place of the reading.
 
-    Variables that a statement assigns together are put in place together; where one value is unpacked, and one of its
+    Variables that a statement assigns together are put in place together; if one value is unpacked, and one of its
     parts is read, that part. A variable that is only another name for a value may be read more often, and a chain of
     attributes twice.
     """
@@ -79,7 +79,7 @@ def readings(scope: ast.AST, target: ast.Name) -> list[ast.Name]:
 
 @lru_cache(maxsize=32)  # nodes of a numbered tree do not change
 def _named(scope: ast.AST) -> dict[str, list[ast.Name]]:
-    """The places of each name in `scope`, but not those in a function inside with this name of its own."""
+    """The places of each name in `scope`, but not those in a function inside that binds the name itself."""
     places: dict[str, list[ast.Name]] = {}
 
     def look(node: ast.AST, hidden: frozenset[str]) -> None:
@@ -98,10 +98,7 @@ def _named(scope: ast.AST) -> dict[str, list[ast.Name]]:
 
 def scope_of(numbered: NumberedTree, node: ast.AST) -> ast.AST:
     """The function around `node`, else the module."""
-    above = numbered.parent(node)
-    while above is not None and not isinstance(above, FUNCTIONS):
-        above = numbered.parent(above)
-    return above or numbered.tree
+    return next((outer for outer in numbered.above(node) if isinstance(outer, FUNCTIONS)), numbered.tree)
 
 
 def functions(numbered: NumberedTree) -> Iterator[Edits]:
@@ -109,16 +106,9 @@ def functions(numbered: NumberedTree) -> Iterator[Edits]:
     for node in numbered.nodes:
         if not isinstance(node, ast.FunctionDef) or node.decorator_list:
             continue
-        mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
-        call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-        if not isinstance(call, ast.Call) or call.func is not mentions[0]:
-            continue
-        statement = statement_of(numbered, call)
-        function = spelled_out(node, call)
-        if statement is not None and function is not None:
-            body = _inlined(function, call, statement)
-            if body is not None:
-                yield {numbered.number(statement): body, numbered.number(node): None}
+        call = numbered.only_call(numbered.mentions(node.name))
+        if call is not None:
+            yield from _in_place(numbered, node, node, call)
 
 
 def methods(numbered: NumberedTree) -> Iterator[Edits]:
@@ -128,19 +118,25 @@ def methods(numbered: NumberedTree) -> Iterator[Edits]:
         if not isinstance(node, ast.FunctionDef) or not isinstance(cls, ast.ClassDef):
             continue
         mentions = [other for other in numbered.nodes if isinstance(other, ast.Attribute) and other.attr == node.name]
-        call = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-        if not isinstance(call, ast.Call) or call.func is not mentions[0]:
-            continue
-        caller, statement = scope_of(numbered, call), statement_of(numbered, call)
-        plain = _as_function(node, mentions[0].value, caller) if caller in cls.body and caller is not node else None
-        function = None if plain is None else spelled_out(plain, call)
-        body = None if statement is None or function is None else _inlined(function, call, statement)
-        if statement is not None and body is not None:
-            yield {numbered.number(statement): body, numbered.number(node): None}
+        call = numbered.only_call(mentions)
+        caller = None if call is None else scope_of(numbered, call)
+        if call is not None and caller in cls.body and caller is not node:
+            function = _as_function(node, mentions[0].value, caller)
+            yield from _in_place(numbered, node, function, call) if function is not None else ()
+
+
+def _in_place(
+    numbered: NumberedTree, definition: ast.FunctionDef, function: ast.FunctionDef, call: ast.Call
+) -> Iterator[Edits]:
+    """The edit that puts the body of `function` in the place of its only call, without its definition."""
+    statement, plain = statement_of(numbered, call), spelled_out(function, call)
+    body = None if statement is None or plain is None else _inlined(plain, call, statement)
+    if statement is not None and body is not None:
+        yield {numbered.number(statement): body, numbered.number(definition): None}
 
 
 def _as_function(method: ast.FunctionDef, instance: ast.expr, caller: ast.AST) -> ast.FunctionDef | None:
-    """The method as a function of its other arguments; None where `caller` has another name for the instance."""
+    """The method as a function of its other arguments; None if `caller` has another name for the instance."""
     function = copy.copy(method)
     if [ast.unparse(each) for each in method.decorator_list] == ["staticmethod"]:
         function.decorator_list = []
@@ -160,10 +156,9 @@ def lambdas(numbered: NumberedTree) -> Iterator[Edits]:
             case ast.FunctionDef(
                 decorator_list=[], body=[ast.Return(value=ast.expr() as value) | ast.Expr(value=value)]
             ):
-                mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == node.name]
-                above = numbered.parent(mentions[0]) if len(mentions) == 1 else None
-                is_called = isinstance(above, ast.Call) and above.func is mentions[0]
-                if above is not None and not is_called and not isinstance(numbered.parent(node), ast.ClassDef):
+                mentions = numbered.mentions(node.name)
+                is_called = numbered.only_call(mentions) is not None
+                if len(mentions) == 1 and not is_called and not isinstance(numbered.parent(node), ast.ClassDef):
                     yield {numbered.number(mentions[0]): ast.Lambda(node.args, value), numbered.number(node): None}
 
 
@@ -175,9 +170,17 @@ def called_lambdas(numbered: NumberedTree) -> Iterator[Edits]:
             body = node.func.body
             if arguments is None or any(isinstance(part, (ast.NamedExpr, *_OF_THEIR_OWN)) for part in ast.walk(body)):
                 continue
-            read = [part.id for part in ast.walk(body) if isinstance(part, ast.Name)]
-            if all(read.count(name) <= most_readings(value) for name, value in arguments.items()):
-                yield {numbered.number(node): substituted(body, arguments)}
+            value = with_values(body, arguments)
+            if value is not None:
+                yield {numbered.number(node): value}
+
+
+def with_values(expression: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr | None:
+    """`expression` with values in place of names; None if one of them would then be computed too often."""
+    read = [part.id for part in ast.walk(expression) if isinstance(part, ast.Name)]
+    if any(read.count(name) > most_readings(value) for name, value in values.items()):
+        return None
+    return substituted(expression, values)
 
 
 def first_items(numbered: NumberedTree) -> Iterator[Edits]:
@@ -199,9 +202,9 @@ def first_items(numbered: NumberedTree) -> Iterator[Edits]:
                 continue
         bound = dict(_bound(each.target, first_of(each.iter)))
         for element in dict.fromkeys((value, whole)):
-            read = [part.id for part in ast.walk(element) if isinstance(part, ast.Name)]
-            if all(read.count(name) <= most_readings(item) for name, item in bound.items()):
-                yield {numbered.number(node): substituted(element, bound)}
+            placed = with_values(element, bound)
+            if placed is not None:
+                yield {numbered.number(node): placed}
 
 
 def _bound(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -218,7 +221,7 @@ def _bound(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.stmt | None:
-    """The statement around `call`; None where the call may run in another scope, not at all, or often."""
+    """The statement around `call`; None if the call may run in another scope, not at all, or often."""
     above = numbered.parent(call)
     while isinstance(above, ast.expr | ast.keyword | ast.withitem) and not isinstance(above, _OF_THEIR_OWN):
         above = numbered.parent(above)
@@ -226,7 +229,7 @@ def statement_of(numbered: NumberedTree, call: ast.Call) -> ast.stmt | None:
 
 
 def _inlined(function: ast.FunctionDef, call: ast.Call, statement: ast.stmt) -> list[ast.stmt] | None:
-    """The body of `function` for this call; None where its arguments or its returns do not allow it."""
+    """The body of `function` for this call; None if its arguments or its returns do not allow it."""
     bound = bound_arguments(function, call)
     last = function.body[-1]
     ends = [node for node in _own_nodes(function) if isinstance(node, _ENDS) and node is not last]
@@ -246,7 +249,7 @@ def _inlined(function: ast.FunctionDef, call: ast.Call, statement: ast.stmt) -> 
 def bound_arguments(function: ast.FunctionDef, call: ast.Call) -> tuple[list[ast.stmt], list[ast.stmt]] | None:
     """The statements that give the parameters their values, and a copy of the body with plain arguments in place.
 
-    None where the arguments cannot be told by the text.
+    None if the text does not show the arguments.
     """
     arguments = arguments_of(function, call)
     if arguments is None:
@@ -286,7 +289,7 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def arguments_of(function: _Function | ast.Lambda, call: ast.Call) -> dict[str, ast.expr] | None:
-    """The argument of each parameter; None where they cannot be told by the text."""
+    """The argument of each parameter; None if the text does not show them."""
     parameters = function.args
     names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
     if parameters.vararg or parameters.kwarg or any(isinstance(value, ast.Starred) for value in call.args):

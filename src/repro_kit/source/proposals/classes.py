@@ -68,8 +68,8 @@ def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.
 
 
 def _made(numbered: NumberedTree, name: str) -> list[ast.Call]:
-    """The calls that make the instances of the class; none where it has other uses."""
-    mentions = [node for node in numbered.nodes if isinstance(node, ast.Name) and node.id == name]
+    """The calls that make the instances of the class; none if it has other uses."""
+    mentions = numbered.mentions(name)
     above = [numbered.parent(mention) for mention in mentions]
     made = [call for call in above if isinstance(call, ast.Call) and call.func in mentions]
     return made if len(made) == len(mentions) else []
@@ -95,7 +95,7 @@ class _Bound:
 
 
 def _bound(numbered: NumberedTree, call: ast.Call) -> _Bound | None:
-    """How the instance that `call` makes gets a name; None where it gets none, or one that is assigned anew."""
+    """How the instance that `call` makes gets a name; None if it gets none, or one that is assigned anew."""
     above = numbered.parent(call)
     statement = numbered.parent(above) if isinstance(above, ast.Tuple) else above
     names, values = names_and_values(statement)
@@ -126,7 +126,7 @@ def _use(numbered: NumberedTree, instance: ast.expr, names: _Names, called: str 
 
 
 def _own_uses(numbered: NumberedTree, method: ast.FunctionDef, names: _Names) -> Edits | None:
-    """The edits that do without ``self`` in a method; None where it has other uses than that of a name."""
+    """The edits that do without ``self`` in a method; None if it has other uses than that of a name."""
     edits: dict[int, Replacement] = {}
     for node in ast.walk(method):
         match node:
@@ -188,7 +188,7 @@ def _placed(
 
 
 def _without_instances(numbered: NumberedTree, made: Sequence[ast.Call]) -> dict[int, Any]:
-    """The statements that give instances names, without these names: None where nothing is left of a statement."""
+    """The statements that give instances names, without these names: None if nothing is left of a statement."""
     gone: dict[ast.AST, set[int]] = {}
     for bound in filter(None, (_bound(numbered, call) for call in made)):
         gone.setdefault(bound.statement, set()).add(bound.place)

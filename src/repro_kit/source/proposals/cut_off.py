@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from itertools import takewhile
 
 from repro_kit.source.slices import own_lines
 from repro_kit.source.tree import Edits, NumberedTree, Replacement, blocks
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FunctionOrLambda = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Scope = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -29,11 +30,7 @@ def cut_off(numbered: NumberedTree, lines: Sequence[int]) -> list[Edits]:
 
 
 def _scope(numbered: NumberedTree, statement: ast.stmt) -> ast.AST:
-    node = numbered.parent(statement)
-    while not isinstance(node, _Scope):
-        assert node is not None
-        node = numbered.parent(node)
-    return node
+    return next(node for node in numbered.above(statement) if isinstance(node, _Scope))
 
 
 def _yields(scope: ast.AST) -> bool:
@@ -44,16 +41,14 @@ def _yields(scope: ast.AST) -> bool:
 def _is_yield(node: ast.AST) -> bool:
     if isinstance(node, ast.Yield | ast.YieldFrom):
         return True
-    return not isinstance(node, _Function) and any(map(_is_yield, ast.iter_child_nodes(node)))
+    return not isinstance(node, _FunctionOrLambda) and any(map(_is_yield, ast.iter_child_nodes(node)))
 
 
 def _of_scope(numbered: NumberedTree, scope: ast.AST, failing: Sequence[ast.stmt], names: set[str]) -> Edits:
     needed: set[ast.AST] = set()
     for statement in failing:
-        node: ast.AST | None = statement
-        while node is not None and node is not scope:
-            needed.add(node)
-            node = numbered.parent(node)
+        inside = takewhile(lambda node: node is not scope, numbered.above(statement))
+        needed.update((statement, *inside))
     edits: dict[int, Replacement] = {}
     for owner in (scope, *needed):
         for block in blocks(owner):

@@ -26,11 +26,11 @@ def decorators(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def _made(numbered: NumberedTree, decorator: ast.expr) -> Edits | None:
-    """``@make(1)`` becomes what ``make`` returns, where it has no other use."""
+    """``@make(1)`` becomes what ``make`` returns, if ``make`` has no other use."""
     if not (isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name)):
         return None
     name = decorator.func.id
-    mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == name]
+    mentions = numbered.mentions(name)
     for node in numbered.tree.body:
         match node:
             case ast.FunctionDef(name=defined, decorator_list=[]) if defined == name and len(mentions) == 1:
@@ -63,7 +63,7 @@ def _returned(function: ast.FunctionDef) -> ast.expr | None:
 
 def _at_use(numbered: NumberedTree, function: _Function, decorator: ast.Lambda) -> Edits | None:
     """The function without its decorator, and what the decorator makes of it where it is used, if in one place."""
-    mentions = [node for node in numbered.nodes if isinstance(node, ast.Name) and node.id == function.name]
+    mentions = numbered.mentions(function.name)
     if len(mentions) != 1 or not isinstance(mentions[0].ctx, ast.Load):
         return None
     arguments = arguments_of(decorator, ast.Call(decorator, [mentions[0]], []))

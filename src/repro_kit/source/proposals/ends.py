@@ -14,8 +14,8 @@ def ended(body: Sequence[ast.stmt], call: ast.Call, statement: ast.stmt) -> list
     """The body of a function in the place of `statement`, which is only its call, or returns or assigns its value.
 
     A function may end in several places: ``if c: return a`` and ``return b`` become ``if c: x = a`` and
-    ``else: x = b``. None where a return is within a loop or a like statement, where statements would come in two
-    branches, or where the statement does more with the value.
+    ``else: x = b``. None if a return is within a loop or a similar statement, if statements would be needed in
+    two branches, or if the statement does more with the value.
     """
     match statement:
         case ast.Return(value=value) if value is call:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from repro_kit.source.proposals.calls import arguments_of, most_readings
+from repro_kit.source.proposals.calls import arguments_of, most_readings, with_values
 from repro_kit.source.proposals.structure import bound_together, names_and_values
-from repro_kit.source.scopes import substituted
 from repro_kit.source.tree import Edits, NumberedTree, Replacement
 
 
@@ -16,8 +15,7 @@ def expression_functions(numbered: NumberedTree) -> Iterator[Edits]:
     for node in numbered.nodes:
         match node:
             case ast.FunctionDef(name=name, decorator_list=[], body=[ast.Return(value=ast.expr() as value)]):
-                mentions = [other for other in numbered.nodes if isinstance(other, ast.Name) and other.id == name]
-                calls = _calls(numbered, mentions)
+                calls = _calls(numbered, numbered.mentions(name))
                 if len(calls) > 1 and not isinstance(numbered.parent(node), ast.ClassDef):
                     edits = _at_each(numbered, node, value, calls)
                     if edits is not None:
@@ -45,7 +43,7 @@ def reassigned(numbered: NumberedTree) -> Iterator[Edits]:
 
 
 def _calls(numbered: NumberedTree, mentions: Sequence[ast.Name]) -> list[ast.Call]:
-    """The calls that the mentions are the functions of; none where a mention is another."""
+    """The calls that the mentions are the functions of; none if a mention is another."""
     above = [(mention, numbered.parent(mention)) for mention in mentions]
     calls = [call for mention, call in above if isinstance(call, ast.Call) and call.func is mention]
     return calls if len(calls) == len(mentions) else []
@@ -54,14 +52,14 @@ def _calls(numbered: NumberedTree, mentions: Sequence[ast.Name]) -> list[ast.Cal
 def _at_each(
     numbered: NumberedTree, function: ast.FunctionDef, value: ast.expr, calls: Sequence[ast.Call]
 ) -> Edits | None:
-    """The edits that put `value` in place of each call; None where the arguments do not allow it."""
+    """The edits that put `value` in place of each call; None if the arguments do not allow it."""
     edits: dict[int, Replacement] = {numbered.number(function): None}
-    read = [part.id for part in ast.walk(value) if isinstance(part, ast.Name)]
     for call in calls:
         arguments = arguments_of(function, call)
-        if arguments is None or any(read.count(name) > most_readings(each) for name, each in arguments.items()):
+        placed = None if arguments is None else with_values(value, arguments)
+        if placed is None:
             return None
-        edits[numbered.number(call)] = substituted(value, arguments)
+        edits[numbered.number(call)] = placed
     return edits
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from repro_kit.source.compile_calls import is_partial
 from repro_kit.source.order import weight
 from repro_kit.source.proposals.structure import first_of, is_kept
-from repro_kit.source.tree import Edits, NumberedTree, Replacement
+from repro_kit.source.tree import Edits, NumberedTree, Replacement, bound_by
 
 #: The value of a literal that a candidate may have.
 Literal: TypeAlias = str | int | float | None
@@ -68,8 +68,7 @@ def _modules(numbered: NumberedTree) -> set[str]:
     read = {
         node.value.id for node in numbered.nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
-    imported = {node.asname or node.name.partition(".")[0] for node in numbered.nodes if isinstance(node, ast.alias)}
-    return read & imported
+    return read & {bound_by(node) for node in numbered.nodes if isinstance(node, ast.alias)}
 
 
 def _is_one_of(value: ast.expr, names: set[str]) -> bool:

@@ -64,9 +64,8 @@ def _generator(numbered: NumberedTree, call: ast.Call) -> ast.FunctionDef | None
     if not isinstance(call.func, ast.Name):
         return None
     name = call.func.id
-    mentions = [node for node in numbered.nodes if isinstance(node, ast.Name) and node.id == name]
     found = [node for node in numbered.nodes if isinstance(node, ast.FunctionDef) and node.name == name]
-    if len(mentions) != 1 or len(found) != 1:
+    if len(numbered.mentions(name)) != 1 or len(found) != 1:
         return None
     yields = [node for node in ast.walk(found[0]) if isinstance(node, ast.Yield | ast.YieldFrom)]
     returns = any(isinstance(node, ast.Return) for node in ast.walk(found[0]))
@@ -87,7 +86,7 @@ def _jumps(body: Iterable[ast.AST]) -> bool:
 
 
 def _around(own: Sequence[ast.stmt], target: ast.expr | None, body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
-    """The statements of the generator with `body` in place of ``yield``; None where it yields within an expression."""
+    """The statements of the generator with `body` in place of ``yield``; None if it yields within an expression."""
     place = _Place(target, body)
     around = [part for statement in own for part in place.put(statement)]
     return around if place.found else None

@@ -1,4 +1,4 @@
-"""Plain names in place of the user's own."""
+"""Plain names in place of the user's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import keyword
 import string
 from collections.abc import Iterator, Mapping
 
-from repro_kit.source.tree import Edits, NumberedTree, Replacement
+from repro_kit.source.tree import Edits, NumberedTree, Replacement, bound_by
 
 _KEPT = ("self", "cls", "forward", "backward", "main")
 
@@ -17,7 +17,7 @@ _KEPT = ("self", "cls", "forward", "backward", "main")
 def plain_names(numbered: NumberedTree) -> dict[str, str]:
     """A plain name for every name that the program itself defines, in the order of the text."""
     kinds: dict[str, str] = {}
-    used: set[str] = set()
+    used, imported = set[str](), set[str]()
     for node in numbered.nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -26,11 +26,11 @@ def plain_names(numbered: NumberedTree) -> dict[str, str]:
                 kinds.setdefault(name, "A")
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
                 kinds.setdefault(name, "a")
-            case ast.alias(name=name, asname=asname):
-                used.add(asname or name.partition(".")[0])
+            case ast.alias():
+                imported.add(bound_by(node))
         used |= {getattr(node, "id", "") or "", getattr(node, "attr", "") or ""}
-    wanted = [name for name in kinds if _may_change(name) and name not in _imported(numbered)]
-    used |= set(dir(builtins)) | set(keyword.kwlist)
+    wanted = [name for name in kinds if _may_change(name) and name not in imported]
+    used |= imported | set(dir(builtins)) | set(keyword.kwlist)
     chosen: dict[str, str] = {}
     for name in wanted:
         chosen[name] = next(new for new in _new_names(kinds[name]) if new not in used)
@@ -40,11 +40,6 @@ def plain_names(numbered: NumberedTree) -> dict[str, str]:
 
 def _may_change(name: str) -> bool:
     return len(name) > 1 and name not in _KEPT and not name.startswith("__")
-
-
-def _imported(numbered: NumberedTree) -> set[str]:
-    aliases = [node for node in numbered.nodes if isinstance(node, ast.alias)]
-    return {alias.asname or alias.name.partition(".")[0] for alias in aliases}
 
 
 def _new_names(kind: str) -> Iterator[str]:

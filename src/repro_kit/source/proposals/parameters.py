@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from repro_kit.source.tree import Edits, NumberedTree, Replacement
+from repro_kit.source.tree import Edits, NumberedTree, Replacement, bound_by
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -75,8 +75,8 @@ def _known_names(numbered: NumberedTree) -> set[str]:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
-            case ast.alias(name=name, asname=asname):
-                names.add(asname or name.partition(".")[0])
+            case ast.alias():
+                names.add(bound_by(node))
     return names
 
 

@@ -13,7 +13,7 @@ def registered(numbered: NumberedTree) -> Iterator[Edits]:
     """For each definition that a decorator registers under a text: its name wherever that text is looked up.
 
     ``MODELS.build("small", 3)`` becomes ``Small(3)``; ``MODELS["small"]`` and ``MODELS.get("small")(3)`` become the
-    class and its call. Which of these a call is, the text does not tell, so both are proposed.
+    class and its call. The text does not show which of these a call is, so both are proposed.
     """
     for node in numbered.tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -47,7 +47,7 @@ def with_released(numbered: NumberedTree, edits: Edits) -> Edits:
 
 
 def _given(node: ast.AST) -> list[str]:
-    """The names that a definition or an assignment gives; none where it has other targets."""
+    """The names that a definition or an assignment gives; none if it has other targets."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from repro_kit.source.scopes import substituted
-from repro_kit.source.tree import Edits, NumberedTree, blocks
+from repro_kit.source.tree import Edits, NumberedTree, blocks, bound_by
 
 #: The lists of a node from which single entries may go.
 _LISTS: dict[type[ast.AST], tuple[str, ...]] = {
@@ -179,10 +179,7 @@ def _last_name(node: ast.AST) -> str:
 
 def in_class(numbered: NumberedTree, number: int) -> bool:
     """Whether the node is part of a class."""
-    node = numbered.parent(numbered.nodes[number])
-    while node is not None and not isinstance(node, ast.ClassDef):
-        node = numbered.parent(node)
-    return node is not None
+    return any(isinstance(outer, ast.ClassDef) for outer in numbered.above(numbered.nodes[number]))
 
 
 def is_at(numbered: NumberedTree, number: int, lines: Collection[int], texts: Collection[str]) -> bool:
@@ -229,7 +226,7 @@ def unused(numbered: NumberedTree) -> list[int]:
             case ast.ImportFrom(module="__future__"):
                 pass
             case ast.Import() | ast.ImportFrom():
-                idle = [alias for alias in node.names if _bound(alias) not in {*names, "*"}]
+                idle = [alias for alias in node.names if bound_by(alias) not in {*names, "*"}]
                 found += [node] if len(idle) == len(node.names) else idle
             case ast.Expr(value=ast.Constant() | ast.Name()):
                 found.append(node)
@@ -272,11 +269,6 @@ def _read(tree: ast.AST) -> Counter[str]:
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
                 names.append(name)
     return Counter(names)
-
-
-def _bound(alias: ast.alias) -> str:
-    """The name that an import binds; ``*`` for unknown names, of which one may be read."""
-    return alias.asname or alias.name.partition(".")[0]
 
 
 def mentioned(tree: ast.AST) -> set[str]:

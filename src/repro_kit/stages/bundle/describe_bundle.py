@@ -33,7 +33,8 @@ from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.model.failure.what_differs import changed_since
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import dumps, to_data
-from repro_kit.program import Program, parse, runnable
+from repro_kit.program import Program, parse
+from repro_kit.program.plain import runnable
 from repro_kit.runner.subject_start import command
 from repro_kit.session.explained import explained_before
 from repro_kit.session.strangers.repro_run import Check

@@ -21,7 +21,8 @@ from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.measure.symptom import parse_symptom
 from repro_kit.program import Program, parse, render
 from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import Outputs, Remove, apply
+from repro_kit.program.program_edits import apply
+from repro_kit.program.rebuild import Edit
 from repro_kit.program.slice import WITH_DEFINITIONS, WITH_OPERATORS
 from repro_kit.program.stored_inputs import generate_values, stored_inputs
 from repro_kit.program.value_records import Metadata, TensorRecord, records
@@ -163,4 +164,4 @@ def part_of(base: Base, metadata: Metadata, at: int, pieces: int) -> Program | N
     values = (base.statements[index].target or "" for index in sorted(inside))
     outputs = tuple(name for name in values if name in read and isinstance(metadata.get(name), TensorRecord))
     generated = [generate_values(line.name, record) for line, record in stored_inputs(base.program, metadata)]
-    return apply(base, [Remove(outside), Outputs(outputs), *generated], metadata) if outputs else None
+    return apply(base, sum(generated, Edit(removed=outside, outputs=outputs)), metadata) if outputs else None

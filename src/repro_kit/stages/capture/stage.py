@@ -19,7 +19,8 @@ from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.model.failure.what_differs import changed_since
-from repro_kit.program import parse, render, runnable, size
+from repro_kit.program import parse, render, size
+from repro_kit.program.plain import runnable
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.program.reading.graph_record import GraphRecord

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
-from repro_kit.program import Program, runnable
+from repro_kit.program import Program
+from repro_kit.program.plain import runnable
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.runner.compiler import give_probes

@@ -27,11 +27,11 @@ from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import Program, runnable
+from repro_kit.program import Program
+from repro_kit.program.plain import runnable
 from repro_kit.reduce import Result
 from repro_kit.reduce.candidate_search import P
-from repro_kit.reduce.deciding import DecidingNumber
-from repro_kit.reduce.neighbours import Removal, Twin
+from repro_kit.reduce.result import DecidingNumber, Removal, Twin
 from repro_kit.source import SourceProgram
 
 #: The directory in which a candidate ran, in a message.

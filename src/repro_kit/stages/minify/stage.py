@@ -19,11 +19,12 @@ from repro_kit.probe.repro_probe.protocol.entries import CALLS, ENTRIES, PACKAGE
 from repro_kit.program import Program, parse, render, size
 from repro_kit.program.collectives import swapped
 from repro_kit.program.effects import is_transform
-from repro_kit.reduce import CannotReduce, Event, Journal, Result, minify
+from repro_kit.reduce import CannotReduce, Event, Journal, Result
 from repro_kit.reduce.candidate_search import Accepted
 from repro_kit.reduce.naming import with_plain_names
-from repro_kit.reduce.neighbours import Twin
 from repro_kit.reduce.order import measure
+from repro_kit.reduce.reducer import minify
+from repro_kit.reduce.result import Twin
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.comparison_recipe import with_tolerance
 from repro_kit.session.options import MinifyOptions

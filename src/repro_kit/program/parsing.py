@@ -63,7 +63,7 @@ def _parsed(text: str) -> Program:
 
 
 def _peer(top: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Peer | None:
-    """What other ranks run, from the functions `peer_graph` and `peer_calls`; None where they are not there."""
+    """What other ranks run, from the functions `peer_graph` and `peer_calls`; None if they are not there."""
     if not {"peer_graph", "peer_calls"} <= functions.keys():
         return None
     graph = parse_function(functions["peer_graph"])
@@ -206,7 +206,7 @@ def _calls(node: ast.FunctionDef, params: Sequence[str]) -> tuple[tuple[Input, .
 
 
 def _argument(node: ast.expr, param: str, inputs: list[Input]) -> str:
-    """The name of an argument. An argument that is written in place becomes an input of its own."""
+    """The name of an argument. An argument that is written in place becomes a separate input."""
     if isinstance(node, ast.Name):
         return node.id
     bound = {name for input_ in inputs for name in names_of(input_)}

@@ -11,7 +11,7 @@ from typing import Any
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.serialize import plain
 from repro_kit.program.format import HEADER, LOAD
-from repro_kit.program.program import Function, Peer, Program
+from repro_kit.program.program import Code, Function, Peer, Program
 
 _LOADS = re.compile(r"(?<![\w.])load\(")
 
@@ -64,7 +64,7 @@ def render_peer(peer: Peer) -> list[str]:
     return [*map(render_function, peer.functions()), render_calls(peer, "peer_calls")]
 
 
-def render_calls(program: Program | Peer, name: str = "calls") -> str:
+def render_calls(program: Code, name: str = "calls") -> str:
     """The function `name`, which builds the arguments of every call."""
     calls = [f"({', '.join(call)}{',' if len(call) == 1 else ''})" for call in program.calls]
     return _block(f"def {name}():", [*(input_.line for input_ in program.inputs), f"return [{', '.join(calls)}]"])
