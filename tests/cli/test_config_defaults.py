@@ -11,11 +11,12 @@ import click
 import pytest
 
 from repro_kit.cli.collect import command
-from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.config_defaults import KEYS, read_defaults
-from repro_kit.cli.common.option_rules import SETTINGS, Source
+from repro_kit.cli.common.values import make_options, merged
 from repro_kit.cli.main import COMMANDS
 from repro_kit.errors import ReproKitError
+from repro_kit.options.commands import every_option
+from repro_kit.options.declare import Source
 from samples import strangers
 
 
@@ -163,9 +164,9 @@ def test_every_option_of_every_command_is_declared_and_nothing_else():
         for name in (*option.opts, *option.secondary_opts)
         if name[:2] == "--"
     }
-    assert names - {"no-workarounds"} == SETTINGS.keys()
-    assert all((it.source is Source.COMMAND) == (it.kind is None) for it in SETTINGS.values())
-    assert all(it.does for it in SETTINGS.values() if it.source is not Source.PROJECT)
+    declared = every_option()
+    assert names - {"no-workarounds"} == declared.keys()
+    assert all(it.rule.does for it in declared.values() if it.rule.source is not Source.PROJECT)
 
 
 def test_a_value_must_be_one_that_the_command_line_takes(work, repro_kit):
@@ -216,7 +217,7 @@ def test_command_line_wins(tmp_path, monkeypatch):
     write(tmp_path, "timeout = 60\njobs = 3\ndebug-artifacts = true")
     monkeypatch.chdir(tmp_path)
     with command.make_context("collect", ["--timeout", "5", "x.py"]) as ctx:
-        options = shared.make_options(shared.merged(ctx))
+        options = make_options(merged(ctx))
     assert (options.observe.timeout, options.minify.jobs, options.observe.debug_artifacts) == (5, 3, True)
 
 

@@ -12,6 +12,7 @@ from repro_kit import __version__
 from repro_kit.case.case import STAGES
 from repro_kit.cli import collect
 from repro_kit.cli.main import COMMANDS
+from repro_kit.options import commands
 from root import OF_EXTRAS
 
 _HEAVY = ("torch", "rich", "git", "detect_secrets", "jinja2", "cattrs", "psutil")
@@ -44,7 +45,7 @@ def test_no_module_of_ours_imports_torch():
 
 
 def test_stage_names_are_those_of_the_case():
-    assert collect.STAGES == STAGES
+    assert commands.STAGES == STAGES
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.single import run_one
-from repro_kit.cli.common.work import case_or_subject
+from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.work import open_job, run_one
 
 
-@click.command("capture", cls=SubjectCommand, own=(), short_help="Capture the failing graph as a program.")
-@shared.subject_options
-@shared.stage_options
-@shared.interface_options
+@click.command("capture", cls=SubjectCommand, own=())
+@takes("capture")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
 def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
@@ -24,4 +21,4 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> Non
     \b
     repro-kit capture train.repro
     """
-    run_one(ctx, case_or_subject(ctx, subject), "capture")
+    run_one(ctx, open_job(ctx, subject), "capture")

@@ -9,7 +9,7 @@ from repro_kit.cli.common.base_command import ReproCommand
 from repro_kit.cli.common.echo import echo
 
 
-@click.command("completion", cls=ReproCommand, short_help="Print a shell's completion script.")
+@click.command("completion", cls=ReproCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

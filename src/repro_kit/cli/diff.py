@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.values import make_ui
 
 
-@click.command("diff", cls=ReproCommand, short_help="Compare two bundles or cases.")
-@shared.output_options
+@click.command("diff", cls=ReproCommand)
+@takes("diff")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.pass_context
@@ -29,7 +30,7 @@ def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     from repro_kit.commands.show import story_at
     from repro_kit.errors import Exit
 
-    comparison, ui = compare(story_at(a), story_at(b)), shared.make_ui(ctx.params)
+    comparison, ui = compare(story_at(a), story_at(b)), make_ui(ctx.params)
     contrast(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)
     ui.result(asdict(comparison))
     ctx.exit(Exit.OK if comparison.same else Exit.FAILED)

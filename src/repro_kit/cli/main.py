@@ -23,14 +23,35 @@ from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit, OutputLost
 
-#: The commands as the help groups them; those of the pipeline are in its order.
+#: The commands as the help groups them, with its words on each; those of the pipeline are in its order.
 GROUPS = {
-    "Every day": ("collect", "demo", "show", "verify", "explain"),
-    "Look closer, stage by stage": ("observe", "capture", "minify", "ablate", "bundle", "diff", "env"),
-    "Over builds of torch": ("bisect", "nightly", "farm"),
-    "For machines": ("mcp", "completion"),
+    "Every day": {
+        "collect": "The whole pipeline: from a failing script to a bundle.",
+        "demo": "Write a small script that fails, to try repro-kit on.",
+        "show": "Summarize a bundle or a case.",
+        "verify": "Check whether a bundle still fails here.",
+        "explain": "Explain graph breaks and recompiles, with advice.",
+    },
+    "Look closer, stage by stage": {
+        "observe": "Run the script once, and record how it fails.",
+        "capture": "Capture the failing graph as a program.",
+        "minify": "Reduce the program.",
+        "ablate": "Name the layer at fault.",
+        "bundle": "Check the repro and pack the bundle.",
+        "diff": "Compare two bundles or cases.",
+        "env": "Print the environment.",
+    },
+    "Over builds of torch": {
+        "bisect": "Find the nightly, release or commit that broke it.",
+        "nightly": "Run a folder of cases on the newest build, every night.",
+        "farm": "Keep many cases, run them on many builds, and follow what becomes of them.",
+    },
+    "For machines": {
+        "mcp": "Serve repro-kit to agents (Model Context Protocol).",
+        "completion": "Print a shell's completion script.",
+    },
 }
-COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+COMMANDS = {name: words for group in GROUPS.values() for name, words in group.items()}
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -48,16 +69,16 @@ class LazyGroup(ReproGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their groups."""
         width = max(map(len, COMMANDS))
-        for heading, names in GROUPS.items():
-            commands = [(name.ljust(width), self.get_command(ctx, name)) for name in names]
+        for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in commands if command])
+                formatter.write_dl([(name.ljust(width), words) for name, words in commands.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of module ``repro_kit.cli.<name>``."""
         if cmd_name not in COMMANDS:
             return None
         loaded: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
+        loaded.short_help = COMMANDS[cmd_name]
         return loaded
 
     def meant(self, ctx: click.Context, args: list[str]) -> str:

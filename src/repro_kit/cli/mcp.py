@@ -8,7 +8,7 @@ from repro_kit.cli.common.base_command import ReproCommand
 from repro_kit.errors import UsageError
 
 
-@click.command("mcp", cls=ReproCommand, short_help="Serve repro-kit to agents (Model Context Protocol).")
+@click.command("mcp", cls=ReproCommand)
 def command() -> None:
     r"""Serve collect, explain, verify, bisect, show and farm_status as tools, on stdin and stdout.
 

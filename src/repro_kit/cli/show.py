@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
 from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.values import make_ui
 
 
-@click.command("show", cls=ReproCommand, short_help="Summarize a bundle or a case.")
-@shared.output_options
+@click.command("show", cls=ReproCommand)
+@takes("show")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, /, target: Path, **_: object) -> None:
@@ -24,6 +25,6 @@ def command(ctx: click.Context, /, target: Path, **_: object) -> None:
     from repro_kit.commands.show import story_at
     from repro_kit.model.serialize import to_data
 
-    story, ui = story_at(target), shared.make_ui(ctx.params)
+    story, ui = story_at(target), make_ui(ctx.params)
     tell(story, ui)
     ui.result(to_data(story))

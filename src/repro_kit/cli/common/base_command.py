@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from repro_kit.cli.common.click_options import write_options, write_own_options
 from repro_kit.cli.common.echo import echo, echo_json
-from repro_kit.cli.common.headed_option import write_options, write_own_options
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.visible import visible
 
