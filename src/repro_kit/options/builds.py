@@ -17,37 +17,25 @@ class SourceOptions:
     """Where builds come from."""
 
     nightly: str | None = _builds(
-        "--nightly", None, "Nightlies of torch for cpu, cu126, rocm6.4, xpu …", metavar="PLATFORM", agents=True
+        "--nightly PLATFORM", "Nightlies of torch for cpu, cu126, rocm6.4, xpu …", agents=True
     )
     index_url: str | None = _builds(
-        "--index-url",
-        None,
-        "Builds of this index (also file://).",
-        metavar="URL",
-        shown="releases on PyPI",
-        agents=True,
+        "--index-url URL", "Builds of this index (also file://).", shown="releases on PyPI", agents=True
     )
-    wheels: Path | None = _builds("--wheels", None, "Wheels in this directory.", metavar="DIR", agents=True)
-    cache: Path | None = _builds("--cache", None, "Directory for downloaded wheels.", metavar="DIR", rule=WRITES)
-    cache_size: float = _builds("--cache-size", 20.0, "Size limit of the cache.", metavar="GIB", rule=ANEW)
+    wheels: Path | None = _builds("--wheels DIR", "Wheels in this directory.", agents=True)
+    cache: Path | None = _builds("--cache DIR", "Directory for downloaded wheels.", rule=WRITES)
+    cache_size: float = _builds("--cache-size GIB", "Size limit of the cache.", 20.0, rule=ANEW)
 
 
 @dataclass(frozen=True)
 class BuildOptions(SourceOptions):
     """The builds that something is run on."""
 
-    package: str = _builds("--package", "torch", "Package whose builds are run.", metavar="NAME", agents=True)
+    package: str = _builds("--package NAME", "Package whose builds are run.", "torch", agents=True)
     on: tuple[str, ...] = _builds(
-        "--on",
-        (),
-        "Run on these: versions, days or environments, with commas.",
-        metavar="BUILDS",
-        rule=ANEW,
-        agents=True,
+        "--on BUILDS", "Run on these: versions, days or environments, with commas.", (), rule=ANEW, agents=True
     )
-    releases: str | None = _builds(
-        "--releases", None, "All releases of a range: 2.10: or 2.10:2.13.", metavar="RANGE", agents=True
-    )
+    releases: str | None = _builds("--releases RANGE", "All releases of a range: 2.10: or 2.10:2.13.", agents=True)
 
 
 @dataclass(frozen=True)
@@ -55,11 +43,9 @@ class VerifyOptions(RunLimit, InterpreterOptions):
     """How `verify` runs a bundle. None leaves the choice to it."""
 
     timeout: float | None = again(RunLimit, "timeout", shown="the bundle's own")
-    memory: float | None = option(
-        "--memory", None, "Memory limit of the run, in GiB.", metavar="GIB", shown="80 % of the machine's"
-    )
+    memory: float | None = option("--memory GIB", "Memory limit of the run, in GiB.", shown="80 % of the machine's")
     against_nightly: bool = option(
-        "--against-nightly", False, "Install the newest nightly of torch, and run with it.", rule=INSTALLS
+        "--against-nightly", "Install the newest nightly of torch, and run with it.", rule=INSTALLS
     )
     usual: float = RunOptions.timeout  # seconds for what asks for no time of its own
 
@@ -68,7 +54,7 @@ class VerifyOptions(RunLimit, InterpreterOptions):
 class TableOptions:
     """How `verify` shows the builds."""
 
-    markdown: bool = option("--markdown", False, "Print the table of the builds as Markdown.")
+    markdown: bool = option("--markdown", "Print the table of the builds as Markdown.")
 
 
 @dataclass(frozen=True)
@@ -76,22 +62,20 @@ class InstallOptions:
     """The interpreter and the packages that a build gets."""
 
     python: str | None = _builds(
-        "--python",
-        None,
+        "--python PATH",
         "Python to install the builds for.",
-        metavar="PATH",
         shown="the active environment's",
         rule=USER_RUNS,
         agents=True,
     )
-    packages: tuple[str, ...] = _builds("--with", (), "Also install this package.", metavar="REQUIREMENT")
+    packages: tuple[str, ...] = _builds("--with REQUIREMENT", "Also install this package.", ())
 
 
 @dataclass(frozen=True)
 class OfflineOptions:
     """Whether wheels may be downloaded."""
 
-    offline: bool = _builds("--offline", False, "Use cached wheels only. No network.", rule=ANEW)
+    offline: bool = _builds("--offline", "Use cached wheels only. No network.", rule=ANEW)
 
 
 @dataclass(frozen=True)
@@ -99,72 +83,52 @@ class BisectOptions(SourceOptions, RunLimit):
     """What `bisect` searches, and how it judges."""
 
     good: tuple[str, ...] = option(
-        "--good",
-        (),
-        "A build that works: version, date, wheel, commit, path.",
-        metavar="BUILD",
-        rule=INSTALLS,
-        agents=True,
+        "--good BUILD", "A build that works: version, date, wheel, commit, path.", (), rule=INSTALLS, agents=True
     )
     bad: tuple[str, ...] = option(
-        "--bad", (), "A build that fails.", metavar="BUILD", shown="the newest", rule=INSTALLS, agents=True
+        "--bad BUILD", "A build that fails.", (), shown="the newest", rule=INSTALLS, agents=True
     )
-    find_fix: bool = option("--find-fix", False, "Look for the first build that no longer fails.", agents=True)
+    find_fix: bool = option("--find-fix", "Look for the first build that no longer fails.", agents=True)
     on_timeout: str = option(
-        "--on-timeout", "skip", "Verdict for a build whose run times out.", choices=("good", "bad", "skip")
+        "--on-timeout", "Verdict for a build whose run times out.", "skip", choices=("good", "bad", "skip")
     )
-    symptom: str | None = option(
-        "--check", None, "Symptom in place of a failure: accuracy, recompiles>N …", metavar="SYMPTOM"
-    )
-    any_failure: bool = option("--any-failure", False, "Count every failure, not only the expected one.")
-    repeat: int = option("--repeat", 1, "Runs that must pass before a build is good.", metavar="N")
-    max_skips: int | None = option(
-        "--max-skips", None, "Stop after N untestable builds in a row.", metavar="N", shown="16"
-    )
-    spread: int | None = option(
-        "--spread", None, "Judge N more builds, and find every change between them.", metavar="N", agents=True
-    )
-    mark: tuple[str, ...] = option(
-        "--mark", (), "Set a build's verdict: good, bad, skip or forget.", metavar="BUILD=MARK"
-    )
-    log: bool = option("--log", False, "Show the verdicts and why each build was chosen. Run nothing.")
-    repo: Path | None = option("--repo", None, "Clone of PyTorch; its commits are ranked.", metavar="CLONE")
+    symptom: str | None = option("--check SYMPTOM", "Symptom in place of a failure: accuracy, recompiles>N …")
+    any_failure: bool = option("--any-failure", "Count every failure, not only the expected one.")
+    repeat: int = option("--repeat N", "Runs that must pass before a build is good.", 1)
+    max_skips: int | None = option("--max-skips N", "Stop after N untestable builds in a row.", shown="16")
+    spread: int | None = option("--spread N", "Judge N more builds, and find every change between them.", agents=True)
+    mark: tuple[str, ...] = option("--mark BUILD=MARK", "Set a build's verdict: good, bad, skip or forget.", ())
+    log: bool = option("--log", "Show the verdicts and why each build was chosen. Run nothing.")
+    repo: Path | None = option("--repo CLONE", "Clone of PyTorch; its commits are ranked.")
     place: str | None = option(
-        "-o --output",
-        None,
-        "Directory for the state.",
-        metavar="DIR",
-        shown="the case, or ./NAME.bisect",
-        rule=WRITES,
-        agents=True,
+        "-o --output DIR", "Directory for the state.", shown="the case, or ./NAME.bisect", rule=WRITES, agents=True
     )
-    fresh: bool = option("--fresh", False, "Forget all verdicts, and start again.", rule=REMOVES, agents=True)
-    package: tuple[str, ...] = _builds("--package", (), "Package to vary.", metavar="NAME", shown="torch", agents=True)
-    clone: Path | None = _builds("--git", None, "Commits of a local clone.", metavar="CLONE", rule=RUNS)
+    fresh: bool = option("--fresh", "Forget all verdicts, and start again.", rule=REMOVES, agents=True)
+    package: tuple[str, ...] = _builds("--package NAME", "Package to vary.", (), shown="torch", agents=True)
+    clone: Path | None = _builds("--git CLONE", "Commits of a local clone.", rule=RUNS)
     build: str | None = _builds(
-        "--build", None, "Builds a commit, in its work tree, for the interpreter $PYTHON.", metavar="COMMAND", rule=RUNS
+        "--build COMMAND", "Builds a commit, in its work tree, for the interpreter $PYTHON.", rule=RUNS
     )
-    paths: tuple[str, ...] = _builds("--path", (), "Only commits that touch this path.", metavar="PATH", rule=ANEW)
-    all_parents: bool = _builds("--all-parents", False, "Search inside merged branches too.", rule=ANEW)
+    paths: tuple[str, ...] = _builds("--path PATH", "Only commits that touch this path.", (), rule=ANEW)
+    all_parents: bool = _builds("--all-parents", "Search inside merged branches too.", rule=ANEW)
     pythons: tuple[str, ...] = _builds(
-        "--python",
-        (),
+        "--python PATH",
         "Python to install the builds for. Several interpreters are themselves the builds.",
-        metavar="PATH",
+        (),
         rule=RUNS,
         agents=True,
     )
-    pre: bool = _builds("--pre", False, "Include pre-releases.")
+    pre: bool = _builds("--pre", "Include pre-releases.")
     packages: tuple[str, ...] = again(InstallOptions, "packages")
-    constraint: tuple[str, ...] = _builds("--constraint", (), "Constraints file for the installation.", metavar="FILE")
-    keep: bool = _builds("--keep", False, "Keep the environments of the builds.", rule=WRITES)
+    constraint: tuple[str, ...] = _builds("--constraint FILE", "Constraints file for the installation.", ())
+    keep: bool = _builds("--keep", "Keep the environments of the builds.", rule=WRITES)
 
 
 @dataclass(frozen=True)
 class RegressionOptions(RunLimit):
     """Of commands that search for the build that changed a result."""
 
-    no_bisect: bool = option("--no-bisect", False, "Do not search for the build that changed a result.")
+    no_bisect: bool = option("--no-bisect", "Do not search for the build that changed a result.")
 
 
 @dataclass(frozen=True)
@@ -175,17 +139,15 @@ class NightlyOptions(SourceOptions, InstallOptions, RegressionOptions):
     index_url: str | None = again(SourceOptions, "index_url", help="Builds of this index instead.", shown="")
     wheels: Path | None = again(SourceOptions, "wheels", help="Wheels in this directory instead.")
     package: str = again(BuildOptions, "package")
-    build: str | None = _builds("--build", None, "Build to test.", metavar="BUILD", shown="the newest", rule=RUNS)
-    state_folder: str | None = option(
-        "-o --output", None, "Directory for results.", metavar="DIR", shown="FOLDER/.nightly", rule=WRITES
-    )
+    build: str | None = _builds("--build BUILD", "Build to test.", shown="the newest", rule=RUNS)
+    state_folder: str | None = option("-o --output DIR", "Directory for results.", shown="FOLDER/.nightly", rule=WRITES)
 
 
 @dataclass(frozen=True)
 class FarmOptions:
     """The farm."""
 
-    farm: Path = option("--farm", Path("farm"), "Directory of the farm.", metavar="DIR", rule=WRITES, agents=True)
+    farm: Path = option("--farm DIR", "Directory of the farm.", Path("farm"), rule=WRITES, agents=True)
 
 
 @dataclass(frozen=True)
@@ -193,45 +155,34 @@ class FarmRunOptions(RegressionOptions):
     """How the cases of a farm are run."""
 
     executor: str = option(
-        "--executor", "local", "local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.", metavar="WHERE"
+        "--executor WHERE", "local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.", "local"
     )
-    workers: int | None = option(
-        "--workers", None, "Cases that run at the same time.", metavar="N", shown="1; Slurm, Dask: all"
-    )
-    retry: bool = option("--retry", False, "Run again what could not run.")
-    shard: str | None = option(
-        "--shard", None, "Run only this part of the cases; `farm merge` joins the parts.", metavar="I/N"
-    )
+    workers: int | None = option("--workers N", "Cases that run at the same time.", shown="1; Slurm, Dask: all")
+    retry: bool = option("--retry", "Run again what could not run.")
+    shard: str | None = option("--shard I/N", "Run only this part of the cases; `farm merge` joins the parts.")
 
 
 @dataclass(frozen=True)
 class FarmStatusOptions:
     """Which cases `farm status` shows."""
 
-    states: tuple[str, ...] = option(
-        "--state", (), "Only cases in this state (may be repeated).", metavar="STATE", agents=True
-    )
+    states: tuple[str, ...] = option("--state STATE", "Only cases in this state (may be repeated).", (), agents=True)
 
 
 @dataclass(frozen=True)
 class FarmReportOptions:
     """Where `farm report` writes."""
 
-    output: Path | None = option("-o --output", None, "Directory.", metavar="DIR", shown="FARM/report", rule=WRITES)
+    output: Path | None = option("-o --output DIR", "Directory.", shown="FARM/report", rule=WRITES)
 
 
 @dataclass(frozen=True)
 class FarmFileOptions:
     """What `farm file` files, and where."""
 
-    repo: str | None = option("--repo", None, "Repository on GitHub.", metavar="OWNER/NAME", shown="pytorch/pytorch")
+    repo: str | None = option("--repo OWNER/NAME", "Repository on GitHub.", shown="pytorch/pytorch")
     issue: str | None = option(
-        "--issue",
-        None,
-        "The issue of the case: a link, or its number.",
-        metavar="LINK",
-        shown="as filed before",
-        rule=SENDS,
+        "--issue LINK", "The issue of the case: a link, or its number.", shown="as filed before", rule=SENDS
     )
 
 
@@ -239,7 +190,7 @@ class FarmFileOptions:
 class FarmExportOptions:
     """Where `farm export` writes."""
 
-    output: Path | None = option("-o --output", None, "Write it to this file.", metavar="FILE", rule=WRITES)
+    output: Path | None = option("-o --output FILE", "Write it to this file.", rule=WRITES)
 
 
 #: The classes that declare the options of each of these commands, in the order of its help.

@@ -31,19 +31,17 @@ _stages = partial(option, heading="The stages", choices=STAGES)
 class CollectOptions:
     """The stages of `collect`."""
 
-    only: tuple[str, ...] = _stages("--only", (), "Run only this stage (may be repeated).")
-    until: str | None = _stages("--until", None, "Stop after this stage.")
-    skip: tuple[str, ...] = _stages("--skip", (), "Skip this stage (may be repeated).", agents=True)
+    only: tuple[str, ...] = _stages("--only", "Run only this stage (may be repeated).", ())
+    until: str | None = _stages("--until", "Stop after this stage.")
+    skip: tuple[str, ...] = _stages("--skip", "Skip this stage (may be repeated).", (), agents=True)
 
 
 @dataclass(frozen=True)
 class MinifyCommandOptions:
     """What `minify` reads."""
 
-    compile_id: str | None = option(
-        "--compile-id", None, "Graph of a trace to reduce.", metavar="ID", shown="the one that fails first"
-    )
-    history: bool = option("--history", False, "List the accepted steps of a finished reduction, and stop.")
+    compile_id: str | None = option("--compile-id ID", "Graph of a trace to reduce.", shown="the one that fails first")
+    history: bool = option("--history", "List the accepted steps of a finished reduction, and stop.")
 
 
 @dataclass(frozen=True)
@@ -51,30 +49,27 @@ class AblateCommandOptions:
     """What `ablate` does with an ablation."""
 
     plan: bool = option(
-        "--plan", False, "Show the ways to compile without trying them.", more="Also says about how long they take."
+        "--plan", "Show the ways to compile without trying them.", more="Also says about how long they take."
     )
     expect: tuple[str, ...] = option(
-        "--expect",
-        (),
+        "--expect KEY=VALUE",
         "Exit 1 unless this holds. KEY: layer, cause, fails, passes.",
-        metavar="KEY=VALUE",
+        (),
         more="Such as `layer=inductor` and `fails=CELL`.",
     )
-    against: str | None = option(
-        "--against", None, "Compare with the ablation of this file, case or bundle.", metavar="FILE"
-    )
-    markdown: bool = option("--markdown", False, "Print the ablation as Markdown, for an issue.")
-    no_narrow: bool = option("--no-narrow", False, "Name the layer only.")
+    against: str | None = option("--against FILE", "Compare with the ablation of this file, case or bundle.")
+    markdown: bool = option("--markdown", "Print the ablation as Markdown, for an issue.")
+    no_narrow: bool = option("--no-narrow", "Name the layer only.")
 
 
 @dataclass(frozen=True)
 class FilingOptions:
     """What the command does with the packed bundle."""
 
-    open: bool = option("--open", False, "Print and open a link to a new issue with its text filled in.", rule=SENDS)
-    gh: bool = option("--gh", False, "Show the issue, ask, and file it with GitHub's `gh`.", rule=SENDS)
+    open: bool = option("--open", "Print and open a link to a new issue with its text filled in.", rule=SENDS)
+    gh: bool = option("--gh", "Show the issue, ask, and file it with GitHub's `gh`.", rule=SENDS)
     comment: str | None = option(
-        "--comment", None, "Write a comment on issue N of PyTorch instead; --gh sends it.", metavar="N", rule=SENDS
+        "--comment N", "Write a comment on issue N of PyTorch instead; --gh sends it.", rule=SENDS
     )
 
 
@@ -86,37 +81,28 @@ class ExplainOptions(CaseOptions, RunLimit):
         CaseOptions, "output", help="Path of the case; with --artifact, directory of the artifacts.", shown=""
     )
     section: tuple[str, ...] = option(
-        "--section",
-        (),
+        "--section NAME",
         f"Show details of one section (may be repeated): {', '.join(SECTIONS)}, all.",
-        metavar="NAME",
+        (),
         choices=tuple(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
     )
-    try_: bool = option("--try", False, "Run the script again with each suggestion, and measure the effect.", rule=RUNS)
-    against: Path | None = option("--against", None, "Compare with this log or case.", metavar="OTHER")
-    html: Path | None = option(
-        "--html", None, "Write the whole explanation as one HTML page.", metavar="FILE", rule=WRITES
-    )
-    list_: bool = option("--list", False, "List the artifacts of the trace by kind.")
-    kinds: tuple[str, ...] = option(
-        "--artifact", (), "Write these artifacts (may be repeated).", metavar="KIND", rule=WRITES
-    )
-    ids: tuple[str, ...] = option(
-        "--compile-id", (), "Write artifacts of this compile (may be repeated).", metavar="ID"
-    )
+    try_: bool = option("--try", "Run the script again with each suggestion, and measure the effect.", rule=RUNS)
+    against: Path | None = option("--against OTHER", "Compare with this log or case.")
+    html: Path | None = option("--html FILE", "Write the whole explanation as one HTML page.", rule=WRITES)
+    list_: bool = option("--list", "List the artifacts of the trace by kind.")
+    kinds: tuple[str, ...] = option("--artifact KIND", "Write these artifacts (may be repeated).", (), rule=WRITES)
+    ids: tuple[str, ...] = option("--compile-id ID", "Write artifacts of this compile (may be repeated).", ())
     perfetto: Path | None = option(
-        "--perfetto", None, "Write the phases of all compiles for ui.perfetto.dev.", metavar="FILE", rule=WRITES
+        "--perfetto FILE", "Write the phases of all compiles for ui.perfetto.dev.", rule=WRITES
     )
-    tlparse: Path | None = option(
-        "--tlparse", None, "Write tlparse's pages; tlparse must be installed.", metavar="DIR", rule=RUNS
-    )
+    tlparse: Path | None = option("--tlparse DIR", "Write tlparse's pages; tlparse must be installed.", rule=RUNS)
 
 
 @dataclass(frozen=True)
 class DemoOptions:
     """What `demo` does with its script."""
 
-    run: bool = option("--run", False, "Collect its failure as well, which takes about a minute.", rule=RUNS)
+    run: bool = option("--run", "Collect its failure as well, which takes about a minute.", rule=RUNS)
 
 
 _STAGE = (CaseOptions, RunOptions, ObserveOptions, QueryOptions, ReductionOptions)

@@ -15,9 +15,9 @@ _case = partial(option, heading="The case")
 class OutputOptions:
     """Of commands that ask nothing."""
 
-    json: bool = _output("--json", False, "Print the result as one JSON object on stdout.")
-    quiet: bool = _output("-q --quiet", False, "Print only warnings and the result.")
-    verbose: int = _output("-v --verbose", 0, "Print more details.", counted=True)
+    json: bool = _output("--json", "Print the result as one JSON object on stdout.")
+    quiet: bool = _output("-q --quiet", "Print only warnings and the result.")
+    verbose: int = _output("-v --verbose", "Print more details.", 0, counted=True)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class InterfaceOptions(OutputOptions):
     """Of commands that ask."""
 
     yes: bool = _output(
-        "-y --yes", False, "Answer yes to every question. It puts none of your code into a bundle.", rule=USER_ANSWERS
+        "-y --yes", "Answer yes to every question. It puts none of your code into a bundle.", rule=USER_ANSWERS
     )
 
 
@@ -34,10 +34,8 @@ class InterpreterOptions:
     """Where torch is."""
 
     python: str | None = _case(
-        "--python",
-        None,
+        "--python PATH",
         "Python interpreter that has torch.",
-        metavar="PATH",
         shown="the active environment's",
         rule=USER_RUNS,
         agents=True,
@@ -49,16 +47,14 @@ class CaseOptions(InterpreterOptions):
     """The case that a command makes or continues."""
 
     output: str | None = _case(
-        "-o --output",
-        None,
+        "-o --output PATH",
         "Path of the case.",
-        metavar="PATH",
         shown="./NAME.repro",
         rule=PROJECT_PATH,
         agents=True,
         more="The name of an archive (`x.repro.zip`, `x.repro.tar.gz`) also chooses its format.",
     )
-    fresh: bool = _case("--fresh", False, "Remove the existing case, and start again.", rule=REMOVES, agents=True)
+    fresh: bool = _case("--fresh", "Remove the existing case, and start again.", rule=REMOVES, agents=True)
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,5 @@ class RunLimit:
     """The time limit of a run of something that is there already."""
 
     timeout: float | None = option(
-        "--timeout",
-        None,
-        "Time limit of one run, in seconds.",
-        metavar="S",
-        shown=f"{RunOptions.timeout:g}",
-        rule=PROJECT,
-        agents=True,
+        "--timeout S", "Time limit of one run, in seconds.", shown=f"{RunOptions.timeout:g}", rule=PROJECT, agents=True
     )

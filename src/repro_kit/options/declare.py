@@ -89,14 +89,18 @@ class Option:
         return f"{self.help}  [default: {self.shown}]" if self.shown else self.help
 
 
-def option(flags: str, default: Any, help: str, **settings: Any) -> Any:
-    """A field that is an option with the names `flags`, which have blanks between them; `settings`: of `Option`.
+def option(names: str, help: str, default: Any = None, **settings: Any) -> Any:
+    """A field that is an option: its `names`, and the name of its value if it has one (``-j --jobs N``).
 
-    Without `shown`, the help has the default as it is. Without `initial`, a command line without the option gives the
-    default.
+    `settings`: of `Option`. Without a value, it is a flag, which is off by default. Without `shown`, the help has the
+    default as it is. Without `initial`, a command line without the option gives the default.
     """
+    flags = tuple(word for word in names.split() if word.startswith("-"))
+    metavar = names.removeprefix(" ".join(flags)).strip() or None
+    if default is None and not metavar and not settings.get("choices"):
+        default = False
     shown = f"{default:g}" if isinstance(default, float) else str(default or "")
-    made = Option(tuple(flags.split()), default, help, **{"shown": shown, "initial": default, **settings})
+    made = Option(flags, default, help, **{"metavar": metavar, "shown": shown, "initial": default, **settings})
     return field(default=default, metadata={_KEY: made})
 
 

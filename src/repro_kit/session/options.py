@@ -55,10 +55,9 @@ class RunOptions:
     """Limits of one run of the user's command."""
 
     timeout: float = _run(
-        "--timeout",
-        600.0,
+        "--timeout S",
         "Time limit of a run of the command, in seconds.",
-        metavar="S",
+        600.0,
         shown="600, less if stuck",
         agents=True,
         more="Without the option, a [compile that never ends](../explanation/stages.md#a-compile-that-never-ends) is "
@@ -71,28 +70,22 @@ class QueryOptions:
     """Limits of the runs of captured programs."""
 
     query_timeout: float | None = _reduction(
-        "--query-timeout",
-        None,  # from what was measured
+        "--query-timeout S",
         "Time limit of a run of a captured graph, in seconds.",
-        metavar="S",
         shown="from what was measured",
         rule=PROJECT,
         more="The default is 30 s and ten times what the failure took before.",
     )
-    jobs: int = _run(  # of programs and, in the ablation, of the user's command
-        "-j --jobs", 1, "Number of parallel runs.", metavar="N", shown="cores"
-    )
+    jobs: int = _run("-j --jobs N", "Number of parallel runs.", 1, shown="cores")
 
 
 @dataclass(frozen=True)
 class SymptomOptions:
     """What counts as the failure if nothing raises, and whether rounding counts."""
 
-    check: str | None = _failure(  # without a baseline in a project's file: that names a backend, which is code
-        "--check",
-        None,
+    check: str | None = _failure(
+        "--check SYMPTOM",
         f"Look for a symptom that raises no error: {_SYMPTOMS}.",
-        metavar="SYMPTOM",
         rule=PROJECT,
         agents=True,
         check=_symptom,
@@ -100,8 +93,8 @@ class SymptomOptions:
     )
     treat_rounding_as: str = _failure(
         "--treat-rounding-as",
-        "rounding",
         "Treat a difference that rounding explains as no bug (exit 6), or as a failure.",
+        "rounding",
         choices=("rounding", "failure"),
         more="See [Rounding](../explanation/wrong-results.md#rounding).",
     )
@@ -112,18 +105,13 @@ class OracleOptions(SymptomOptions):
     """Also a judge of the user's own."""
 
     oracle: str | None = _failure(
-        "--oracle",
-        None,
+        "--oracle CMD",
         "Command that runs the script and judges the run by exit status: 0 good, 125 skip, any other bad.",
-        metavar="CMD",
         rule=RUNS,
         more='See "Symptoms".',
     )
     oracle_matches: str | None = _failure(
-        "--oracle-matches",
-        None,
-        "Count a bad run only if its output matches REGEX; otherwise it is another failure.",
-        metavar="REGEX",
+        "--oracle-matches REGEX", "Count a bad run only if its output matches REGEX; otherwise it is another failure."
     )
 
 
@@ -132,15 +120,13 @@ class ObserveOptions(OracleOptions, RunOptions):
     """What is run, which failure is looked for, and what else is collected."""
 
     failure: int = _failure(
-        "--failure", 0, "Which failure to take if there are several.", metavar="N", shown="0, the first", least=0
+        "--failure N", "Which failure to take if there are several.", 0, shown="0, the first", least=0
     )
-    logs: str | None = _run("--logs", None, "Collect these TORCH_LOGS in an extra run.", metavar="OPTIONS")
-    debug_artifacts: bool = _run("--debug-artifacts", False, "Collect the TORCH_COMPILE_DEBUG tree in an extra run.")
+    logs: str | None = _run("--logs OPTIONS", "Collect these TORCH_LOGS in an extra run.")
+    debug_artifacts: bool = _run("--debug-artifacts", "Collect the TORCH_COMPILE_DEBUG tree in an extra run.")
     function: str | None = _run(
-        "--function",
-        None,
+        "--function NAME",
         "Collect Dynamo's bytecode and guards of NAME in an extra run.",
-        metavar="NAME",
         more="As with `TORCHDYNAMO_DEBUG_FUNCTION`.",
     )
     patient: bool = False  # wait until the time limit, also where a compile seems never to end
@@ -157,62 +143,50 @@ class AblateOptions(QueryOptions, RunOptions):
 
     preset: str = _ablation(
         "--preset",
-        "standard",
         "How many ways to compile to try.",
+        "standard",
         choices=PRESETS,
         more="`quick`: the ladder. `standard`: also dynamic shapes (on a script, only for its own backend), and the "
         "modes that this torch has (`torch._inductor.list_mode_options`) if Inductor fails. `full`: all of these in "
         "any case, and `fullgraph`, grad mode, graph caches.",
     )
-    backends: tuple[str, ...] = _ablation(  # in addition to torch's own and the subject's
-        "--backend",
-        (),
-        "Also try this backend (may be repeated).",
-        metavar="NAME",
-        rule=RUNS,
-        more="NAME as in torch.",
+    backends: tuple[str, ...] = _ablation(
+        "--backend NAME", "Also try this backend (may be repeated).", (), rule=RUNS, more="NAME as in torch."
     )
     axes: tuple[str, ...] = _ablation(
-        "--axis",
-        (),
+        "--axis NAME=V,V",
         "Also vary dynamic, mode, fullgraph, grad, caches, or a setting (may be repeated).",
-        metavar="NAME=V,V",
+        (),
         rule=RUNS,
         check=_axes,
         more="`backend` as well. A setting is one of torch (`inductor.pattern_matcher=True,False`; modules `inductor`, "
         "`dynamo`, `functorch`, `compiler`, `shapes`).",
     )
-    cross: bool = _ablation("--cross", False, "Try all combinations of the axes.")
+    cross: bool = _ablation("--cross", "Try all combinations of the axes.")
     on: str = _ablation(
         "--on",
-        "auto",
         "Try them on the graph, the script, or both.",
+        "auto",
         choices=("auto", "program", "script", "both"),
         shown="auto, the reduced script or the graph",
         more="`program`: the reduced graph, else the captured one. `both`: the deciding cells on both.",
     )
     repeat: int = _ablation(
-        "--repeat",
-        1,
+        "--repeat N",
         "How often a way to compile must pass.",
-        metavar="N",
+        1,
         shown="by the failure rate",
         more="By default, the unchanged subject runs a few times, and its failure rate says how often a cell must "
         "pass; if only the final check of the bundle sees the failure pass, `collect` runs the cells again, up to 20 "
         "times each.",
     )
     workarounds: bool = _ablation(
-        "--workarounds/--no-workarounds",
-        False,
-        "Try workarounds on the script, and measure what they cost.",
-        shown="yes",
+        "--workarounds/--no-workarounds", "Try workarounds on the script, and measure what they cost.", shown="yes"
     )
-    stop_early: bool = _ablation("--stop-early", False, "Stop once the layer is known.")
+    stop_early: bool = _ablation("--stop-early", "Stop once the layer is known.")
     narrow: str | None = option(  # "graph,subsystem"; "": none; "auto": all; None: the cheap ones
-        "--narrow",
-        None,
+        "--narrow STEPS",
         f"Narrowing steps: {', '.join(STEPS[1:])}.",
-        metavar="STEPS",
         shown="those that take a few minutes at most",
         initial="auto",
         check=_steps,
@@ -225,12 +199,10 @@ class AblateOptions(QueryOptions, RunOptions):
 class ReductionOptions(QueryOptions, RunOptions):
     """The limits of a reduction, and the graph it reduces."""
 
-    budget: int = _reduction("--budget", 2000, "Most tries of a reduction.", metavar="N", rule=PROJECT)
+    budget: int = _reduction("--budget N", "Most tries of a reduction.", 2000, rule=PROJECT)
     deadline: float | None = _reduction(
-        "--deadline",
-        None,  # from how it fails
+        "--deadline S",
         "Time limit of a reduction, in seconds.",
-        metavar="S",
         shown="1800 for a graph, 300 for a script; hangs: 150, 600",
         rule=PROJECT,
         more="By default, compile time that grows too fast gets 60 or more: each query of it and of a hang is slow. "
@@ -238,19 +210,14 @@ class ReductionOptions(QueryOptions, RunOptions):
     )
     border: str = _reduction(
         "--border",
-        "dynamo",
         "Graph to reduce: of torch operators (dynamo), of aten ones (aot), the smaller (auto).",
+        "dynamo",
         choices=("dynamo", "aot", "auto"),
         rule=PROJECT,
         more="See below.",
     )
     events: str | None = _reduction(
-        "--events",
-        None,
-        "Append the events of a reduction to this file, as JSON lines.",
-        metavar="FILE",
-        rule=WRITES,
-        more="See below.",
+        "--events FILE", "Append the events of a reduction to this file, as JSON lines.", rule=WRITES, more="See below."
     )
 
 
@@ -258,7 +225,7 @@ class ReductionOptions(QueryOptions, RunOptions):
 class MinifyOptions(ReductionOptions):
     """Also what is reduced."""
 
-    source: bool = _kept("--source", False, "Reduce the script itself, also where a graph of it fails alike.")
+    source: bool = _kept("--source", "Reduce the script itself, also where a graph of it fails alike.")
 
 
 @dataclass(frozen=True)
@@ -266,21 +233,16 @@ class BundleOptions:
     """The contents of the bundle, and its path."""
 
     include_values: bool = _bundle(
-        "--include-values",
-        False,
-        "Put tensor values and the values of command arguments into the bundle.",
-        rule=USER_SHOWS,
+        "--include-values", "Put tensor values and the values of command arguments into the bundle.", rule=USER_SHOWS
     )
     include_source: bool = _bundle(
         "--include-source",
-        False,
         "Put your own source files into the bundle, where repro.py runs them.",
         rule=USER_SHOWS,
         more="`issue.md` quotes five lines around the failing one.",
     )
-    trace: str | None = _bundle(  # None: no
+    trace: str | None = _bundle(
         "--trace",
-        None,
         "Put trace, artifacts and logs into the bundle; redacted: the trace without code.",
         choices=("yes", "no", "redacted"),
         shown="no",
@@ -289,7 +251,6 @@ class BundleOptions:
     )
     dry_run: bool = option(
         "--dry-run",
-        False,
         "List the files of the bundle without writing them.",
         heading=BUNDLE,
         more="The list has sizes, reasons and redactions.",
