@@ -36,9 +36,9 @@ def test_many_options_stand_under_headings_and_help_is_the_last() -> None:
 
 
 def test_help_has_its_short_name_whoever_asks_for_it_first() -> None:
-    from repro_kit.cli.show import command
+    from repro_kit.cli.show import show
 
-    command.get_params(click.Context(command))  # click keeps the help option that is made here
+    show.get_params(click.Context(show))  # click keeps the help option that is made here
     assert "-h, --help" in said("show", "--help")[1]
 
 

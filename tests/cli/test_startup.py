@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import repro_kit
 from repro_kit import __version__
 from repro_kit.case.case import STAGES
-from repro_kit.cli import collect
 from repro_kit.cli.main import COMMANDS
 from repro_kit.options import commands
 from root import OF_EXTRAS
@@ -33,7 +33,7 @@ def test_help_is_light(args):
 
 
 def test_no_module_of_ours_imports_torch():
-    root = Path(collect.__file__).parent.parent
+    root = Path(repro_kit.__file__).parent
     names = [
         ".".join(("repro_kit", *path.relative_to(root).with_suffix("").parts))
         for path in sorted(root.rglob("*.py"))

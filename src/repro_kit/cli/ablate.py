@@ -17,7 +17,7 @@ from repro_kit.session.options import ABLATION
 @takes("ablate")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
+def ablate(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 
     SCRIPT may also be a case. Earlier stages run first where their results are missing. What was tried

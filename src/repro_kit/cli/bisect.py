@@ -36,7 +36,7 @@ class BisectCommand(ReproCommand):
 @takes("bisect")
 @click.argument("words", nargs=-1, metavar="SUBJECT")
 @click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
+def bisect(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
     r"""Find the build with which SUBJECT (a case, bundle, repro.py or script) or COMMAND began to fail.
 
     \b
@@ -52,10 +52,10 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
     values = merged(ctx)
     with interruptible():
-        ctx.exit(bisect(_request(words, form_of(ctx) == "command", values), make_ui(values)))
+        ctx.exit(bisect(_bisect_request(words, form_of(ctx) == "command", values), make_ui(values)))
 
 
-def _request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -> BisectRequest:
+def _bisect_request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -> BisectRequest:
     """What the command line asks for. Raises ReproKitError for what cannot be meant."""
     from repro_kit.bisect import Mark
     from repro_kit.commands.bisect.request import BisectRequest, axes_of

@@ -16,7 +16,7 @@ from repro_kit.session.options import BUNDLE
 @takes("bundle")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+def bundle(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Check the reduced program in a fresh process, and pack the bundle.
 
     SCRIPT may also be a case. Earlier stages run first where their results are missing.

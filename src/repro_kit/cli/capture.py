@@ -13,7 +13,7 @@ from repro_kit.cli.common.work import open_job, run_one
 @takes("capture")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+def capture(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Capture the failing graph as a standalone program, and check that the program fails on its own.
 
     SCRIPT may also be a case. Earlier stages run first where their results are missing.

@@ -16,7 +16,7 @@ from repro_kit.options.commands import STAGES
 @takes("collect")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
+def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
 
     Options go before the script; words after the script are its arguments. The same command resumes an interrupted

@@ -12,7 +12,7 @@ from repro_kit.cli.common.echo import echo
 @click.command("completion", cls=ReproCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
+def completion(ctx: click.Context, shell: str) -> None:
     r"""Print the completion script of a shell.
 
     \b

@@ -17,7 +17,7 @@ from repro_kit.cli.common.values import make_ui, merged
 @click.command("demo", cls=ReproCommand)
 @takes("demo")
 @click.pass_context
-def command(ctx: click.Context, /, run: bool, **_: object) -> None:
+def demo(ctx: click.Context, /, run: bool, **_: object) -> None:
     r"""Write a script that fails with this torch to the current directory, and say how to collect its failure.
 
     It is the script of the tutorial, or, with torch 2.14 and newer, another one. No file is overwritten.

@@ -17,7 +17,7 @@ from repro_kit.cli.common.values import make_ui
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.pass_context
-def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
+def diff(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     r"""Compare two bundles or cases: failure, versions, settings, ablation, program. Nothing is run.
 
     Exit 0: the failures are the same; 1: they differ.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("env", cls=ReproCommand)
 @takes("env")
 @click.pass_context
-def command(ctx: click.Context, /, **_: object) -> None:
+def env(ctx: click.Context, /, **_: object) -> None:
     r"""Print the environment of the interpreter that has torch, as a bundle shows it: versions, packages, settings.
 
     Only variables and packages on built-in allow-lists are shown, and nothing about the repository.

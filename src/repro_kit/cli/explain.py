@@ -50,7 +50,7 @@ def _is_script(word: str) -> bool:
 @takes("explain")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
+def explain(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
     r"""Explain what torch compiled, why the graph broke, recompiled or specialized, and what to do about it.
 
     SCRIPT runs first, unchanged. LOG is a TORCH_TRACE log, a directory of such logs, or the text of TORCH_LOGS. The

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.group("farm", cls=ReproGroup)
-def command() -> None:
+def farm() -> None:
     r"""Keep many cases, run them on many builds, and follow what becomes of them.
 
     A case is new, open, fixed, closed (it passes on every line of builds), reopened, a duplicate, stale or flaky.
@@ -29,7 +29,7 @@ def command() -> None:
     """
 
 
-@command.command("add", cls=ReproCommand, short_help="Add bundles or cases.")
+@farm.command("add", cls=ReproCommand, short_help="Add bundles or cases.")
 @takes("farm add")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
@@ -44,7 +44,7 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     ctx.exit(add(_place(ctx), targets, make_ui(values)))
 
 
-@command.command("run", cls=ReproCommand, short_help="Run the cases on builds.")
+@farm.command("run", cls=ReproCommand, short_help="Run the cases on builds.")
 @takes("farm run")
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
 @click.pass_context
@@ -77,7 +77,7 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
         ctx.exit(run(_place(ctx), request, make_ui(values)))
 
 
-@command.command("status", cls=ReproCommand, short_help="Show the states of the cases, or one case.")
+@farm.command("status", cls=ReproCommand, short_help="Show the states of the cases, or one case.")
 @takes("farm status")
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
 @click.pass_context
@@ -93,7 +93,7 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
     ctx.exit(status(_place(ctx), cases, make_ui(merged(ctx)), states=states))
 
 
-@command.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
+@farm.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
 @takes("farm report")
 @click.pass_context
 def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
@@ -103,7 +103,7 @@ def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     ctx.exit(report(_place(ctx), output, make_ui(merged(ctx))))
 
 
-@command.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
+@farm.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
 @takes("farm file")
 @click.argument("case")
 @click.pass_context
@@ -118,7 +118,7 @@ def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, 
     ctx.exit(file_case(_place(ctx), request, make_ui(merged(ctx))))
 
 
-@command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
+@farm.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
 @takes("farm export")
 @click.pass_context
 def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
@@ -128,7 +128,7 @@ def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     ctx.exit(export(_place(ctx), output, make_ui(merged(ctx))))
 
 
-@command.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
+@farm.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
 @takes("farm merge")
 @click.argument("others", nargs=-1, required=True, metavar="FARM...", type=click.Path(path_type=Path))
 @click.pass_context
@@ -139,7 +139,7 @@ def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
     ctx.exit(merge(_place(ctx), others, make_ui(merged(ctx))))
 
 
-@command.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
+@farm.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
 @takes("farm untrack")
 @click.argument("line")
 @click.pass_context

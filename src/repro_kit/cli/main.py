@@ -23,35 +23,35 @@ from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit, OutputLost
 
-#: The commands as the help groups them, with its words on each; those of the pipeline are in its order.
+#: The commands as the help groups them, each with its module and what the help says; the pipeline's are in its order.
 GROUPS = {
     "Every day": {
-        "collect": "The whole pipeline: from a failing script to a bundle.",
-        "demo": "Write a small script that fails, to try repro-kit on.",
-        "show": "Summarize a bundle or a case.",
-        "verify": "Check whether a bundle still fails here.",
-        "explain": "Explain graph breaks and recompiles, with advice.",
+        "collect": ("repro_kit.cli.collect", "The whole pipeline: from a failing script to a bundle."),
+        "demo": ("repro_kit.cli.demo", "Write a small script that fails, to try repro-kit on."),
+        "show": ("repro_kit.cli.show", "Summarize a bundle or a case."),
+        "verify": ("repro_kit.cli.verify", "Check whether a bundle still fails here."),
+        "explain": ("repro_kit.cli.explain", "Explain graph breaks and recompiles, with advice."),
     },
     "Look closer, stage by stage": {
-        "observe": "Run the script once, and record how it fails.",
-        "capture": "Capture the failing graph as a program.",
-        "minify": "Reduce the program.",
-        "ablate": "Name the layer at fault.",
-        "bundle": "Check the repro and pack the bundle.",
-        "diff": "Compare two bundles or cases.",
-        "env": "Print the environment.",
+        "observe": ("repro_kit.cli.observe", "Run the script once, and record how it fails."),
+        "capture": ("repro_kit.cli.capture", "Capture the failing graph as a program."),
+        "minify": ("repro_kit.cli.minify", "Reduce the program."),
+        "ablate": ("repro_kit.cli.ablate", "Name the layer at fault."),
+        "bundle": ("repro_kit.cli.bundle", "Check the repro and pack the bundle."),
+        "diff": ("repro_kit.cli.diff", "Compare two bundles or cases."),
+        "env": ("repro_kit.cli.env", "Print the environment."),
     },
     "Over builds of torch": {
-        "bisect": "Find the nightly, release or commit that broke it.",
-        "nightly": "Run a folder of cases on the newest build, every night.",
-        "farm": "Keep many cases, run them on many builds, and follow what becomes of them.",
+        "bisect": ("repro_kit.cli.bisect", "Find the nightly, release or commit that broke it."),
+        "nightly": ("repro_kit.cli.nightly", "Run a folder of cases on the newest build, every night."),
+        "farm": ("repro_kit.cli.farm", "Keep many cases, run them on many builds, and follow what becomes of them."),
     },
     "For machines": {
-        "mcp": "Serve repro-kit to agents (Model Context Protocol).",
-        "completion": "Print a shell's completion script.",
+        "mcp": ("repro_kit.cli.mcp", "Serve repro-kit to agents (Model Context Protocol)."),
+        "completion": ("repro_kit.cli.completion", "Print a shell's completion script."),
     },
 }
-COMMANDS = {name: words for group in GROUPS.values() for name, words in group.items()}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -71,14 +71,15 @@ class LazyGroup(ReproGroup):
         width = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), words) for name, words in commands.items()])
+                formatter.write_dl([(name.ljust(width), words) for name, (_, words) in commands.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of module ``repro_kit.cli.<name>``."""
+        """The command, from the module that holds it."""
         if cmd_name not in COMMANDS:
             return None
-        loaded: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
-        loaded.short_help = COMMANDS[cmd_name]
+        module, words = COMMANDS[cmd_name]
+        loaded: click.Command = getattr(importlib.import_module(module), cmd_name)
+        loaded.short_help = words
         return loaded
 
     def meant(self, ctx: click.Context, args: list[str]) -> str:

@@ -9,7 +9,7 @@ from repro_kit.errors import UsageError
 
 
 @click.command("mcp", cls=ReproCommand)
-def command() -> None:
+def mcp() -> None:
     r"""Serve collect, explain, verify, bisect, show and farm_status as tools, on stdin and stdout.
 
     Paths are relative to the current directory. Nothing runs code without consent: the client asks its user, or calls

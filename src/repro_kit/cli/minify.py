@@ -19,9 +19,7 @@ from repro_kit.session.options import REDUCTION
 @takes("minify")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(
-    ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object
-) -> None:
+def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object) -> None:
     r"""Reduce the captured program to a smaller one that fails in the same way.
 
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @takes("nightly")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.pass_context
-def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
+def nightly(ctx: click.Context, /, folder: Path, **_: object) -> None:
     r"""Run the cases and bundles in FOLDER on the newest build, and report what changed since the last run.
 
     A case that newly fails, fails differently or is fixed is bisected. Writes nightly.md and nightly.html.
@@ -35,10 +35,10 @@ def command(ctx: click.Context, /, folder: Path, **_: object) -> None:
 
     values = merged(ctx)
     with interruptible():
-        ctx.exit(nightly(_request(folder, values), make_ui(values)))
+        ctx.exit(nightly(_nightly_request(folder, values), make_ui(values)))
 
 
-def _request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
+def _nightly_request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
     from repro_kit.builds.catalog import BuildSelection
     from repro_kit.commands.farm.nightly import NightlyRequest
     from repro_kit.runner.places import cache_home

@@ -14,7 +14,7 @@ from repro_kit.session.options import FAILURE, RUN
 @takes("observe")
 @click.argument("subject", nargs=-1, type=click.Path())
 @click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+def observe(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Run the script once, unchanged, and record its failures, trace, logs and environment.
 
     SCRIPT may also be a case.

@@ -15,7 +15,7 @@ from repro_kit.cli.common.values import make_ui
 @takes("show")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.pass_context
-def command(ctx: click.Context, /, target: Path, **_: object) -> None:
+def show(ctx: click.Context, /, target: Path, **_: object) -> None:
     r"""Show the failure of a bundle or case, the layer at fault, the reproducer, and what passes. Nothing is run.
 
     \b

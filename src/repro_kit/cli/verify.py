@@ -20,7 +20,7 @@ from repro_kit.options.builds import VerifyOptions
 @takes("verify")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
 @click.pass_context
-def command(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
+def verify(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     r"""Run a bundle, case or repro.py here, and check whether it still fails in the same way.
 
     A bundle may come from a stranger. repro-kit unpacks it with care, shows the code, and asks before it runs. The
