@@ -20,7 +20,7 @@ from repro_kit.session.options import ABLATION
 def ablate(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 
-    SCRIPT may also be a case. Earlier stages run first where their results are missing. What was tried
+    SCRIPT may also be a case. Earlier stages run first if their results are missing. What was tried
     before is not tried again.
 
     \b

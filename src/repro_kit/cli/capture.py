@@ -6,7 +6,7 @@ import click
 
 from repro_kit.cli.common.base_command import SubjectCommand
 from repro_kit.cli.common.click_options import takes
-from repro_kit.cli.common.work import open_job, run_one
+from repro_kit.cli.common.work import open_job, run_one_stage
 
 
 @click.command("capture", cls=SubjectCommand, own=())
@@ -16,9 +16,9 @@ from repro_kit.cli.common.work import open_job, run_one
 def capture(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Capture the failing graph as a standalone program, and check that the program fails on its own.
 
-    SCRIPT may also be a case. Earlier stages run first where their results are missing.
+    SCRIPT may also be a case. Earlier stages run first if their results are missing.
 
     \b
     repro-kit capture train.repro
     """
-    run_one(ctx, open_job(ctx, subject), "capture")
+    run_one_stage(ctx, open_job(ctx, subject), "capture")

@@ -26,11 +26,11 @@ def diff(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     repro-kit diff before.repro.zip after.repro.zip
     """
     from repro_kit.bundle.story.compare import compare
-    from repro_kit.cli.output.telling import contrast
+    from repro_kit.cli.output.telling import print_differences
     from repro_kit.commands.show import story_at
     from repro_kit.errors import Exit
 
     comparison, ui = compare(story_at(a), story_at(b)), make_ui(ctx.params)
-    contrast(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)
+    print_differences(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)
     ui.result(asdict(comparison))
     ctx.exit(Exit.OK if comparison.same else Exit.FAILED)

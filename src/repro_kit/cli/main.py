@@ -110,7 +110,7 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. No traceback is ever shown."""
     os.environ.pop("REPRO_KIT", None)  # repro-kit records its own runs
-    sys.stdout, sys.stderr = _told(sys.stdout), _told(sys.stderr)
+    sys.stdout, sys.stderr = _checked_stream(sys.stdout), _checked_stream(sys.stderr)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         code = _run(list(sys.argv[1:] if args is None else args))
@@ -140,7 +140,7 @@ def _answered(args: list[str]) -> int:
 
 
 class _Output(io.FileIO):
-    """The file of stdout or stderr. What cannot be written is an error of its own."""
+    """The file of stdout or stderr, which raises OutputLost if it cannot be written."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -149,8 +149,8 @@ class _Output(io.FileIO):
             raise OutputLost(error.errno, error.strerror) from error
 
 
-def _told(stream: TextIO) -> TextIO:
-    """`stream`, with an error of its own for what cannot be written."""
+def _checked_stream(stream: TextIO) -> TextIO:
+    """`stream`, which raises OutputLost if it cannot be written."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     if stream not in (sys.__stdout__, sys.__stderr__):  # a test's own
@@ -161,7 +161,7 @@ def _told(stream: TextIO) -> TextIO:
 
 
 def _without_output(error: OSError) -> int:
-    """Leave without Python's complaint about the unflushed rest; where the reader has gone (`| head`), in silence."""
+    """Leave without Python's complaint about the unflushed rest; in silence if the reader has gone (`| head`)."""
     for stream in (sys.stdout, sys.stderr):
         if stream is sys.stderr and error.errno != errno.EPIPE:
             with contextlib.suppress(OSError):

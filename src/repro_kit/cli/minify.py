@@ -10,7 +10,7 @@ import click
 from repro_kit.cli.common.base_command import SubjectCommand
 from repro_kit.cli.common.click_options import takes
 from repro_kit.cli.common.values import make_ui, merged
-from repro_kit.cli.common.work import open_job, run_one
+from repro_kit.cli.common.work import open_job, run_one_stage
 from repro_kit.errors import UsageError
 from repro_kit.session.options import REDUCTION
 
@@ -23,10 +23,11 @@ def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | No
     r"""Reduce the captured program to a smaller one that fails in the same way.
 
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
-    minifier, a .pt2 file of torch.export.save, or a TORCH_TRACE log or directory. Earlier stages run first where their
+    minifier, a .pt2 file of torch.export.save, or a TORCH_TRACE log or directory. Earlier stages run first if their
     results are missing.
 
-    Where no graph fails alike, and with --source, the script and the modules that it imports are reduced instead.
+    With --source, and if no graph fails in the same way, the script and the modules that it imports are reduced
+    instead.
 
     \b
     repro-kit minify train.repro
@@ -38,7 +39,7 @@ def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | No
     if history:
         show_history(ctx, subject)
         return
-    run_one(ctx, open_job(ctx, subject, programs=True, compile_id=compile_id), "minify")
+    run_one_stage(ctx, open_job(ctx, subject, programs=True, compile_id=compile_id), "minify")
 
 
 def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:

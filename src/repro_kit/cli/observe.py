@@ -6,7 +6,7 @@ import click
 
 from repro_kit.cli.common.base_command import SubjectCommand
 from repro_kit.cli.common.click_options import takes
-from repro_kit.cli.common.work import open_job, run_one
+from repro_kit.cli.common.work import open_job, run_one_stage
 from repro_kit.session.options import FAILURE, RUN
 
 
@@ -22,4 +22,4 @@ def observe(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> Non
     \b
     repro-kit observe train.py --epochs 1
     """
-    run_one(ctx, open_job(ctx, subject), "observe")
+    run_one_stage(ctx, open_job(ctx, subject), "observe")

@@ -21,10 +21,10 @@ def show(ctx: click.Context, /, target: Path, **_: object) -> None:
     \b
     repro-kit show train.repro.zip
     """
-    from repro_kit.cli.output.telling import tell
+    from repro_kit.cli.output.telling import print_story
     from repro_kit.commands.show import story_at
     from repro_kit.model.serialize import to_data
 
     story, ui = story_at(target), make_ui(ctx.params)
-    tell(story, ui)
+    print_story(story, ui)
     ui.result(to_data(story))

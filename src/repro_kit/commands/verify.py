@@ -27,7 +27,7 @@ from repro_kit.session.strangers.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
 
-#: What verify says of an outcome, and the exit code; of several outcomes the first in this order decides.
+#: The answer for an outcome, and the exit code; of several outcomes the first in this order decides.
 ANSWERS = {
     RunOutcome.INVALID: ("REFUSED", Exit.USAGE),  # no bundle, damaged, hostile, or not to be run
     RunOutcome.FAILS_OTHERWISE: ("OTHER", Exit.FAILED),
@@ -38,7 +38,7 @@ ANSWERS = {
 
 
 @dataclass(frozen=True)
-class Here:
+class Interpreter:
     """The interpreter that runs `repro.py`."""
 
     python: str
@@ -63,7 +63,7 @@ class Verification:
 
     @property
     def answer(self) -> str:
-        """The outcome as verify says it."""
+        """The outcome in the words of verify."""
         return ANSWERS[self.outcome][0]
 
     def as_json(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _one(target: Path, python: str | None, options: VerifyOptions, ui: Ui) -> Ve
                 run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
                 if run.verdict.status is not Status.PASS:
                     break
-            result = _judge(run, claim, here_with(interpreter), str(target))
+            result = _judge(run, claim, facts_of(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
     for difference in (*result.unlike, *result.differences):
         ui.note(difference)
@@ -155,19 +155,19 @@ print(json.dumps(facts))
 
 
 @cache
-def here_with(python: str) -> Here:
-    """What this machine is with `python`. Raises CannotRunError when that is no working interpreter."""
+def facts_of(python: str) -> Interpreter:
+    """The facts about `python` on this machine. Raises CannotRunError if it does not work."""
     with scratch() as directory:
         (directory / "repro.py").write_text(_LOOK, encoding="utf-8")
         run = run_repro(python, directory, timeout=2 * START_MARGIN)
     try:
         line = next(line for line in run.output.splitlines() if line.startswith("{"))
-        return Here(**json.loads(line))
+        return Interpreter(**json.loads(line))
     except (StopIteration, ValueError, TypeError):
         raise CannotRunError(f"{python} does not work as a Python interpreter; give --python PATH.") from None
 
 
-def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Verification:
+def _judge(run: RunOfRepro, claim: Claim, here: Interpreter, target: str) -> Verification:
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
     differences = tuple(map(visible, _differences(claim, here)))
     expected = visible(claim.signature.summary()) if claim.signature else None
@@ -208,7 +208,7 @@ def _shown(value: Any) -> str:
     return " > ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _differences(claim: Claim, here: Here) -> Iterator[str]:
+def _differences(claim: Claim, here: Interpreter) -> Iterator[str]:
     for name in ("torch", "python", "accelerator"):
         there, now = getattr(claim, name), getattr(here, name)
         if claim.torch is not None and there != now:

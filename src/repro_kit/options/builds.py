@@ -47,7 +47,7 @@ class VerifyOptions(RunLimit, InterpreterOptions):
     against_nightly: bool = option(
         "--against-nightly", "Install the newest nightly of torch, and run with it.", rule=INSTALLS
     )
-    usual: float = RunOptions.timeout  # seconds for what asks for no time of its own
+    usual: float = RunOptions.timeout  # seconds for a bundle that asks for no time
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The options of the commands beside those of the stages, and which command takes which."""
+"""The options of the commands that are not a stage's, and which command takes which."""
 
 # No `from __future__ import annotations`: `options_of` reads the types.
 from dataclasses import dataclass

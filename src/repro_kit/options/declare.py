@@ -62,7 +62,7 @@ class Option:
     least: int = 1  # of a whole number
     counted: bool = False  # the value is how often the option is given
     check: Callable[[Any], object] | None = None  # raises ReproKitError for a value that means nothing
-    more: str = ""  # what the reference says beyond the help
+    more: str = ""  # what the reference adds to the help
     name: str = ""
     type: Any = None
 

@@ -129,7 +129,7 @@ class ObserveOptions(OracleOptions, RunOptions):
         "Collect Dynamo's bytecode and guards of NAME in an extra run.",
         more="As with `TORCHDYNAMO_DEBUG_FUNCTION`.",
     )
-    patient: bool = False  # wait until the time limit, also where a compile seems never to end
+    patient: bool = False  # wait until the time limit, even if a compile seems never to end
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class ReductionOptions(QueryOptions, RunOptions):
 class MinifyOptions(ReductionOptions):
     """Also what is reduced."""
 
-    source: bool = _kept("--source", "Reduce the script itself, also where a graph of it fails alike.")
+    source: bool = _kept("--source", "Reduce the script itself, even if a graph of it fails in the same way.")
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class BundleOptions:
     )
     include_source: bool = _bundle(
         "--include-source",
-        "Put your own source files into the bundle, where repro.py runs them.",
+        "Put your own source files into the bundle, if repro.py runs them.",
         rule=USER_SHOWS,
         more="`issue.md` quotes five lines around the failing one.",
     )

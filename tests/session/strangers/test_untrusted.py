@@ -14,7 +14,7 @@ import pytest
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands import verify as module
-from repro_kit.commands.verify import Here, verify
+from repro_kit.commands.verify import Interpreter, verify
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.options.builds import VerifyOptions
 from repro_kit.session.strangers.untrusted import claim_of
@@ -35,7 +35,7 @@ PASSES = "print('PASS')\n"
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "here_with", lambda python: Here("3.11.1", "2.13.0", "Linux", None))
+    monkeypatch.setattr(module, "facts_of", lambda python: Interpreter("3.11.1", "2.13.0", "Linux", None))
 
 
 def bundle(path: Path, repro: str, **claim: object) -> Path:

@@ -30,19 +30,19 @@ class _Helped(click.Command):
 
 
 class ReproGroup(_Helped, click.Group):
-    """A command with commands of its own. Without words, it shows its help."""
+    """A group of commands. Without arguments, it shows its help."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Show the help if there are no words."""
+        """Show the help if there are no arguments."""
         return super().parse_args(ctx, args or ["--help"])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like click's, with what may have been meant by a word that is no command."""
+        """Like click's, with a guess for an unknown command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(visible(f"{args[0]} is not a command of {ctx.command_path}. {self.meant(ctx, args)}".rstrip()))
         return super().resolve_command(ctx, args)

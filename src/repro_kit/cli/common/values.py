@@ -28,7 +28,7 @@ _DEFAULT = Options()
 
 
 def merged(ctx: click.Context) -> dict[str, Any]:
-    """The command's parameters. Files set those that the command line leaves open; the user is told once."""
+    """The command's parameters. Files set those that the command line leaves open; notes say so, once."""
     values = dict(ctx.params)
     defaults = read_defaults(Path.cwd())
     notes = list(defaults.notes)
@@ -47,7 +47,7 @@ def merged(ctx: click.Context) -> dict[str, Any]:
 
 
 def is_given(ctx: click.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
+    """Whether the command line gives an option."""
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

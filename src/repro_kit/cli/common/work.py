@@ -46,7 +46,7 @@ def open_job(ctx: click.Context, words: Sequence[str], *, programs: bool = False
     return ctx.with_resource(open_case(asked, make_ui(values)))
 
 
-def run_one(
+def run_one_stage(
     ctx: click.Context, job: Job, name: str, report: Callable[[Job, StageEnding], StageEnding] | None = None
 ) -> None:
     """Run stage `name` on the job's case, after the stages that it needs and the case lacks.

@@ -92,7 +92,7 @@ def _create(job: Job, story: Story, body: str) -> None:
 
 
 def _send(job: Job, story: Story, words: list[str], body: str, question: str) -> str:
-    """Send the text with `gh` after a yes; the link to it, "" where nothing was sent."""
+    """Send the text with `gh` after a yes; the link to it, "" if nothing was sent."""
     from repro_kit.bundle.story.issue_form import UNANSWERED
     from repro_kit.session.github import send
 

@@ -16,10 +16,10 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.case.lock import alone
 from repro_kit.commands.intake.exported_devices import digest_of, lacking_here, path_on_cpu, write_on_cpu
 from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for
-from repro_kit.commands.intake.program_file import adopt
+from repro_kit.commands.intake.program_file import case_from_program
 from repro_kit.commands.intake.program_sources import is_trace, reader_of, recorded_failure
 from repro_kit.commands.intake.transplant import recorded_elsewhere
-from repro_kit.commands.intake.watched_case import take_up
+from repro_kit.commands.intake.watched_case import case_from_watch
 from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.files import write_atomic
 from repro_kit.model.torchrun import on_one_machine
@@ -43,7 +43,7 @@ class Asked:
     form: Any  # of the subject: "script", "module", "command"
     words: tuple[str, ...]
     options: Options
-    given: Collection[str]  # the options that stand on the command line; the others are defaults, or from files
+    given: Collection[str]  # the options that the command line gives; the others are defaults, or from files
     python: str | None
     fresh: bool
     command: str  # "repro-kit ablate"
@@ -155,7 +155,7 @@ def _of_program(
         recorded = partial(recorded_failure, path, asked.compile_id)
         try:
             with ui.stage("read"):
-                adopt(path, programs, job.case, job.options.capture, ui, recorded)
+                case_from_program(path, programs, job.case, job.options.capture, ui, recorded)
         except Stop as stop:
             raise ReproKitError(stop.sentence, stop.exit_code) from stop
         yield job
@@ -167,7 +167,7 @@ def _of_watched(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     if asked.output not in (None, str(path)):
         raise UsageError(f"{path} becomes the case itself; leave --output out.")
     with alone(path):
-        case = take_up(path, asked.python, asked.options.observe.failure, ui)
+        case = case_from_watch(path, asked.python, asked.options.observe.failure, ui)
         write_options(case, asked.options)
         yield Job(case, asked.options.with_(output=str(bundle_path(path))), ui, resumed=False)
 

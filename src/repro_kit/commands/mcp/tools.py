@@ -47,7 +47,7 @@ class CommandTool:
 
     @property
     def usual_places(self) -> tuple[str, ...]:
-        """Those of `places` that a command uses by their own names, where they are not given."""
+        """Those of `places` that a command uses by their own names, if they are not given."""
         return ("farm",) if "farm" in self.options else ()
 
     @property
@@ -94,7 +94,7 @@ class CommandTool:
 
 
 def _schema(option: Option) -> dict[str, Any]:
-    """The JSON Schema of the values that an option takes; several may stand in an array."""
+    """The JSON Schema of the values that an option takes; several go into an array."""
     numbers = {bool: {"type": "boolean"}, float: {"type": "number", "exclusiveMinimum": 0}}
     one: dict[str, Any] = numbers.get(option.kind, _STRING)
     if option.kind is int:
