@@ -7,16 +7,13 @@ from typing import Any
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command
 from repro_kit.cli.common.work import missing, open_job, work
 from repro_kit.session.options import ABLATION
 
 
-@click.command("ablate", cls=SubjectCommand, own=(ABLATION,))
-@takes("ablate")
+@command("ablate", cls=SubjectCommand, own=(ABLATION,))
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def ablate(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Try backends, dynamic shapes, modes and settings, and name the layer of the stack at fault.
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand, form_of
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import ReproCommand, command, form_of
 from repro_kit.cli.common.values import make_ui, merged
 from repro_kit.errors import UsageError
 
@@ -32,10 +31,8 @@ class BisectCommand(ReproCommand):
         return args
 
 
-@click.command("bisect", cls=BisectCommand)
-@takes("bisect")
+@command("bisect", cls=BisectCommand)
 @click.argument("words", nargs=-1, metavar="SUBJECT")
-@click.pass_context
 def bisect(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
     r"""Find the build with which SUBJECT (a case, bundle, repro.py or script) or COMMAND began to fail.
 
@@ -57,7 +54,7 @@ def bisect(ctx: click.Context, /, words: tuple[str, ...], **_: object) -> None:
 
 def _bisect_request(words: tuple[str, ...], is_command: bool, values: dict[str, Any]) -> BisectRequest:
     """What the command line asks for. Raises ReproKitError for what cannot be meant."""
-    from repro_kit.bisect import Mark
+    from repro_kit.bisect.build import Mark
     from repro_kit.commands.bisect.request import BisectRequest, axes_of
     from repro_kit.commands.bisect.run_symptom import build_symptom
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command
 from repro_kit.cli.common.values import given
 from repro_kit.cli.common.work import open_job, run_one_stage
 from repro_kit.cli.output.filing import Filing
 from repro_kit.session.options import BUNDLE
 
 
-@click.command("bundle", cls=SubjectCommand, own=(BUNDLE,))
-@takes("bundle")
+@command("bundle", cls=SubjectCommand, own=(BUNDLE,))
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def bundle(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Check the reduced program in a fresh process, and pack the bundle.
 

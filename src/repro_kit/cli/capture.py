@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command
 from repro_kit.cli.common.work import open_job, run_one_stage
 
 
-@click.command("capture", cls=SubjectCommand, own=())
-@takes("capture")
+@command("capture", cls=SubjectCommand, own=())
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def capture(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Capture the failing graph as a standalone program, and check that the program fails on its own.
 

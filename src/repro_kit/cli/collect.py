@@ -6,16 +6,13 @@ from typing import Any
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command
 from repro_kit.cli.common.work import open_job, work
 from repro_kit.options.commands import STAGES
 
 
-@click.command("collect", cls=SubjectCommand)
-@takes("collect")
+@command("collect", cls=SubjectCommand)
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
 

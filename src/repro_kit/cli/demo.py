@@ -9,14 +9,11 @@ from typing import cast
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.values import make_ui, merged
 
 
-@click.command("demo", cls=ReproCommand)
-@takes("demo")
-@click.pass_context
+@command("demo")
 def demo(ctx: click.Context, /, run: bool, **_: object) -> None:
     r"""Write a script that fails with this torch to the current directory, and say how to collect its failure.
 

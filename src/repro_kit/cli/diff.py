@@ -7,16 +7,13 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.values import make_ui
 
 
-@click.command("diff", cls=ReproCommand)
-@takes("diff")
+@command("diff")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.pass_context
 def diff(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     r"""Compare two bundles or cases: failure, versions, settings, ablation, program. Nothing is run.
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.values import make_ui, merged
 
 if TYPE_CHECKING:
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
     from repro_kit.ui import Ui
 
 
-@click.command("env", cls=ReproCommand)
-@takes("env")
-@click.pass_context
+@command("env")
 def env(ctx: click.Context, /, **_: object) -> None:
     r"""Print the environment of the interpreter that has torch, as a bundle shows it: versions, packages, settings.
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand, form_of
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command, form_of
 from repro_kit.cli.common.values import is_given, make_options, make_ui, merged
 from repro_kit.cli.common.work import open_job
 
@@ -46,10 +45,8 @@ def _is_script(word: str) -> bool:
     return not path.exists() or is_python(path)
 
 
-@click.command("explain", cls=ExplainCommand)
-@takes("explain")
+@command("explain", cls=ExplainCommand)
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def explain(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
     r"""Explain what torch compiled, why the graph broke, recompiled or specialized, and what to do about it.
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import ReproGroup, command
 from repro_kit.cli.common.values import build_choice, make_ui, merged
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group("farm", cls=ReproGroup)
 def farm() -> None:
-    r"""Keep many cases, run them on many builds, and follow what becomes of them.
+    r"""Keep many cases, run them on many builds, and follow their states.
 
     A case is new, open, fixed, closed (it passes on every line of builds), reopened, a duplicate, stale or flaky.
 
@@ -29,10 +28,8 @@ def farm() -> None:
     """
 
 
-@farm.command("add", cls=ReproCommand, short_help="Add bundles or cases.")
-@takes("farm add")
+@command("add", farm, short_help="Add bundles or cases.")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
-@click.pass_context
 def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     """Add bundles, cases or repro.py files. Nothing is run.
 
@@ -44,10 +41,8 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     ctx.exit(add(_place(ctx), targets, make_ui(values)))
 
 
-@farm.command("run", cls=ReproCommand, short_help="Run the cases on builds.")
-@takes("farm run")
+@command("run", farm, short_help="Run the cases on builds.")
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
-@click.pass_context
 def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     r"""Run the cases on builds, and judge them. What is known already is not run again.
 
@@ -77,10 +72,8 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
         ctx.exit(run(_place(ctx), request, make_ui(values)))
 
 
-@farm.command("status", cls=ReproCommand, short_help="Show the states of the cases, or one case.")
-@takes("farm status")
+@command("status", farm, short_help="Show the states of the cases, or one case.")
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
-@click.pass_context
 def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...], **_: object) -> None:
     """Show how many cases are in which state, and those that are not closed. With CASE: its verdicts and history."""
     from repro_kit.commands.farm.status import status
@@ -93,9 +86,7 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
     ctx.exit(status(_place(ctx), cases, make_ui(merged(ctx)), states=states))
 
 
-@farm.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
-@takes("farm report")
-@click.pass_context
+@command("report", farm, short_help="Write the farm as a static site.")
 def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
     from repro_kit.commands.farm.report import report
@@ -103,10 +94,8 @@ def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     ctx.exit(report(_place(ctx), output, make_ui(merged(ctx))))
 
 
-@farm.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
-@takes("farm file")
+@command("file", farm, short_help="Prepare a case's issue, or the comment that it is fixed.")
 @click.argument("case")
-@click.pass_context
 def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, **_: object) -> None:
     """Prepare the issue of an open case, or the comment on the issue of a case that is fixed or that came back.
 
@@ -118,9 +107,7 @@ def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, 
     ctx.exit(file_case(_place(ctx), request, make_ui(merged(ctx))))
 
 
-@farm.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
-@takes("farm export")
-@click.pass_context
+@command("export", farm, short_help="Print the farm as JSON.")
 def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     """Print all cases, builds, results and changes as one JSON object."""
     from repro_kit.commands.farm.export import export
@@ -128,10 +115,8 @@ def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     ctx.exit(export(_place(ctx), output, make_ui(merged(ctx))))
 
 
-@farm.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
-@takes("farm merge")
+@command("merge", farm, short_help="Take the results of other farms into this one.")
 @click.argument("others", nargs=-1, required=True, metavar="FARM...", type=click.Path(path_type=Path))
-@click.pass_context
 def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
     """Take the cases and results of other farms into this one: of the shards of a run, or of other machines."""
     from repro_kit.commands.farm.export import merge
@@ -139,12 +124,10 @@ def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
     ctx.exit(merge(_place(ctx), others, make_ui(merged(ctx))))
 
 
-@farm.command("untrack", cls=ReproCommand, short_help="Leave a line of builds out of the judgement.")
-@takes("farm untrack")
+@command("untrack", farm, short_help="Ignore one series of builds when deciding a case's state.")
 @click.argument("line")
-@click.pass_context
 def untrack(ctx: click.Context, /, line: str, **_: object) -> None:
-    """Leave the builds of LINE ("nightly cpu") out of the judgement, until builds of it are run again."""
+    """Ignore the builds of LINE ("nightly cpu") when deciding a case's state, until builds of it are run again."""
     from repro_kit.commands.farm.judging import untrack
 
     ctx.exit(untrack(_place(ctx), line, make_ui(merged(ctx))))

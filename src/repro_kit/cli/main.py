@@ -44,7 +44,7 @@ GROUPS = {
     "Over builds of torch": {
         "bisect": ("repro_kit.cli.bisect", "Find the nightly, release or commit that broke it."),
         "nightly": ("repro_kit.cli.nightly", "Run a folder of cases on the newest build, every night."),
-        "farm": ("repro_kit.cli.farm", "Keep many cases, run them on many builds, and follow what becomes of them."),
+        "farm": ("repro_kit.cli.farm", "Keep many cases, run them on many builds, and follow their states."),
     },
     "For machines": {
         "mcp": ("repro_kit.cli.mcp", "Serve repro-kit to agents (Model Context Protocol)."),

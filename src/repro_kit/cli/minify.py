@@ -7,18 +7,15 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command
 from repro_kit.cli.common.values import make_ui, merged
 from repro_kit.cli.common.work import open_job, run_one_stage
 from repro_kit.errors import UsageError
 from repro_kit.session.options import REDUCTION
 
 
-@click.command("minify", cls=SubjectCommand, own=(REDUCTION,))
-@takes("minify")
+@command("minify", cls=SubjectCommand, own=(REDUCTION,))
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object) -> None:
     r"""Reduce the captured program to a smaller one that fails in the same way.
 

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.values import make_ui, merged
 
 if TYPE_CHECKING:
     from repro_kit.commands.farm.nightly import NightlyRequest
 
 
-@click.command("nightly", cls=ReproCommand)
-@takes("nightly")
+@command("nightly")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.pass_context
 def nightly(ctx: click.Context, /, folder: Path, **_: object) -> None:
     r"""Run the cases and bundles in FOLDER on the newest build, and report what changed since the last run.
 

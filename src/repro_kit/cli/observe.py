@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import SubjectCommand, command
 from repro_kit.cli.common.work import open_job, run_one_stage
 from repro_kit.session.options import FAILURE, RUN
 
 
-@click.command("observe", cls=SubjectCommand, own=(RUN, FAILURE))
-@takes("observe")
+@command("observe", cls=SubjectCommand, own=(RUN, FAILURE))
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
 def observe(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Run the script once, unchanged, and record its failures, trace, logs and environment.
 

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.values import make_ui
 
 
-@click.command("show", cls=ReproCommand)
-@takes("show")
+@command("show")
 @click.argument("target", type=click.Path(path_type=Path))
-@click.pass_context
 def show(ctx: click.Context, /, target: Path, **_: object) -> None:
     r"""Show the failure of a bundle or case, the layer at fault, the reproducer, and what passes. Nothing is run.
 

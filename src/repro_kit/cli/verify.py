@@ -9,17 +9,14 @@ from typing import Any
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
-from repro_kit.cli.common.click_options import takes
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.values import build_choice, given, is_given, make_ui, merged
 from repro_kit.errors import Exit, UsageError
 from repro_kit.options.builds import VerifyOptions
 
 
-@click.command("verify", cls=ReproCommand)
-@takes("verify")
+@command("verify")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
-@click.pass_context
 def verify(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     r"""Run a bundle, case or repro.py here, and check whether it still fails in the same way.
 
@@ -56,10 +53,12 @@ def verify(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> Non
 
 
 def _on_builds(targets: tuple[Path, ...], values: dict[str, Any], options: VerifyOptions) -> Exit:
-    from repro_kit.commands.release_table import verify_on_builds
+    from repro_kit.commands.release_table import TableRequest, verify_on_builds
     from repro_kit.session.interrupts import interruptible
 
     if options.against_nightly:
         raise UsageError("Give --against-nightly, or the builds, not both.")
+    limits = (options.timeout, options.usual, options.memory)
+    request = TableRequest(build_choice(values), *limits, values["markdown"])
     with interruptible():
-        return verify_on_builds(targets, build_choice(values), options, make_ui(values), markdown=values["markdown"])
+        return verify_on_builds(targets, request, make_ui(values))

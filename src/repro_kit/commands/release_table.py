@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.bisect import Build
@@ -19,7 +20,6 @@ from repro_kit.farm.table import ReleaseTable, release_table
 from repro_kit.farm.unit import BuildVerdict, UnitOrder, verdict_of
 from repro_kit.model.answers import TriedVariant
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.options.builds import VerifyOptions
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
@@ -29,9 +29,18 @@ from repro_kit.session.strangers.untrusted import Claim, UntrustedBundle, ask, c
 from repro_kit.ui import Ui
 
 
-def verify_on_builds(
-    targets: Sequence[Path], choice: BuildChoice, options: VerifyOptions, ui: Ui, *, markdown: bool
-) -> Exit:
+@dataclass(frozen=True)
+class TableRequest:
+    """The builds, and how the bundle is run and shown."""
+
+    choice: BuildChoice
+    timeout: float | None = None  # seconds for one run; None: the bundle's own
+    usual: float = 600.0  # seconds for a bundle that asks for none
+    memory: float | None = None  # GiB for one run; None: most of the machine's
+    markdown: bool = False
+
+
+def verify_on_builds(targets: Sequence[Path], request: TableRequest, ui: Ui) -> Exit:
     """Run the bundle on each build, and show the table; the answer of the newest build decides the exit code.
 
     Untrusted code is shown first, and the user is asked. Raises ReproKitError when nothing can be run.
@@ -44,16 +53,16 @@ def verify_on_builds(
     with opened(target) as bundle, scratch() as environments:
         claim = claim_of(bundle.whole, target)
         with ui.stage("builds"):
-            lines = lines_of(choice, environments)
+            lines = lines_of(request.choice, environments)
             ui.done("; ".join(f"{line.name}: {len(line.chosen)} builds" for line in lines))
         try:
             ask(bundle, "each build", ui)
-            tables = [(line, _table(line, bundle, claim, choice.package, options, ui)) for line in lines]
+            tables = [(line, _table(line, bundle, claim, request, ui)) for line in lines]
         finally:
             for line in lines:
                 line.source.close()
     for line, table in tables:
-        if markdown:
+        if request.markdown:
             ui.print(table.as_markdown())
         else:
             ui.table(f"{target.name}: {line.name}", table.columns, table.rows)
@@ -74,25 +83,23 @@ def _keep(target: Path, claim: Claim, tables: Sequence[ReleaseTable]) -> None:
         case.store(RELEASES, BuildsTried(claim.signature, tuple(TriedVariant(*row) for row in rows)))
 
 
-def _table(
-    line: BuildLine, bundle: UntrustedBundle, claim: Claim, package: str, options: VerifyOptions, ui: Ui
-) -> ReleaseTable:
+def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: TableRequest, ui: Ui) -> ReleaseTable:
     verdicts: list[BuildVerdict] = []
     for build in line.chosen:
         with ui.stage("verify"):
             ui.progress(f"{line.name} {build.shown}: getting it ready")
             tally = sum((verdict.tally for verdict in verdicts if verdict.fails), NO_RUNS)
-            verdicts.append(_verdict(line, build, tally, bundle, claim, options))
+            verdicts.append(_verdict(line, build, tally, bundle, claim, request))
             ui.done(f"{line.name} {build.shown}: {ANSWERS[verdicts[-1].outcome][0]}")
     names = {
-        build.name: f"{package} {build.version}" if build.python else build.shown  # no private path
+        build.name: f"{request.choice.package} {build.version}" if build.python else build.shown  # no private path
         for build in line.chosen
     }
     return release_table(verdicts, claim.repeats, names)
 
 
 def _verdict(
-    line: BuildLine, build: Build, tally: Tally, bundle: UntrustedBundle, claim: Claim, options: VerifyOptions
+    line: BuildLine, build: Build, tally: Tally, bundle: UntrustedBundle, claim: Claim, request: TableRequest
 ) -> BuildVerdict:
     """Run the bundle on one build. A failure that came and went on earlier builds is run more often."""
     try:
@@ -105,11 +112,11 @@ def _verdict(
                 str(bundle.directory),
                 ready.python,
                 dict(ready.variables),
-                options.timeout or (claim.limit or options.usual) + START_MARGIN,
+                request.timeout or (claim.limit or request.usual) + START_MARGIN,
                 passes_needed(tally, claim.repeats),
                 1 if tally.failed else RATE_RUNS,
                 claim.signature,
-                options.memory,
+                request.memory,
             )
             return verdict_of(run_unit(order))
     except UnusableError as error:

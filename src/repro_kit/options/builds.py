@@ -95,7 +95,7 @@ class BisectOptions(SourceOptions, RunLimit):
     symptom: str | None = option("--check SYMPTOM", "Symptom in place of a failure: accuracy, recompiles>N …")
     any_failure: bool = option("--any-failure", "Count every failure, not only the expected one.")
     repeat: int = option("--repeat N", "Runs that must pass before a build is good.", 1)
-    max_skips: int | None = option("--max-skips N", "Stop after N untestable builds in a row.", shown="16")
+    max_skips: int | None = option("--max-skips N", "Stop after N untestable builds.", shown="16")
     spread: int | None = option("--spread N", "Judge N more builds, and find every change between them.", agents=True)
     mark: tuple[str, ...] = option("--mark BUILD=MARK", "Set a build's verdict: good, bad, skip or forget.", ())
     log: bool = option("--log", "Show the verdicts and why each build was chosen. Run nothing.")

@@ -124,7 +124,7 @@ _COMMANDS: dict[str, tuple[type, ...]] = {
 
 def options_for(command: str) -> list[Option]:
     """The options of a command, in the order of its help."""
-    return options_of(*(_COMMANDS.get(command) or _all_commands()[command]))
+    return options_of(*(_COMMANDS.get(command) or _all_commands().get(command, ())))
 
 
 def every_option() -> dict[str, Option]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from repro_kit.cli.common.click_options import write_options, write_own_options
+from repro_kit.cli.common.click_options import with_options, write_options, write_own_options
 from repro_kit.cli.common.echo import echo, echo_json
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.visible import visible
@@ -114,6 +114,18 @@ class ReproCommand(_Helped):
         echo(message, err=True, label="error:")
         self.print_error(ctx, message, exit_code)
         ctx.exit(exit_code)
+
+
+def command(
+    name: str, group: click.Group | None = None, *, cls: type[click.Command] = ReproCommand, **settings: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function, which takes the context, the command `name` (of `group`), with the options that it declares."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        decorated = with_options(f"{group.name} {name}" if group else name, click.pass_context(function))
+        return (group.command if group else click.command)(name, cls=cls, **settings)(decorated)
+
+    return decorate
 
 
 class CaseCommand(ReproCommand):

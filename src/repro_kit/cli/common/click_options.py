@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from repro_kit.options.declare import Option
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _MOST = 10**9  # seconds, runs, GiB: larger values would overflow a clock
 #: Fewer options than this are one list.
@@ -22,16 +20,13 @@ _MANY = 14
 _OTHERS = "Options"
 
 
-def takes(command: str) -> Callable[[F], F]:
-    """Give a function the options of `command`."""
+def with_options(command: str, function: Callable[..., Any]) -> Any:
+    """`function` with the options that `command` declares."""
     from repro_kit.options.commands import options_for  # the help of the group does without it
 
-    def decorate(function: F) -> F:
-        for option in reversed(options_for(command)):
-            function = _decorator(option)(function)
-        return function
-
-    return decorate
+    for option in reversed(options_for(command)):
+        function = _decorator(option)(function)
+    return function
 
 
 class DeclaredOption(click.Option):
@@ -42,7 +37,7 @@ class DeclaredOption(click.Option):
         self.declared = declared
 
 
-def _decorator(option: Option) -> Callable[[F], F]:
+def _decorator(option: Option) -> Callable[[Any], Any]:
     settings: dict[str, Any] = {"help": option.text, "cls": DeclaredOption, "declared": option}
     if option.counted:
         settings["count"] = True

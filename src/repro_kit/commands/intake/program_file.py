@@ -17,7 +17,8 @@ from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.missing_resource import missing_resource, remedy
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import Program, parse, render, runnable, size
+from repro_kit.program import parse, render, runnable, size
+from repro_kit.program.program import Program
 from repro_kit.session.comparison_recipe import with_random
 from repro_kit.session.options import QueryOptions
 from repro_kit.session.oracles import open_oracle, query_timeout
