@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from repro_kit.cli.common.base_command import command
 from repro_kit.errors import UsageError
 
 
