@@ -11,7 +11,6 @@ import pytest
 import repro_kit
 from repro_kit import __version__
 from repro_kit.case.case import STAGES
-from repro_kit.cli.main import COMMANDS
 from repro_kit.options import commands
 from root import OF_EXTRAS
 
@@ -46,12 +45,6 @@ def test_no_module_of_ours_imports_torch():
 
 def test_stage_names_are_those_of_the_case():
     assert commands.STAGES == STAGES
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(repro_kit, name):
-    result = repro_kit(name, "--help")
-    assert result.exit_code == 0 and "repro-kit " + name in result.output.split("Options:")[0].split("\n", 1)[1]
 
 
 def test_version(repro_kit):

@@ -1,4 +1,8 @@
-"""Declare an option as a field of a dataclass: its type, default, help and heading, and who may set it."""
+"""Declare an option as a field of a dataclass: its type, default, help and heading, and who may set it.
+
+click alone makes the options of the command line from that: no other library reads the types, so that help texts, error
+sentences and the time to start stay as they are.
+"""
 
 # No `from __future__ import annotations`: the types of the fields are read.
 import types
