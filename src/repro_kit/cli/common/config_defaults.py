@@ -36,7 +36,12 @@ class Default:
     @property
     def announcement(self) -> str:
         """The note for the user; empty for a setting that is not announced."""
-        return f"{self.key} = {self.value!r} is set by {shown(self.path)}." if _OPTIONS[self.key].rule.announced else ""
+        return f"{self.key} = {self.value!r} is set by {self.shown_path}." if _OPTIONS[self.key].rule.announced else ""
+
+    @property
+    def shown_path(self) -> str:
+        """The path of the file, safe to print."""
+        return shown(self.path)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import click
 from click.core import ParameterSource
 
 from repro_kit.cli.common.click_options import DeclaredOption
-from repro_kit.cli.common.config_defaults import Default, read_defaults, shown
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import UsageError
 from repro_kit.options.declare import Source, options_of
@@ -19,6 +18,7 @@ from repro_kit.session.options import Options, OracleOptions
 
 if TYPE_CHECKING:
     from repro_kit.builds.several import BuildChoice
+    from repro_kit.cli.common.config_defaults import Default
     from repro_kit.ui import Ui
 
 T = TypeVar("T")
@@ -29,6 +29,8 @@ _DEFAULT = Options()
 
 def merged(ctx: click.Context) -> dict[str, Any]:
     """The command's parameters. Files set those that the command line leaves open; notes say so, once."""
+    from repro_kit.cli.common.config_defaults import read_defaults  # the help does without it
+
     values = dict(ctx.params)
     defaults = read_defaults(Path.cwd())
     notes = list(defaults.notes)
@@ -56,7 +58,7 @@ def _fitting(ctx: click.Context, param: click.Parameter, default: Default) -> An
     try:
         return param.type_cast_value(ctx, default.value)
     except click.BadParameter as error:
-        raise UsageError(f"{shown(default.path)}: {default.key}: {error.message}") from error
+        raise UsageError(f"{default.shown_path}: {default.key}: {error.message}") from error
 
 
 def given(cls: type[T], values: Mapping[str, Any]) -> T:
