@@ -10,8 +10,7 @@ from pathlib import Path
 
 from repro_kit.errors import StageError
 from repro_kit.probe.repro_probe.protocol.programs import StorageData
-from repro_kit.program import TensorInput
-from repro_kit.program.program import Program
+from repro_kit.program import Program, TensorInput
 from repro_kit.runner import supervised
 from repro_kit.runner.launch import with_probe
 

@@ -13,8 +13,7 @@ from repro_kit.files import read_text
 from repro_kit.model.failure.classify import failure_from_text
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.plain_file import open_plain, read_plain
-from repro_kit.program import parse
-from repro_kit.program.program import Program
+from repro_kit.program import Program, parse
 from repro_kit.program.reading.from_runnable import from_runnable
 from repro_kit.trace import CompileFailure, Runnable, is_log, summarise
 
