@@ -123,4 +123,5 @@ def options_of(*classes: Any) -> list[Option]:
 
 
 def _bound(each: Field[Any]) -> Option:
-    return replace(each.metadata[_KEY], name=each.name, type=each.type)
+    made: Option = each.metadata[_KEY]
+    return replace(made, name=each.name, type=each.type)

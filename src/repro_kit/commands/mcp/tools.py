@@ -95,7 +95,7 @@ class CommandTool:
 
 def _schema(option: Option) -> dict[str, Any]:
     """The JSON Schema of the values that an option takes; several go into an array."""
-    numbers = {bool: {"type": "boolean"}, float: {"type": "number", "exclusiveMinimum": 0}}
+    numbers: dict[Any, dict[str, Any]] = {bool: {"type": "boolean"}, float: {"type": "number", "exclusiveMinimum": 0}}
     one: dict[str, Any] = numbers.get(option.kind, _STRING)
     if option.kind is int:
         one = {"type": "integer", "minimum": option.least}
