@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -10,12 +9,13 @@ from pathlib import Path
 import click
 import pytest
 
-from repro_kit.cli.collect import command
-from repro_kit.cli.common import shared_options as shared
+from repro_kit.cli.collect import collect
 from repro_kit.cli.common.config_defaults import KEYS, read_defaults
-from repro_kit.cli.common.option_rules import SETTINGS, Source
-from repro_kit.cli.main import COMMANDS
+from repro_kit.cli.common.values import make_options, merged
+from repro_kit.cli.main import COMMANDS, cli
 from repro_kit.errors import ReproKitError
+from repro_kit.options.commands import every_option
+from repro_kit.options.declare import Source
 from samples import strangers
 
 
@@ -154,7 +154,7 @@ def test_what_a_file_sets_is_announced_once_and_on_stderr(work, repro_kit, monke
 
 
 def test_every_option_of_every_command_is_declared_and_nothing_else():
-    loaded = [importlib.import_module(f"repro_kit.cli.{name}").command for name in COMMANDS]
+    loaded = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
     commands = [*loaded, *(sub for it in loaded if isinstance(it, click.Group) for sub in it.commands.values())]
     options = [param for it in commands for param in it.params if isinstance(param, click.Option)]
     names = {
@@ -163,9 +163,9 @@ def test_every_option_of_every_command_is_declared_and_nothing_else():
         for name in (*option.opts, *option.secondary_opts)
         if name[:2] == "--"
     }
-    assert names - {"no-workarounds"} == SETTINGS.keys()
-    assert all((it.source is Source.COMMAND) == (it.kind is None) for it in SETTINGS.values())
-    assert all(it.does for it in SETTINGS.values() if it.source is not Source.PROJECT)
+    declared = every_option()
+    assert names - {"no-workarounds"} == declared.keys()
+    assert all(it.rule.does for it in declared.values() if it.rule.source is not Source.PROJECT)
 
 
 def test_a_value_must_be_one_that_the_command_line_takes(work, repro_kit):
@@ -215,13 +215,13 @@ def test_paths_of_the_user_s_configuration_are_relative_to_it(tmp_path, monkeypa
 def test_command_line_wins(tmp_path, monkeypatch):
     write(tmp_path, "timeout = 60\njobs = 3\ndebug-artifacts = true")
     monkeypatch.chdir(tmp_path)
-    with command.make_context("collect", ["--timeout", "5", "x.py"]) as ctx:
-        options = shared.make_options(shared.merged(ctx))
+    with collect.make_context("collect", ["--timeout", "5", "x.py"]) as ctx:
+        options = make_options(merged(ctx))
     assert (options.observe.timeout, options.minify.jobs, options.observe.debug_artifacts) == (5, 3, True)
 
 
 def test_every_key_is_an_option_of_collect():
-    names = {param.name for param in command.params if isinstance(param, click.Option)}
+    names = {param.name for param in collect.params if isinstance(param, click.Option)}
     assert {key.replace("-", "_") for key in KEYS} <= names
 
 

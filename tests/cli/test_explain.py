@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from repro_kit.cli.explain import COMPARED, SECTIONS
 from repro_kit.cli.main import cli
 from repro_kit.errors import Exit
 from repro_kit.explain import compared
 from repro_kit.explain.sections import NAMES
+from repro_kit.options.commands import COMPARED, SECTIONS
 from root import ROOT
 
 LOG = ROOT / "tests/trace/fixtures" / "insights" / "four_sizes_static.log"

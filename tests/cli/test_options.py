@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION
-from repro_kit.cli.main import COMMANDS, GROUPS, cli, main
+from repro_kit.cli.main import COMMANDS, cli, main
 from repro_kit.model.measure.symptom import FORMS
 
 
@@ -23,56 +23,11 @@ def test_the_help_of_check_names_every_symptom() -> None:
     assert "".join(FORMS.split()) in "".join(text.split())
 
 
-def test_the_help_of_a_group_keeps_its_lines() -> None:
-    _, text = said("farm", "--help")
-    assert "\\b" not in text and "\n  repro-kit farm status\n" in text
-
-
-def test_many_options_stand_under_headings_and_help_is_the_last() -> None:
-    lines = said("collect", "--help")[1].splitlines()
-    headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert headings[0] == "The case:" and headings[-1] == "Answers and output:" and len(headings) == 7
-    assert lines[-1].split()[0] == "-h," and "1000000000" not in "".join(lines)
-
-
 def test_help_has_its_short_name_whoever_asks_for_it_first() -> None:
-    from repro_kit.cli.show import command
+    from repro_kit.cli.show import show
 
-    command.get_params(click.Context(command))  # click keeps the help option that is made here
+    show.get_params(click.Context(show))  # click keeps the help option that is made here
     assert "-h, --help" in said("show", "--help")[1]
-
-
-def test_commands_stand_in_groups_that_name_all_of_them() -> None:
-    lines = said("--help")[1].splitlines()
-    headings = [line.rstrip(":") for line in lines if line.rstrip(":") in GROUPS]
-    assert headings == [*GROUPS] and len({*COMMANDS}) == len(COMMANDS)
-    at = [lines.index(f"{heading}:") for heading in GROUPS]
-    for (heading, names), start in zip(GROUPS.items(), at, strict=True):
-        rows = lines[start + 1 : start + 1 + len(names)]
-        assert [row.split()[0] for row in rows] == [*names], heading
-
-
-@pytest.mark.parametrize(
-    ("stage", "own", "shared"),
-    [
-        ("observe", "--timeout", "--deadline"),
-        ("capture", "--help", "--timeout"),
-        ("minify", "--compile-id", "--timeout"),
-        ("ablate", "--preset", "--timeout"),
-        ("bundle", "--trace", "--timeout"),
-    ],
-)
-def test_a_stage_explains_its_own_options_and_names_the_shared_ones(stage: str, own: str, shared: str) -> None:
-    first, _, rest = said(stage, "--help")[1].partition("As for collect (repro-kit collect --help):")
-    assert own in first and f"  {shared}" not in first
-    assert shared in rest and len(rest.splitlines()) < 8
-    assert not any(line.endswith("-") for line in rest.splitlines())
-
-
-def test_commands_that_ask_nothing_have_no_yes() -> None:
-    for words in (["show"], ["diff"], ["env"], ["farm", "status"], ["demo"]):
-        assert "--yes" not in said(*words, "--help")[1]
-    assert "--yes" in said("verify", "--help")[1]
 
 
 def test_defaults_have_one_form() -> None:
@@ -117,16 +72,6 @@ def test_every_error_has_one_form(words: list[str], capsys: pytest.CaptureFixtur
     (line,) = capsys.readouterr().err.splitlines()
     assert "--chek" not in words or "There is no option --chek. Did you mean --check?" in line
     assert line.startswith("error: ") and line.endswith(" --help.")
-
-
-def test_without_words_the_help_is_shown() -> None:
-    assert said()[0] == 0 and "Every day:" in said()[1]
-    assert said("farm")[0] == 0 and "Commands:" in said("farm")[1]
-
-
-def test_few_options_are_one_list() -> None:
-    _, text = said("show", "--help")
-    assert "Options:\n" in text and "Answers and output:" not in text
 
 
 @pytest.mark.parametrize("option", [("--package", "torchvision"), ("--markdown",), ("--cache", "x")])

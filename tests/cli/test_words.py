@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repro_kit.cli.collect import command
+from repro_kit.cli.collect import collect
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from repro_kit.cli.collect import command
     ],
 )
 def test_split(line, options, form, subject):
-    assert command.split(line.split()) == (options.split(), form, subject.split())
+    assert collect.split(line.split()) == (options.split(), form, subject.split())

@@ -14,9 +14,9 @@ from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.bundle.story.title_facts import title_of
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.cli.common.work import Job
 from repro_kit.cli.main import cli
 from repro_kit.cli.output.filing import Filing
+from repro_kit.commands.intake.open_case import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.failure.failure import Layer
 from repro_kit.model.serialize import dumps

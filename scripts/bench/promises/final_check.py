@@ -18,12 +18,13 @@ from unittest.mock import patch
 from promises import Row
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure
-from repro_kit.commands.verify import How, verify
+from repro_kit.commands.verify import verify
 from repro_kit.errors import Exit
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.classify import failure_from_text
 from repro_kit.model.failure.failure import Failure, Kind, Layer
 from repro_kit.model.failure.signature import signature_of
+from repro_kit.options.builds import VerifyOptions
 from repro_kit.session.options import BundleOptions
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
@@ -186,7 +187,7 @@ def _unclean(scripts: list[tuple[Unclean, str]], scratch: Path) -> list[Row]:
 def _fails_for_a_stranger(archive: Path, scratch: Path) -> bool:
     """Whether `verify` on a machine that has nothing says SAME."""
     with machine(Unclean("nothing", "False"), scratch / "stranger"):
-        return verify([archive], How(sys.executable), SilentUi(yes=True)) is Exit.OK
+        return verify([archive], VerifyOptions(sys.executable), SilentUi(yes=True)) is Exit.OK
 
 
 def _flaky(form: str, tries: int, bar: float, scratch: Path) -> Row:

@@ -14,8 +14,9 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from promises import Row
 from repro_kit.cli.common.config_defaults import read_defaults
-from repro_kit.cli.common.option_rules import SETTINGS, Source
 from repro_kit.errors import ReproKitError
+from repro_kit.options.commands import every_option
+from repro_kit.options.declare import Source
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.subject_start import probe_environment
 from repro_kit.runner.write_orders import in_force
@@ -70,10 +71,10 @@ def _strange_files(scratch: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _refused_keys(scratch: Path) -> Iterator[tuple[str, bool]]:
-    for name, setting in SETTINGS.items():
-        if setting.source is Source.PROJECT:
+    for name, option in every_option().items():
+        if option.rule.source is Source.PROJECT:
             continue
-        for value in _VALUES.get(setting.kind or str, ()):
+        for value in _VALUES.get(option.kind, _VALUES[str]):
             deep = _repository(scratch, f"{name} = {value}")
             try:
                 yield f"{name} = {value}: {read_defaults(deep).values}", False

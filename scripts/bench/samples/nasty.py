@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -25,7 +24,7 @@ from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.case.case import STAGES, Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Observation, ObservedFailure
-from repro_kit.cli.main import COMMANDS, main
+from repro_kit.cli.main import COMMANDS, cli, main
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Status
 from repro_kit.model.serialize import dumps
@@ -182,12 +181,13 @@ def invocations(seed: int, count: int, operand_paths: Sequence[Path], *, heavy: 
     names = [path.name for path in operand_paths]
     light = [name for name in names if name != "case.repro" and not name.endswith("_program.py")]
     for at in range(count):
-        name = COMMANDS[at % len(COMMANDS)]
+        name = tuple(COMMANDS)[at % len(COMMANDS)]
         yield tuple(_invocation(chance, name, names if heavy or name not in _STAGES else light))
 
 
 def _invocation(chance: random.Random, name: str, operand_names: list[str]) -> list[str]:
-    command: click.Command = importlib.import_module(f"repro_kit.cli.{name}").command
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     words = [name]
     for option in chance.sample(options, min(len(options), chance.choice((0, 0, 1, 1, 2, 4)))):

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.headed_option import headed
-from repro_kit.cli.common.work import case_or_subject, program_case, work
-
-STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import
-_STAGE = click.Choice(STAGES)
-_STAGES = headed("The stages")
+from repro_kit.cli.common.base_command import SubjectCommand, command
+from repro_kit.cli.common.work import open_job, work
+from repro_kit.options.commands import STAGES
 
 
-@click.command("collect", cls=SubjectCommand, short_help="The whole pipeline: from a failing script to a bundle.")
-@shared.subject_options
-@shared.stage_options
-@shared.bundle_options
-@_STAGES("--only", type=_STAGE, multiple=True, help="Run only this stage (may be repeated).")
-@_STAGES("--until", type=_STAGE, help="Stop after this stage.")
-@_STAGES("--skip", type=_STAGE, multiple=True, help="Skip this stage (may be repeated).")
-@shared.interface_options
+@command("collect", cls=SubjectCommand)
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    subject: tuple[str, ...],
-    only: Sequence[str],
-    until: str | None,
-    skip: Sequence[str],
-    **_: object,
-) -> None:
+def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Run a failing torch.compile script and make a verified, minimal bundle of its failure.
 
     Options go before the script; words after the script are its arguments. The same command resumes an interrupted
@@ -55,6 +33,7 @@ def command(
     """
     from repro_kit.cli.output.ablation import AblationReport
 
+    only, until, skip = given["only"], given["until"], given["skip"]
     if only and (until or skip):
         raise click.UsageError("--only cannot be combined with --until or --skip.", ctx)
     names = [name for name in STAGES if (name in only if only else name not in skip)]
@@ -62,6 +41,5 @@ def command(
         names = [name for name in names if STAGES.index(name) <= STAGES.index(until)]
     if not names:
         raise click.UsageError("No stage is left to run.", ctx)
-    job = program_case(ctx, Path(subject[0])) if len(subject) == 1 else None
-    job = job or case_or_subject(ctx, subject)
+    job = open_job(ctx, subject, programs=True)
     work(ctx, job, names, again=only, report=AblationReport() if job.ui.verbose else None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import command
 from repro_kit.cli.common.echo import echo
 
 
-@click.command("completion", cls=ReproCommand, short_help="Print a shell's completion script.")
+@command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
+def completion(ctx: click.Context, shell: str) -> None:
     r"""Print the completion script of a shell.
 
     \b

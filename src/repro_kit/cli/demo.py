@@ -9,16 +9,12 @@ from typing import cast
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import command
+from repro_kit.cli.common.values import make_ui, merged
 
 
-@click.command("demo", cls=ReproCommand, short_help="Write a small script that fails, to try repro-kit on.")
-@shared.python_option
-@click.option("--run", is_flag=True, help="Collect its failure as well, which takes about a minute.")
-@shared.output_options
-@click.pass_context
-def command(ctx: click.Context, /, run: bool, **_: object) -> None:
+@command("demo")
+def demo(ctx: click.Context, /, run: bool, **_: object) -> None:
     r"""Write a script that fails with this torch to the current directory, and say how to collect its failure.
 
     It is the script of the tutorial, or, with torch 2.14 and newer, another one. No file is overwritten.
@@ -31,8 +27,8 @@ def command(ctx: click.Context, /, run: bool, **_: object) -> None:
     from repro_kit.commands.demo import fitting, write_demo
     from repro_kit.session.script.subject_check import check_interpreter
 
-    values = shared.merged(ctx)
-    ui = shared.make_ui(values)
+    values = merged(ctx)
+    ui = make_ui(values)
     python = find_python(values["python"], Path.cwd(), os.environ)
     torch = check_interpreter(python, Path.cwd(), os.environ)
     script = write_demo(fitting(torch), Path.cwd())

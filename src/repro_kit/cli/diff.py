@@ -7,16 +7,14 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import command
+from repro_kit.cli.common.values import make_ui
 
 
-@click.command("diff", cls=ReproCommand, short_help="Compare two bundles or cases.")
-@shared.output_options
+@command("diff")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.pass_context
-def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
+def diff(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     r"""Compare two bundles or cases: failure, versions, settings, ablation, program. Nothing is run.
 
     Exit 0: the failures are the same; 1: they differ.
@@ -25,11 +23,11 @@ def command(ctx: click.Context, /, a: Path, b: Path, **_: object) -> None:
     repro-kit diff before.repro.zip after.repro.zip
     """
     from repro_kit.bundle.story.compare import compare
-    from repro_kit.cli.output.telling import contrast
+    from repro_kit.cli.output.telling import print_differences
     from repro_kit.commands.show import story_at
     from repro_kit.errors import Exit
 
-    comparison, ui = compare(story_at(a), story_at(b)), shared.make_ui(ctx.params)
-    contrast(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)
+    comparison, ui = compare(story_at(a), story_at(b)), make_ui(ctx.params)
+    print_differences(comparison, ("A", "B") if a.name == b.name else (a.name, b.name), ui)
     ui.result(asdict(comparison))
     ctx.exit(Exit.OK if comparison.same else Exit.FAILED)

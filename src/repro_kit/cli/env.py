@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import command
+from repro_kit.cli.common.values import make_ui, merged
 
 if TYPE_CHECKING:
     from repro_kit.case.stage_results import Environment
     from repro_kit.ui import Ui
 
 
-@click.command("env", cls=ReproCommand, short_help="Print the environment.")
-@shared.python_option
-@shared.output_options
-@click.pass_context
-def command(ctx: click.Context, /, **_: object) -> None:
+@command("env")
+def env(ctx: click.Context, /, **_: object) -> None:
     r"""Print the environment of the interpreter that has torch, as a bundle shows it: versions, packages, settings.
 
     Only variables and packages on built-in allow-lists are shown, and nothing about the repository.
@@ -34,8 +31,8 @@ def command(ctx: click.Context, /, **_: object) -> None:
     from repro_kit.session.script.interpreter_environment import environment
     from repro_kit.session.script.subject_check import check_interpreter
 
-    values = shared.merged(ctx)
-    ui = shared.make_ui(values)
+    values = merged(ctx)
+    ui = make_ui(values)
     python = find_python(values["python"], Path.cwd(), os.environ)
     check_interpreter(python, Path.cwd(), os.environ)
     shown = shareable(environment(python))

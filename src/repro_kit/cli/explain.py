@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import SubjectCommand, form_of
-from repro_kit.cli.common.numbers import POSITIVE
-from repro_kit.cli.common.work import case_or_subject
+from repro_kit.cli.common.base_command import SubjectCommand, command, form_of
+from repro_kit.cli.common.values import is_given, make_options, make_ui, merged
+from repro_kit.cli.common.work import open_job
 
 if TYPE_CHECKING:
     from repro_kit.commands.explain.explain_trace import TraceSource
     from repro_kit.ui import Ui
 
-#: As in explain/sections and explain/compared, which take longer to import.
-SECTIONS = (
-    "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview",
-)  # fmt: skip
-COMPARED = ("frames", "failures", "breaks", "specializations", "settings", "versions", "caches", "guards", "times")
 _OF_RUNS = ("python", "output", "fresh", "timeout")
-_PATH = click.Path(path_type=Path)
 
 
 class ExplainCommand(SubjectCommand):
@@ -52,32 +45,9 @@ def _is_script(word: str) -> bool:
     return not path.exists() or is_python(path)
 
 
-@click.command("explain", cls=ExplainCommand, short_help="Explain graph breaks and recompiles, with advice.")
-@shared.python_option
-@click.option("-o", "--output", metavar="PATH", help="Path of the case; with --artifact, directory of the artifacts.")
-@click.option("--fresh", is_flag=True, help="Remove the existing case, and start again.")
-@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of a run, in seconds.  [default: 600]")
-@click.option(
-    "--section",
-    type=click.Choice(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
-    multiple=True,
-    metavar="NAME",
-    help=f"Show details of one section (may be repeated): {', '.join(SECTIONS)}, all.",
-)
-@click.option("--try", "try_", is_flag=True, help="Run the script again with each suggestion, and measure the effect.")
-@click.option("--against", type=_PATH, metavar="OTHER", help="Compare with this log or case.")
-@click.option("--html", type=_PATH, metavar="FILE", help="Write the whole explanation as one HTML page.")
-@click.option("--list", "list_", is_flag=True, help="List the artifacts of the trace by kind.")
-@click.option("--artifact", "kinds", multiple=True, metavar="KIND", help="Write these artifacts (may be repeated).")
-@click.option(
-    "--compile-id", "ids", multiple=True, metavar="ID", help="Write artifacts of this compile (may be repeated)."
-)
-@click.option("--perfetto", type=_PATH, metavar="FILE", help="Write the phases of all compiles for ui.perfetto.dev.")
-@click.option("--tlparse", type=_PATH, metavar="DIR", help="Write tlparse's pages; tlparse must be installed.")
-@shared.interface_options
+@command("explain", cls=ExplainCommand)
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
+def explain(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> None:
     r"""Explain what torch compiled, why the graph broke, recompiled or specialized, and what to do about it.
 
     SCRIPT runs first, unchanged. LOG is a TORCH_TRACE log, a directory of such logs, or the text of TORCH_LOGS. The
@@ -100,9 +70,9 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     if written:
         ctx.params["output"] = None
     cwd = Path.cwd()
-    values = shared.merged(ctx)
-    ui = shared.make_ui(values)
-    options = shared.make_options(values)
+    values = merged(ctx)
+    ui = make_ui(values)
+    options = make_options(values)
     with interruptible():
         source = _source(ctx, subject, ui)
         if params["list_"]:
@@ -154,19 +124,15 @@ def _source(ctx: click.Context, subject: tuple[str, ...], ui: Ui) -> TraceSource
     path = Path(subject[0]) if subject and form_of(ctx) == "script" and not _is_script(subject[0]) else None
     try_ = ctx.params["try_"]
     if path is None or (try_ and is_case(path)):
-        job = case_or_subject(ctx, subject)
+        job = open_job(ctx, subject)
         return source_of_case(job.case, job.options.observe, ui, as_it_is=path is not None)
     if try_:
         raise UsageError(f"--try runs the script again, but {path} is a log; give the script instead.")
-    idle = [f"--{name}" for name in _OF_RUNS if _given(ctx, name)]
+    # --artifact has taken its --output away: the value is None then
+    idle = [f"--{name}" for name in _OF_RUNS if is_given(ctx, name) and ctx.params[name] is not None]
     if idle:
         raise UsageError(f"{path} is not run, so leave out {' and '.join(idle)}.")
     return _there(path)
-
-
-def _given(ctx: click.Context, name: str) -> bool:
-    given = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    return given and ctx.params[name] is not None  # --artifact has taken its --output away
 
 
 def _there(path: Path) -> TraceSource:

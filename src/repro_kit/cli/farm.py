@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
-from repro_kit.cli.common.numbers import COUNT, POSITIVE
+from repro_kit.cli.common.base_command import ReproGroup, command
+from repro_kit.cli.common.values import build_choice, make_ui, merged
 
 if TYPE_CHECKING:
     from repro_kit.commands.farm.place import FarmPlace
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-_farm_option = click.option(
-    "--farm",
-    type=click.Path(path_type=Path),
-    default="farm",
-    metavar="DIR",
-    help="Directory of the farm.  [default: farm]",
-)
-
-
-@click.group("farm", cls=ReproGroup, short_help="Keep many cases, run them on many builds, and follow their states.")
-def command() -> None:
+@click.group("farm", cls=ReproGroup)
+def farm() -> None:
     r"""Keep many cases, run them on many builds, and follow their states.
 
     A case is new, open, fixed, closed (it passes on every line of builds), reopened, a duplicate, stale or flaky.
@@ -40,11 +28,8 @@ def command() -> None:
     """
 
 
-@command.command("add", cls=ReproCommand, short_help="Add bundles or cases.")
-@_farm_option
-@shared.output_options
+@command("add", farm, short_help="Add bundles or cases.")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=click.Path(path_type=Path))
-@click.pass_context
 def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     """Add bundles, cases or repro.py files. Nothing is run.
 
@@ -52,33 +37,12 @@ def add(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> None:
     """
     from repro_kit.commands.farm.add import add
 
-    values = shared.merged(ctx)
-    ctx.exit(add(_place(ctx), targets, shared.make_ui(values)))
+    values = merged(ctx)
+    ctx.exit(add(_place(ctx), targets, make_ui(values)))
 
 
-@command.command("run", cls=ReproCommand, short_help="Run the cases on builds.")
-@_farm_option
-@shared.build_options
-@click.option("--nightly", metavar="PLATFORM", help="Nightlies of torch for cpu, cu126, rocm6.4, xpu …")
-@click.option("--with", "packages", multiple=True, metavar="REQUIREMENT", help="Also install this package.")
-@click.option("--python", metavar="PATH", help="Python to install builds for.  [default: the active environment's]")
-@click.option("--offline", is_flag=True, help="Use cached wheels only. No network.")
-@click.option(
-    "--executor",
-    default="local",
-    metavar="WHERE",
-    help="local, submitit[:OPTION=VALUE,…], dask://HOST:PORT or MODULE:FACTORY.  [default: local]",
-)
-@click.option(
-    "--workers", type=COUNT, metavar="N", help="Cases that run at the same time.  [default: 1; Slurm, Dask: all]"
-)
-@click.option("--timeout", type=POSITIVE, metavar="S", help="Time limit of one run, in seconds.  [default: 600]")
-@click.option("--no-bisect", is_flag=True, help="Do not search for the build that changed a result.")
-@click.option("--retry", is_flag=True, help="Run again what could not run.")
-@click.option("--shard", metavar="I/N", help="Run only this part of the cases; `farm merge` joins the parts.")
-@shared.interface_options
+@command("run", farm, short_help="Run the cases on builds.")
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
-@click.pass_context
 def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     r"""Run the cases on builds, and judge them. What is known already is not run again.
 
@@ -93,9 +57,9 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     from repro_kit.commands.farm.run import FarmRun, parse_shard, run
     from repro_kit.session.interrupts import interruptible
 
-    values = shared.merged(ctx)
+    values = merged(ctx)
     request = FarmRun(
-        shared.build_choice(values),
+        build_choice(values),
         cases,
         values["executor"],
         values["workers"],
@@ -105,15 +69,11 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
         parse_shard(values["shard"]) if values["shard"] else None,
     )
     with interruptible():
-        ctx.exit(run(_place(ctx), request, shared.make_ui(values)))
+        ctx.exit(run(_place(ctx), request, make_ui(values)))
 
 
-@command.command("status", cls=ReproCommand, short_help="Show the states of the cases, or one case.")
-@_farm_option
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only cases in this state (may be repeated).")
-@shared.output_options
+@command("status", farm, short_help="Show the states of the cases, or one case.")
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
-@click.pass_context
 def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...], **_: object) -> None:
     """Show how many cases are in which state, and those that are not closed. With CASE: its verdicts and history."""
     from repro_kit.commands.farm.status import status
@@ -123,32 +83,19 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
     for state in states:
         if state not in set(State):
             raise UsageError(f"--state {state} is none of {', '.join(State)}.")
-    ctx.exit(status(_place(ctx), cases, shared.make_ui(shared.merged(ctx)), states=states))
+    ctx.exit(status(_place(ctx), cases, make_ui(merged(ctx)), states=states))
 
 
-@command.command("report", cls=ReproCommand, short_help="Write the farm as a static site.")
-@_farm_option
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory.  [default: FARM/report]"
-)
-@shared.output_options
-@click.pass_context
+@command("report", farm, short_help="Write the farm as a static site.")
 def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
     from repro_kit.commands.farm.report import report
 
-    ctx.exit(report(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+    ctx.exit(report(_place(ctx), output, make_ui(merged(ctx))))
 
 
-@command.command("file", cls=ReproCommand, short_help="Prepare a case's issue, or the comment that it is fixed.")
-@_farm_option
-@click.option("--repo", metavar="OWNER/NAME", help="Repository on GitHub.  [default: pytorch/pytorch]")
-@click.option(
-    "--issue", metavar="LINK", help="The issue of the case: a link, or its number.  [default: as filed before]"
-)
-@shared.interface_options
+@command("file", farm, short_help="Prepare a case's issue, or the comment that it is fixed.")
 @click.argument("case")
-@click.pass_context
 def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, **_: object) -> None:
     """Prepare the issue of an open case, or the comment on the issue of a case that is fixed or that came back.
 
@@ -157,43 +104,33 @@ def file(ctx: click.Context, /, case: str, repo: str | None, issue: str | None, 
     from repro_kit.commands.farm.file import FileRequest, file_case
 
     request = FileRequest(case, repo or FileRequest.repository, issue or "")
-    ctx.exit(file_case(_place(ctx), request, shared.make_ui(shared.merged(ctx))))
+    ctx.exit(file_case(_place(ctx), request, make_ui(merged(ctx))))
 
 
-@command.command("export", cls=ReproCommand, short_help="Print the farm as JSON.")
-@_farm_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to this file.")
-@shared.output_options
-@click.pass_context
+@command("export", farm, short_help="Print the farm as JSON.")
 def export(ctx: click.Context, /, output: Path | None, **_: object) -> None:
     """Print all cases, builds, results and changes as one JSON object."""
     from repro_kit.commands.farm.export import export
 
-    ctx.exit(export(_place(ctx), output, shared.make_ui(shared.merged(ctx))))
+    ctx.exit(export(_place(ctx), output, make_ui(merged(ctx))))
 
 
-@command.command("merge", cls=ReproCommand, short_help="Take the results of other farms into this one.")
-@_farm_option
-@shared.output_options
+@command("merge", farm, short_help="Take the results of other farms into this one.")
 @click.argument("others", nargs=-1, required=True, metavar="FARM...", type=click.Path(path_type=Path))
-@click.pass_context
 def merge(ctx: click.Context, /, others: tuple[Path, ...], **_: object) -> None:
     """Take the cases and results of other farms into this one: of the shards of a run, or of other machines."""
     from repro_kit.commands.farm.export import merge
 
-    ctx.exit(merge(_place(ctx), others, shared.make_ui(shared.merged(ctx))))
+    ctx.exit(merge(_place(ctx), others, make_ui(merged(ctx))))
 
 
-@command.command("untrack", cls=ReproCommand, short_help="Ignore one series of builds when deciding a case's state.")
-@_farm_option
-@shared.output_options
+@command("untrack", farm, short_help="Ignore one series of builds when deciding a case's state.")
 @click.argument("line")
-@click.pass_context
 def untrack(ctx: click.Context, /, line: str, **_: object) -> None:
     """Ignore the builds of LINE ("nightly cpu") when deciding a case's state, until builds of it are run again."""
     from repro_kit.commands.farm.judging import untrack
 
-    ctx.exit(untrack(_place(ctx), line, shared.make_ui(shared.merged(ctx))))
+    ctx.exit(untrack(_place(ctx), line, make_ui(merged(ctx))))
 
 
 def _place(ctx: click.Context) -> FarmPlace:

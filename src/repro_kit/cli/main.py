@@ -23,14 +23,35 @@ from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
 from repro_kit.cli.common.echo import echo
 from repro_kit.errors import Exit, OutputLost
 
-#: The commands as the help groups them; those of the pipeline are in its order.
+#: The commands as the help groups them, each with its module and what the help says; the pipeline's are in its order.
 GROUPS = {
-    "Every day": ("collect", "demo", "show", "verify", "explain"),
-    "Look closer, stage by stage": ("observe", "capture", "minify", "ablate", "bundle", "diff", "env"),
-    "Over builds of torch": ("bisect", "nightly", "farm"),
-    "For machines": ("mcp", "completion"),
+    "Every day": {
+        "collect": ("repro_kit.cli.collect", "The whole pipeline: from a failing script to a bundle."),
+        "demo": ("repro_kit.cli.demo", "Write a small script that fails, to try repro-kit on."),
+        "show": ("repro_kit.cli.show", "Summarize a bundle or a case."),
+        "verify": ("repro_kit.cli.verify", "Check whether a bundle still fails here."),
+        "explain": ("repro_kit.cli.explain", "Explain graph breaks and recompiles, with advice."),
+    },
+    "Look closer, stage by stage": {
+        "observe": ("repro_kit.cli.observe", "Run the script once, and record how it fails."),
+        "capture": ("repro_kit.cli.capture", "Capture the failing graph as a program."),
+        "minify": ("repro_kit.cli.minify", "Reduce the program."),
+        "ablate": ("repro_kit.cli.ablate", "Name the layer at fault."),
+        "bundle": ("repro_kit.cli.bundle", "Check the repro and pack the bundle."),
+        "diff": ("repro_kit.cli.diff", "Compare two bundles or cases."),
+        "env": ("repro_kit.cli.env", "Print the environment."),
+    },
+    "Over builds of torch": {
+        "bisect": ("repro_kit.cli.bisect", "Find the nightly, release or commit that broke it."),
+        "nightly": ("repro_kit.cli.nightly", "Run a folder of cases on the newest build, every night."),
+        "farm": ("repro_kit.cli.farm", "Keep many cases, run them on many builds, and follow their states."),
+    },
+    "For machines": {
+        "mcp": ("repro_kit.cli.mcp", "Serve repro-kit to agents (Model Context Protocol)."),
+        "completion": ("repro_kit.cli.completion", "Print a shell's completion script."),
+    },
 }
-COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 _EPILOG = """\b
 Exit codes: 0 done (a verified bundle), 1 failed, 2 bad input, 3 nothing failed,
@@ -48,16 +69,17 @@ class LazyGroup(ReproGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their groups."""
         width = max(map(len, COMMANDS))
-        for heading, names in GROUPS.items():
-            commands = [(name.ljust(width), self.get_command(ctx, name)) for name in names]
+        for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in commands if command])
+                formatter.write_dl([(name.ljust(width), words) for name, (_, words) in commands.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of module ``repro_kit.cli.<name>``."""
+        """The command, from the module that holds it."""
         if cmd_name not in COMMANDS:
             return None
-        loaded: click.Command = importlib.import_module(f"repro_kit.cli.{cmd_name}").command
+        module, words = COMMANDS[cmd_name]
+        loaded: click.Command = getattr(importlib.import_module(module), cmd_name)
+        loaded.short_help = words
         return loaded
 
     def meant(self, ctx: click.Context, args: list[str]) -> str:
@@ -88,7 +110,7 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. No traceback is ever shown."""
     os.environ.pop("REPRO_KIT", None)  # repro-kit records its own runs
-    sys.stdout, sys.stderr = _told(sys.stdout), _told(sys.stderr)
+    sys.stdout, sys.stderr = _checked_stream(sys.stdout), _checked_stream(sys.stderr)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         code = _run(list(sys.argv[1:] if args is None else args))
@@ -118,7 +140,7 @@ def _answered(args: list[str]) -> int:
 
 
 class _Output(io.FileIO):
-    """The file of stdout or stderr. What cannot be written is an error of its own."""
+    """The file of stdout or stderr, which raises OutputLost if it cannot be written."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -127,8 +149,8 @@ class _Output(io.FileIO):
             raise OutputLost(error.errno, error.strerror) from error
 
 
-def _told(stream: TextIO) -> TextIO:
-    """`stream`, with an error of its own for what cannot be written."""
+def _checked_stream(stream: TextIO) -> TextIO:
+    """`stream`, which raises OutputLost if it cannot be written."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     if stream not in (sys.__stdout__, sys.__stderr__):  # a test's own
@@ -139,7 +161,7 @@ def _told(stream: TextIO) -> TextIO:
 
 
 def _without_output(error: OSError) -> int:
-    """Leave without Python's complaint about the unflushed rest; where the reader has gone (`| head`), in silence."""
+    """Leave without Python's complaint about the unflushed rest; in silence if the reader has gone (`| head`)."""
     for stream in (sys.stdout, sys.stderr):
         if stream is sys.stderr and error.errno != errno.EPIPE:
             with contextlib.suppress(OSError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import command
 from repro_kit.errors import UsageError
 
 
-@click.command("mcp", cls=ReproCommand, short_help="Serve repro-kit to agents (Model Context Protocol).")
-def command() -> None:
+@command("mcp")
+def mcp(_: click.Context) -> None:
     r"""Serve collect, explain, verify, bisect, show and farm_status as tools, on stdin and stdout.
 
     Paths are relative to the current directory. Nothing runs code without consent: the client asks its user, or calls

@@ -7,34 +7,24 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.single import run_one
-from repro_kit.cli.common.work import case_or_subject, program_case
+from repro_kit.cli.common.base_command import SubjectCommand, command
+from repro_kit.cli.common.values import make_ui, merged
+from repro_kit.cli.common.work import open_job, run_one_stage
 from repro_kit.errors import UsageError
+from repro_kit.session.options import REDUCTION
 
 
-@click.command("minify", cls=SubjectCommand, own=(shared.REDUCTION,), short_help="Reduce the program.")
-@shared.subject_options
-@shared.stage_options
-@shared.interface_options
-@click.option("--compile-id", metavar="ID", help="Graph of a trace to reduce.  [default: the one that fails first]")
-@click.option(
-    "--source", is_flag=True, default=None, help="Reduce the script itself, also where a graph of it fails alike."
-)
-@click.option("--history", is_flag=True, help="List the accepted steps of a finished reduction, and stop.")
+@command("minify", cls=SubjectCommand, own=(REDUCTION,))
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
-def command(
-    ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object
-) -> None:
+def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object) -> None:
     r"""Reduce the captured program to a smaller one that fails in the same way.
 
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
-    minifier, a .pt2 file of torch.export.save, or a TORCH_TRACE log or directory. Earlier stages run first where their
+    minifier, a .pt2 file of torch.export.save, or a TORCH_TRACE log or directory. Earlier stages run first if their
     results are missing.
 
-    Where no graph fails alike, and with --source, the script and the modules that it imports are reduced instead.
+    With --source, and if no graph fails in the same way, the script and the modules that it imports are reduced
+    instead.
 
     \b
     repro-kit minify train.repro
@@ -46,8 +36,7 @@ def command(
     if history:
         show_history(ctx, subject)
         return
-    job = program_case(ctx, Path(subject[0]), compile_id) if len(subject) == 1 else None
-    run_one(ctx, job or case_or_subject(ctx, subject), "minify")
+    run_one_stage(ctx, open_job(ctx, subject, programs=True, compile_id=compile_id), "minify")
 
 
 def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
@@ -66,7 +55,7 @@ def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
     if not case.holds(handle):
         raise UsageError(f"{words[0]} holds no reduction; run `repro-kit minify {shlex.quote(words[0])}` first.")
     steps = case.load(handle).steps
-    ui = shared.make_ui(shared.merged(ctx))
+    ui = make_ui(merged(ctx))
     rows = [
         [
             *(str(at), step.name.replace("_", " "), str(step.statements), str(step.queries), f"{step.seconds:.1f}"),

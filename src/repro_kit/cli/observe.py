@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import SubjectCommand
-from repro_kit.cli.common.single import run_one
-from repro_kit.cli.common.work import case_or_subject
+from repro_kit.cli.common.base_command import SubjectCommand, command
+from repro_kit.cli.common.work import open_job, run_one_stage
+from repro_kit.session.options import FAILURE, RUN
 
 
-@click.command(
-    "observe",
-    cls=SubjectCommand,
-    own=(shared.RUN, shared.FAILURE),
-    short_help="Run the script once, and record how it fails.",
-)
-@shared.subject_options
-@shared.stage_options
-@shared.interface_options
+@command("observe", cls=SubjectCommand, own=(RUN, FAILURE))
 @click.argument("subject", nargs=-1, type=click.Path())
-@click.pass_context
-def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
+def observe(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> None:
     r"""Run the script once, unchanged, and record its failures, trace, logs and environment.
 
     SCRIPT may also be a case.
@@ -29,4 +19,4 @@ def command(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> Non
     \b
     repro-kit observe train.py --epochs 1
     """
-    run_one(ctx, case_or_subject(ctx, subject), "observe")
+    run_one_stage(ctx, open_job(ctx, subject), "observe")

@@ -6,24 +6,22 @@ from pathlib import Path
 
 import click
 
-from repro_kit.cli.common import shared_options as shared
-from repro_kit.cli.common.base_command import ReproCommand
+from repro_kit.cli.common.base_command import command
+from repro_kit.cli.common.values import make_ui
 
 
-@click.command("show", cls=ReproCommand, short_help="Summarize a bundle or a case.")
-@shared.output_options
+@command("show")
 @click.argument("target", type=click.Path(path_type=Path))
-@click.pass_context
-def command(ctx: click.Context, /, target: Path, **_: object) -> None:
+def show(ctx: click.Context, /, target: Path, **_: object) -> None:
     r"""Show the failure of a bundle or case, the layer at fault, the reproducer, and what passes. Nothing is run.
 
     \b
     repro-kit show train.repro.zip
     """
-    from repro_kit.cli.output.telling import tell
+    from repro_kit.cli.output.telling import print_story
     from repro_kit.commands.show import story_at
     from repro_kit.model.serialize import to_data
 
-    story, ui = story_at(target), shared.make_ui(ctx.params)
-    tell(story, ui)
+    story, ui = story_at(target), make_ui(ctx.params)
+    print_story(story, ui)
     ui.result(to_data(story))

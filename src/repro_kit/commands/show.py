@@ -41,7 +41,7 @@ def _of_case(case: Case) -> Story:
 
 
 def _files(directory: Path) -> dict[str, bytes]:
-    """The files of a bundle in `directory` that tell its story."""
+    """The files of a bundle in `directory` that make its story."""
     try:
         paths = [*directory.iterdir(), *(directory / PLACE).rglob("*.py")]
         named = {path.relative_to(directory).as_posix(): path for path in paths if path.is_file()}

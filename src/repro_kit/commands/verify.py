@@ -19,15 +19,15 @@ from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.model.serialize import to_data
+from repro_kit.options.builds import VerifyOptions
 from repro_kit.runner.scratch import scratch
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.options import RunOptions
 from repro_kit.session.strangers.repro_run import START_MARGIN, RunOfRepro, limits_of, run_repro
 from repro_kit.session.strangers.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
 
-#: What verify says of an outcome, and the exit code; of several outcomes the first in this order decides.
+#: The answer for an outcome, and the exit code; of several outcomes the first in this order decides.
 ANSWERS = {
     RunOutcome.INVALID: ("REFUSED", Exit.USAGE),  # no bundle, damaged, hostile, or not to be run
     RunOutcome.FAILS_OTHERWISE: ("OTHER", Exit.FAILED),
@@ -38,7 +38,7 @@ ANSWERS = {
 
 
 @dataclass(frozen=True)
-class Here:
+class Interpreter:
     """The interpreter that runs `repro.py`."""
 
     python: str
@@ -63,7 +63,7 @@ class Verification:
 
     @property
     def answer(self) -> str:
-        """The outcome as verify says it."""
+        """The outcome in the words of verify."""
         return ANSWERS[self.outcome][0]
 
     def as_json(self) -> dict[str, Any]:
@@ -73,30 +73,19 @@ class Verification:
         return {"answer": self.answer, **fields}
 
 
-@dataclass(frozen=True)
-class How:
-    """The command line's options for a verification; None leaves the choice to `verify`."""
-
-    python: str | None = None
-    timeout: float | None = None  # seconds
-    memory: float | None = None  # GiB
-    nightly: bool = False
-    usual: float = RunOptions.timeout  # seconds for what asks for no time of its own
-
-
-def verify(targets: Sequence[Path], how: How, ui: Ui) -> Exit:
+def verify(targets: Sequence[Path], options: VerifyOptions, ui: Ui) -> Exit:
     """Run each target (a bundle, a case, a `repro.py`), and say whether it still fails.
 
     Untrusted code is shown first, and the user is asked, unless ``ui.yes``. A single target that is none of the
     three, is damaged, or may not be run raises ReproKitError. Of several targets, such a one is a row of the table.
     """
-    with newest_nightly(how.python, ui) if how.nightly else nullcontext(how.python) as python:
+    with newest_nightly(options.python, ui) if options.against_nightly else nullcontext(options.python) as python:
         if len(targets) == 1:
-            result = _one(targets[0], python, how, ui)
+            result = _one(targets[0], python, options, ui)
             ends = ANSWERS[result.outcome][1]
             ui.result({**result.as_json(), "exit": int(ends)})
             return ends
-        results = [_one_of_many(target, python, how, ui) for target in targets]
+        results = [_one_of_many(target, python, options, ui) for target in targets]
     rows = [[result.target, result.answer, result.sentence, f"{result.seconds:.1f}"] for result in results]
     ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
     worst = next(ends for outcome, (_, ends) in ANSWERS.items() if any(result.outcome is outcome for result in results))
@@ -104,16 +93,16 @@ def verify(targets: Sequence[Path], how: How, ui: Ui) -> Exit:
     return worst
 
 
-def _one_of_many(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
+def _one_of_many(target: Path, python: str | None, options: VerifyOptions, ui: Ui) -> Verification:
     try:
-        return _one(target, python, how, ui)
+        return _one(target, python, options, ui)
     except ReproKitError as error:
         ui.warn(str(error))
         outcome = RunOutcome.CANNOT_TELL if error.exit_code is Exit.CANNOT_RUN else RunOutcome.INVALID
         return Verification(outcome, str(error), target=str(target))
 
 
-def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
+def _one(target: Path, python: str | None, options: VerifyOptions, ui: Ui) -> Verification:
     if not target.exists():
         raise UsageError(f"{target} does not exist; give a bundle, a case or a repro.py.")
     interpreter = python or _python_for(target, ui)
@@ -122,15 +111,15 @@ def _one(target: Path, python: str | None, how: How, ui: Ui) -> Verification:
         ask(bundle, interpreter, ui)
         with ui.stage("verify"):
             ui.progress(f"running repro.py of {target.name}")
-            timeout = how.timeout or (claim.limit or how.usual) + START_MARGIN
-            limits = limits_of(how.memory)
+            timeout = options.timeout or (claim.limit or options.usual) + START_MARGIN
+            limits = limits_of(options.memory)
             for number in range(claim.repeats):  # one passing run of a flaky failure proves nothing
                 if number:
                     ui.progress(f"running repro.py of {target.name}, time {number + 1} of up to {claim.repeats}")
                 run = run_repro(interpreter, bundle.directory, timeout=timeout, limits=limits)
                 if run.verdict.status is not Status.PASS:
                     break
-            result = _judge(run, claim, here_with(interpreter), str(target))
+            result = _judge(run, claim, facts_of(interpreter), str(target))
             ui.done(f"{result.answer}: {result.sentence}")
     for difference in (*result.unlike, *result.differences):
         ui.note(difference)
@@ -166,19 +155,19 @@ print(json.dumps(facts))
 
 
 @cache
-def here_with(python: str) -> Here:
-    """What this machine is with `python`. Raises CannotRunError when that is no working interpreter."""
+def facts_of(python: str) -> Interpreter:
+    """The facts about `python` on this machine. Raises CannotRunError if it does not work."""
     with scratch() as directory:
         (directory / "repro.py").write_text(_LOOK, encoding="utf-8")
         run = run_repro(python, directory, timeout=2 * START_MARGIN)
     try:
         line = next(line for line in run.output.splitlines() if line.startswith("{"))
-        return Here(**json.loads(line))
+        return Interpreter(**json.loads(line))
     except (StopIteration, ValueError, TypeError):
         raise CannotRunError(f"{python} does not work as a Python interpreter; give --python PATH.") from None
 
 
-def _judge(run: RunOfRepro, claim: Claim, here: Here, target: str) -> Verification:
+def _judge(run: RunOfRepro, claim: Claim, here: Interpreter, target: str) -> Verification:
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
     differences = tuple(map(visible, _differences(claim, here)))
     expected = visible(claim.signature.summary()) if claim.signature else None
@@ -219,7 +208,7 @@ def _shown(value: Any) -> str:
     return " > ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _differences(claim: Claim, here: Here) -> Iterator[str]:
+def _differences(claim: Claim, here: Interpreter) -> Iterator[str]:
     for name in ("torch", "python", "accelerator"):
         there, now = getattr(claim, name), getattr(here, name)
         if claim.torch is not None and there != now:

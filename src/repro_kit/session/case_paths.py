@@ -74,7 +74,7 @@ def stem(subject: Subject) -> str:
 
 
 @contextmanager
-def open_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Iterator[tuple[Case, bool]]:
+def locked_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> Iterator[tuple[Case, bool]]:
     """Lock the case for failure number `failure` of `subject` at `path`; yields it, and whether it existed before.
 
     Raises ReproKitError, with nothing changed, when `path` holds something else, when another process works on the

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from repro_kit.cli.explain import command
+from repro_kit.cli.explain import explain
 
 #: Rank 0 waits for rank 1, whose backend does not return. Each rank then writes its dump, and ends.
 JOB = """
@@ -56,7 +56,7 @@ def test_the_rank_that_compiled_is_named_from_what_all_ranks_left(tmp_path: Path
     ranks = [subprocess.Popen([sys.executable, script, tmp_path, str(rank)], env=variables) for rank in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
 
-    shown = CliRunner().invoke(command, [str(left)])
+    shown = CliRunner().invoke(explain, [str(left)])
     text = " ".join(shown.output.split())
     assert shown.exit_code == 0, text
     assert "Rank 0 waits in all_reduce at" in text and "(number 2 of group 0), to which rank 1 did not come." in text

@@ -12,7 +12,7 @@ import pytest
 import repro_kit
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Capture, Observation
-from repro_kit.commands.intake.watched_case import take_up
+from repro_kit.commands.intake.watched_case import case_from_watch
 from repro_kit.errors import ReproKitError
 from repro_kit.program import parse
 from repro_kit.session.options import CaptureOptions
@@ -146,7 +146,7 @@ def test_what_fails_in_the_compiler_is_kept_and_nothing_else(tmp_path: Path) -> 
     seen = read_watched(place)
     assert seen.variables["TORCH_LOGS"] == "-inductor" and seen.command[-1] == "train.py" and seen.graphs >= 1
 
-    case = take_up(place, sys.executable, 0, SilentUi())
+    case = case_from_watch(place, sys.executable, 0, SilentUi())
     failure, *_ = case.read("observe/run.json", Observation).failures  # some versions trace the user's own one, too
     assert "ReluRuntimeError" in failure.signature.summary()
     stage.run(case, CaptureOptions(), SilentUi())

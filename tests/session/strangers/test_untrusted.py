@@ -14,8 +14,9 @@ import pytest
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands import verify as module
-from repro_kit.commands.verify import Here, How, verify
+from repro_kit.commands.verify import Interpreter, verify
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.options.builds import VerifyOptions
 from repro_kit.session.strangers.untrusted import claim_of
 from repro_kit.ui import SilentUi, Ui
 from repro_kit.visible import visible
@@ -34,7 +35,7 @@ PASSES = "print('PASS')\n"
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "here_with", lambda python: Here("3.11.1", "2.13.0", "Linux", None))
+    monkeypatch.setattr(module, "facts_of", lambda python: Interpreter("3.11.1", "2.13.0", "Linux", None))
 
 
 def bundle(path: Path, repro: str, **claim: object) -> Path:
@@ -52,7 +53,7 @@ class Said:
 def run(*targets: Path, **how: object) -> Said:
     out = io.StringIO()
     ui = Ui(json=True, yes=True, out=out, err=io.StringIO())
-    exit_code = verify(list(targets), replace(How(sys.executable), **how), ui)
+    exit_code = verify(list(targets), replace(VerifyOptions(sys.executable), **how), ui)
     return Said(exit_code, json.loads(out.getvalue()))
 
 
@@ -118,7 +119,7 @@ def test_against_the_nightly_it_runs_with_the_nightlys_interpreter(
 
     monkeypatch.setattr(module, "newest_nightly", newest)
     look = "import sys\nprint(sys.executable)\nassert 'nightly' in sys.executable\n" + PASSES
-    assert run(bundle(tmp_path / "a.zip", look), nightly=True).data["answer"] == "FIXED"
+    assert run(bundle(tmp_path / "a.zip", look), against_nightly=True).data["answer"] == "FIXED"
     assert asked == [sys.executable]
 
 
@@ -126,7 +127,7 @@ def test_what_is_shown_obeys_no_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
     target = bundle(tmp_path / "a.zip", "print(1)  # \x1b[2K\u202e hidden\r\n" + "x = 1\n" * 400)
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify([target], How(sys.executable), Ui(out=out, err=out))
+        verify([target], VerifyOptions(sys.executable), Ui(out=out, err=out))
     shown = out.getvalue()
     assert "\x1b[2K" not in shown and "\\x1b[2K\\u202e hidden" in shown
     assert "more lines of repro.py are not shown" in shown
@@ -139,7 +140,7 @@ def test_an_unpacked_bundle_that_was_changed_is_said_to_be(tmp_path: Path) -> No
     (tmp_path / "repro.py").write_text(PASSES)
     out = io.StringIO()
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify([tmp_path], How(sys.executable), Ui(out=out, err=out))
+        verify([tmp_path], VerifyOptions(sys.executable), Ui(out=out, err=out))
     assert "repro.py differs from the checksum in the bundle" in out.getvalue()
 
 
@@ -155,7 +156,7 @@ def test_an_unpacked_bundle_that_was_changed_is_said_to_be(tmp_path: Path) -> No
 )
 def test_a_bad_manifest_is_one_sentence(tmp_path: Path, claim: dict, message: str) -> None:
     with pytest.raises(ReproKitError, match=message):
-        verify([bundle(tmp_path / "a.zip", FAILS, **claim)], How(sys.executable), SilentUi(yes=True))
+        verify([bundle(tmp_path / "a.zip", FAILS, **claim)], VerifyOptions(sys.executable), SilentUi(yes=True))
 
 
 def test_a_bundle_cannot_ask_for_more_than_an_hour(tmp_path: Path) -> None:

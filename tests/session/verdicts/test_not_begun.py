@@ -13,7 +13,7 @@ import click
 import pytest
 
 from repro_kit.case.case import Subject
-from repro_kit.cli.collect import command
+from repro_kit.cli.collect import collect
 from repro_kit.errors import Exit, UsageError
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
 from repro_kit.session.verdicts.not_begun import refuse
@@ -64,7 +64,7 @@ def test_a_script_that_refuses_its_arguments_is_told_in_its_own_words(text: str,
     sentence = told(failure, subject_in(tmp_path, "--epochs", "1"))
     assert "refuses its arguments" in sentence and "--data" in sentence
     line = sentence.rpartition("repro-kit collect ")[2]
-    assert command.split(shlex.split(line)) == (["--fresh"], "script", ["train.py", "--epochs", "1", "ARGUMENTS"])
+    assert collect.split(shlex.split(line)) == (["--fresh"], "script", ["train.py", "--epochs", "1", "ARGUMENTS"])
 
 
 @pytest.mark.parametrize(("status", "text"), [(1, usage_of_argparse()), (2, "fatal error: out of patience")])
@@ -79,7 +79,7 @@ def test_a_script_that_asks_for_input_is_told_with_its_line(tmp_path: Path) -> N
     sentence = told(failure, subject_in(tmp_path))
     assert "asks for input (train.py:1)" in sentence
     line = shlex.split(sentence.rpartition("repro-kit collect ")[2])
-    assert command.split(line)[1:] == ("command", ["sh", "-c", "echo ANSWER | python train.py"])
+    assert collect.split(line)[1:] == ("command", ["sh", "-c", "echo ANSWER | python train.py"])
 
 
 def test_a_syntax_error_in_an_imported_file_is_one(tmp_path: Path) -> None:

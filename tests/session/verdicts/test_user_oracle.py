@@ -6,7 +6,7 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.session.options import SymptomOptions
+from repro_kit.session.options import OracleOptions
 from repro_kit.session.verdicts.user_oracle import ask, of_options
 
 
@@ -27,7 +27,7 @@ def case(tmp_path: Path) -> Case:
     ],
 )
 def test_exit_status_and_output_decide(case, command, status, kind, note):
-    oracle = of_options(SymptomOptions(oracle=command, oracle_matches="DRIFT"))
+    oracle = of_options(OracleOptions(oracle=command, oracle_matches="DRIFT"))
     assert oracle is not None
     verdict = ask(case, oracle, case.path / "asked", {}, 600)
     assert (verdict.status, verdict.failure.kind if verdict.failure else None) == (status, kind)
@@ -35,7 +35,7 @@ def test_exit_status_and_output_decide(case, command, status, kind, note):
 
 
 def test_the_cell_s_settings_reach_it_from_outside(case):
-    oracle = of_options(SymptomOptions(oracle='echo "$(grep -o "\\"backend.*" "$REPRO_PROBE_ORDERS") $MINE"; exit 1'))
+    oracle = of_options(OracleOptions(oracle='echo "$(grep -o "\\"backend.*" "$REPRO_PROBE_ORDERS") $MINE"; exit 1'))
     assert oracle is not None
     verdict = ask(case, oracle, case.path / "asked", {"backend": "aot_eager"}, 600, {"MINE": "7"})
     assert verdict.failure is not None
@@ -44,7 +44,7 @@ def test_the_cell_s_settings_reach_it_from_outside(case):
 
 
 def test_one_that_cannot_be_run_ends_the_command(case):
-    oracle = of_options(SymptomOptions(oracle="./nowhere.sh"))
+    oracle = of_options(OracleOptions(oracle="./nowhere.sh"))
     assert oracle is not None
     with pytest.raises(ReproKitError, match="The oracle cannot be run"):
         ask(case, oracle, case.path / "asked", {}, 600)
@@ -53,9 +53,9 @@ def test_one_that_cannot_be_run_ends_the_command(case):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (SymptomOptions(oracle_matches="x"), "give --oracle"),
-        (SymptomOptions(oracle="true", check="accuracy"), "give one of them"),
-        (SymptomOptions(oracle="true", oracle_matches="("), "not a regular expression"),
+        (OracleOptions(oracle_matches="x"), "give --oracle"),
+        (OracleOptions(oracle="true", check="accuracy"), "give one of them"),
+        (OracleOptions(oracle="true", oracle_matches="("), "not a regular expression"),
     ],
 )
 def test_what_contradicts_itself_is_refused(options, word):

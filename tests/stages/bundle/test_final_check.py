@@ -12,8 +12,9 @@ import pytest
 
 from promises.final_check import PLAIN, UNCLEAN, Unclean, bundled, case_of, machine
 from repro_kit.case.case import StageRecord
-from repro_kit.commands.verify import How, verify
+from repro_kit.commands.verify import verify
 from repro_kit.errors import Exit
+from repro_kit.options.builds import VerifyOptions
 from repro_kit.pipeline.summary import case_summary
 from repro_kit.session.strangers import repro_run
 from repro_kit.stages.bundle import needs
@@ -40,7 +41,7 @@ def test_what_it_needs_is_carried_or_named_and_then_it_is_not_verified(unclean: 
     for name in ("README.md", "issue.md", "report.html", "manifest.json"):
         assert unclean.need in files[name]
     with machine(Unclean("nothing", "False"), tmp_path / "stranger"):
-        exit_code = verify([Path(result.path)], How(sys.executable), SilentUi(yes=True))
+        exit_code = verify([Path(result.path)], VerifyOptions(sys.executable), SilentUi(yes=True))
     assert exit_code is (Exit.NOTHING_FAILED if unclean.need else Exit.OK)
 
 
@@ -92,7 +93,7 @@ def test_a_failure_in_every_other_run_is_called_flaky_wherever_the_failure_is_to
         assert "works as it is" not in files[name]
         needed = f"{manifest['repeats']} runs must all pass" if name == "issue.md" else f"seq {manifest['repeats']}"
         assert needed in files[name], "check.py is in the bundle, and not in an issue"
-    assert verify([case.path], How(sys.executable), SilentUi(yes=True)) is Exit.OK
+    assert verify([case.path], VerifyOptions(sys.executable), SilentUi(yes=True)) is Exit.OK
 
 
 def test_a_bundle_that_is_known_to_be_flaky_is_fixed_only_after_that_many_runs(tmp_path: Path) -> None:
@@ -102,5 +103,5 @@ def test_a_bundle_that_is_known_to_be_flaky_is_fixed_only_after_that_many_runs(t
     told: list[dict[str, object]] = []
     ui = SilentUi(yes=True)
     ui.result = told.append
-    assert verify([tmp_path / "repro.py"], How(sys.executable), ui) is Exit.NOTHING_FAILED
+    assert verify([tmp_path / "repro.py"], VerifyOptions(sys.executable), ui) is Exit.NOTHING_FAILED
     assert str(told[0]["sentence"]).endswith("in 3 of 3 runs")

@@ -13,10 +13,11 @@ from repro_kit.bundle.repro import program_check
 from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
-from repro_kit.commands.verify import How, verify
+from repro_kit.commands.verify import verify
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
 from repro_kit.model.failure.signature import Signature
+from repro_kit.options.builds import VerifyOptions
 from repro_kit.program import parse
 from repro_kit.session.options import BundleOptions
 from repro_kit.session.strangers.repro_run import check_repro
@@ -85,7 +86,7 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path, few_
     assert archive.read_bytes() == before
 
     def verdict(target: Path) -> Exit:
-        return verify([target], How(sys.executable), SilentUi(yes=True))
+        return verify([target], VerifyOptions(sys.executable), SilentUi(yes=True))
 
     assert verdict(archive) is Exit.OK
     assert verdict(case.path) is Exit.OK
@@ -101,7 +102,7 @@ def test_a_program_becomes_a_verified_private_reproducible_bundle(tmp_path, few_
 def test_foreign_code_is_not_run_unasked(tmp_path):
     (tmp_path / "repro.py").write_text("import pathlib\npathlib.Path('/nowhere/ran').touch()\n")
     with pytest.raises(ReproKitError, match="Nothing was run"):
-        verify([tmp_path / "repro.py"], How(sys.executable), SilentUi())
+        verify([tmp_path / "repro.py"], VerifyOptions(sys.executable), SilentUi())
 
 
 def test_a_script_without_a_graph_becomes_a_script_level_bundle(tmp_path, few_runs):

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from repro_kit.cli.collect import command
+from repro_kit.cli.collect import collect
 from repro_kit.stages.observe.nothing_failed import sentences, why_nothing
 
 
@@ -13,7 +13,7 @@ def test_what_was_compiled_is_said_with_one_command_to_paste() -> None:
     assert first == "Nothing failed: exit status 0 after 5 s, and 3 graphs were compiled."
     words = shlex.split(second.partition(": ")[2])
     assert words[:2] == ["repro-kit", "collect"]
-    assert command.split(words[2:]) == (["--check", "accuracy"], "script", ["my train.py", "--epochs", "1"])
+    assert collect.split(words[2:]) == (["--check", "accuracy"], "script", ["my train.py", "--epochs", "1"])
     assert sentences("", 1, "", (), "").count("1 graph was compiled") == 1
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from repro_kit.cli.common.click_options import with_options, write_options, write_own_options
 from repro_kit.cli.common.echo import echo, echo_json
-from repro_kit.cli.common.headed_option import write_options, write_own_options
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.visible import visible
 
@@ -30,19 +30,19 @@ class _Helped(click.Command):
 
 
 class ReproGroup(_Helped, click.Group):
-    """A command with commands of its own. Without words, it shows its help."""
+    """A group of commands. Without arguments, it shows its help."""
 
     def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, help=unescaped(help), **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Show the help if there are no words."""
+        """Show the help if there are no arguments."""
         return super().parse_args(ctx, args or ["--help"])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like click's, with what may have been meant by a word that is no command."""
+        """Like click's, with a guess for an unknown command."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(visible(f"{args[0]} is not a command of {ctx.command_path}. {self.meant(ctx, args)}".rstrip()))
         return super().resolve_command(ctx, args)
@@ -114,6 +114,18 @@ class ReproCommand(_Helped):
         echo(message, err=True, label="error:")
         self.print_error(ctx, message, exit_code)
         ctx.exit(exit_code)
+
+
+def command(
+    name: str, group: click.Group | None = None, *, cls: type[click.Command] = ReproCommand, **settings: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function, which takes the context, the command `name` (of `group`), with the options that it declares."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        decorated = with_options(f"{group.name} {name}" if group else name, click.pass_context(function))
+        return (group.command if group else click.command)(name, cls=cls, **settings)(decorated)
+
+    return decorate
 
 
 class CaseCommand(ReproCommand):

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_kit.cli.common.option_rules import SETTINGS, OptionRule, Source
 from repro_kit.cli.common.trusted import project_file, user_file, user_path
 from repro_kit.errors import ReproKitError, UsageError
+from repro_kit.options.commands import every_option
+from repro_kit.options.declare import Option, Source
 
+_OPTIONS = every_option()
 #: The options that a file may set, and what kind of value each has.
-KEYS: dict[str, type] = {name: setting.kind for name, setting in SETTINGS.items() if setting.kind is not None}
+KEYS: dict[str, type] = {name: each.kind for name, each in _OPTIONS.items() if each.rule.source is not Source.COMMAND}
 _NAMES = {float: "a number", int: "a whole number", str: "a string", bool: "true or false"}
-#: Values that reveal less than the default does; a project's file may set these.
-_HARMLESS: dict[str, object] = {"trace": "no", "include-values": False, "include-source": False, "yes": False}
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,12 @@ class Default:
     @property
     def announcement(self) -> str:
         """The note for the user; empty for a setting that is not announced."""
-        return f"{self.key} = {self.value!r} is set by {shown(self.path)}." if SETTINGS[self.key].announced else ""
+        return f"{self.key} = {self.value!r} is set by {self.shown_path}." if _OPTIONS[self.key].rule.announced else ""
+
+    @property
+    def shown_path(self) -> str:
+        """The path of the file, safe to print."""
+        return shown(self.path)
 
 
 @dataclass(frozen=True)
@@ -87,14 +92,13 @@ def _table(path: Path, content: bytes) -> list[tuple[str, Any]]:
 
 def _of_project(path: Path, key: str, value: Any, cwd: Path) -> Default:
     """The default, if a project's file may set it."""
-    setting = SETTINGS.get(key)
-    if setting is not None and not _may_be_the_projects(setting, key, value):
+    option = _OPTIONS.get(key)
+    if option is not None and not _may_be_the_projects(option, value):
         instead = f"give --{key} on the command line"
-        if setting.source is Source.USER:
+        if option.rule.source is Source.USER:
             instead += f", or set it in {user_path()}"
-        raise UsageError(
-            f"{shown(path)}: a project may not set {key} = {value!r}, which {setting.does or 'names code'}; {instead}."
-        )
+        does = option.rule.does or "names code"
+        raise UsageError(f"{shown(path)}: a project may not set {key} = {value!r}, which {does}; {instead}.")
     default = _checked(path, key, value, cwd)
     if key == "output" and not (cwd / default.value).resolve().is_relative_to(path.parent):
         raise UsageError(
@@ -104,17 +108,18 @@ def _of_project(path: Path, key: str, value: Any, cwd: Path) -> Default:
     return default
 
 
-def _may_be_the_projects(setting: OptionRule, key: str, value: Any) -> bool:
-    if key == "check":
+def _may_be_the_projects(option: Option, value: Any) -> bool:
+    if option.long == "check":  # a baseline names a backend, and that is code
         return "@" not in str(value)
-    return setting.source is Source.PROJECT or (key in _HARMLESS and _HARMLESS[key] == value)
+    return option.rule.source is Source.PROJECT or value in option.rule.harmless
 
 
 def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
     expected = KEYS.get(key)
     where = f"{shown(path)}: [tool.repro-kit]" if path.name == "pyproject.toml" else f"{shown(path)}:"
-    if expected is None and key in SETTINGS:
-        raise UsageError(f"{where} {key} is for the command line alone; the option {SETTINGS[key].does}.")
+    if expected is None and key in _OPTIONS:
+        does = _OPTIONS[key].rule.does
+        raise UsageError(f"{where} {key} is for the command line alone; the option {does}.")
     if expected is None:
         raise UsageError(f"{where} has no key {key!r}; the keys are {', '.join(KEYS)}.")
     fits = type(value) is expected or (expected is float and type(value) is int)
@@ -124,19 +129,10 @@ def _checked(path: Path, key: str, value: Any, cwd: Path) -> Default:
         raise UsageError(f"{where} {key} must be greater than 0, not {value!r}.")
     if expected is str and "\0" in value:
         raise UsageError(f"{where} {key} has a NUL character.")
-    if key == "check":
-        _check_symptom(where, value)
-    if key == "trace" and value not in ("yes", "no", "redacted"):
-        raise UsageError(f'{where} trace must be "yes", "no" or "redacted", not {value!r}.')
+    try:
+        (_OPTIONS[key].check or bool)(value)
+    except ReproKitError as error:
+        raise UsageError(f"{where} {key}: {error}") from error
     if key in ("python", "output") and os.sep in value:
         value = str(path.parent / Path(value).expanduser())  # relative to the file, not to the current directory
     return Default(key, value, path)
-
-
-def _check_symptom(where: str, value: str) -> None:
-    from repro_kit.model.measure.symptom import parse_symptom
-
-    try:
-        parse_symptom(value)
-    except ReproKitError as error:
-        raise UsageError(f"{where} check: {error}") from error

@@ -1,1 +1,1 @@
-"""What the commands print and file beside what the stages say."""
+"""What the commands print and file in addition to the output of the stages."""

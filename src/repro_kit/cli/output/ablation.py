@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import orjson
 
 from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
-from repro_kit.cli.common.work import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.cell_changes import changes
@@ -18,6 +17,7 @@ from repro_kit.model.serialize import from_data
 from repro_kit.plain_file import read_plain
 
 if TYPE_CHECKING:
+    from repro_kit.commands.intake.open_case import Job
     from repro_kit.pipeline.run import StageEnding
 
 _FILE = "ablation.json"  # of a case, and of a bundle

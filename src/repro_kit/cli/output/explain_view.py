@@ -22,7 +22,7 @@ from repro_kit.ui import Ui
 def show_explained(
     ui: Ui, explained: Explained, source: TraceSource, cwd: Path, names: Sequence[str], html: Path | None
 ) -> None:
-    """Print what one trace says."""
+    """Print the explanation of one trace."""
     _show(ui, explained.report(cwd, own=source.is_own), names, html)
     ui.result(explained.as_json())
 

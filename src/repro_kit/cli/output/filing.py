@@ -6,26 +6,21 @@ import re
 import shutil
 import sys
 import webbrowser
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repro_kit.errors import Exit, UsageError
+from repro_kit.options.commands import FilingOptions
 
 if TYPE_CHECKING:
     from repro_kit.bundle.story.story import Story
-    from repro_kit.cli.common.work import Job
+    from repro_kit.commands.intake.open_case import Job
     from repro_kit.pipeline.run import StageEnding
 
 _ISSUE = re.compile(r"#?(?P<number>\d+)|https://github\.com/pytorch/pytorch/issues/(?P<linked>\d+)(?:#.*)?")
 
 
-@dataclass(frozen=True)
-class Filing:
-    """What the command does with the packed bundle. `comment`: the issue that gets one; "": a new issue is made."""
-
-    open: bool = False
-    gh: bool = False
-    comment: str = ""
+class Filing(FilingOptions):
+    """What the command does with the packed bundle."""
 
     def check(self) -> None:
         """Raise ReproKitError if `--gh` was given and `gh` is not installed, or if `--comment` names no issue."""
@@ -48,7 +43,7 @@ class Filing:
         if not story.addressee.takes_pytorch:
             raise UsageError(refusal(story.evidence, packed / "issue.md"))
         if self.comment:
-            self._comment(job, story)
+            self._comment(job, story, self.comment)
             return ending
         body = body_of(read_text(packed / "issue.md"))
         if self.open:
@@ -58,12 +53,12 @@ class Filing:
             _create(job, story, body)
         return ending
 
-    def _comment(self, job: Job, story: Story) -> None:
+    def _comment(self, job: Job, story: Story, issue: str) -> None:
         """Show the comment on an issue that exists; `--open` opens the issue, `--gh` sends the comment after a yes."""
         from repro_kit.bundle.pages.markdown import comment_with_code
         from repro_kit.bundle.story.issue_form import REPOSITORY
 
-        match = _ISSUE.fullmatch(self.comment)
+        match = _ISSUE.fullmatch(issue)
         assert match is not None  # `check` has looked
         link = f"https://github.com/{REPOSITORY}/issues/{match['number'] or match['linked']}"
         body = comment_with_code(story)
@@ -97,7 +92,7 @@ def _create(job: Job, story: Story, body: str) -> None:
 
 
 def _send(job: Job, story: Story, words: list[str], body: str, question: str) -> str:
-    """Send the text with `gh` after a yes; the link to it, "" where nothing was sent."""
+    """Send the text with `gh` after a yes; the link to it, "" if nothing was sent."""
     from repro_kit.bundle.story.issue_form import UNANSWERED
     from repro_kit.session.github import send
 

@@ -17,7 +17,7 @@ _SHORT = 60  # lines of a file that are worth showing
 _MOST = 1000  # lines of anything
 
 
-def tell(story: Story, ui: Ui) -> None:
+def print_story(story: Story, ui: Ui) -> None:
     """Print the story, the best facts first: code, what differs, what was tried, where; then how it was found."""
     ui.print(headline_of(story))
     for name, text in code_of(story):
@@ -28,10 +28,10 @@ def tell(story: Story, ui: Ui) -> None:
     kernel = shown_kernel(story.answers.kernel, _SHORT)
     if kernel is not None:
         _print(ui, _plain(kernel.heading), kernel.text)
-    _tell_search(story, ui)
+    _print_search(story, ui)
 
 
-def _tell_search(story: Story, ui: Ui) -> None:
+def _print_search(story: Story, ui: Ui) -> None:
     """Print how the failure was narrowed and reduced."""
     if story.ablation:
         grid = layout(story.ablation)
@@ -56,7 +56,7 @@ def _tell_search(story: Story, ui: Ui) -> None:
         ui.panel("Checked", [(aspect.name, aspect_words(aspect, minimal=story.minimal)) for aspect in story.aspects])
 
 
-def contrast(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:
+def print_differences(comparison: Comparison, names: tuple[str, str], ui: Ui) -> None:
     """Print how two stories differ."""
     ui.print(comparison.sentence)
     for part in comparison.contrasts:

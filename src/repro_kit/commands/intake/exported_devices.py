@@ -83,7 +83,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _records(source: Path | IO[bytes], moves: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """The files in the archive, each with its name; a device is the CPU where `moves` says so of its type."""
+    """The files in the archive, each with its name; devices of the types that `moves` accepts become the CPU."""
     with zipfile.ZipFile(source) as archive:
         for record in archive.infolist():
             yield record.filename, _record(record.filename, archive.read(record), moves)

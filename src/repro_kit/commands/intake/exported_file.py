@@ -80,7 +80,7 @@ class ExportedFile:
     def script(self, loaded: LoadedCode, digest: str) -> str:
         """A script that compiles and checks the program in the file that its first argument names.
 
-        The script loads no file but the one with this SHA-256 `digest`, and nothing but tensors where `loaded` says
+        The script loads no file but the one with this SHA-256 `digest`, and nothing but tensors if `loaded` says
         that this is enough.
         """
         settings = "".join(f"{line}\n" for line in self.settings)
@@ -126,9 +126,9 @@ def _of_minifier(path: Path) -> ExportedFile:
         raise UsageError(
             f"{path} is not a script of AOTInductor's minifier that repro-kit can read: {error}."
         ) from None
-    beside = path.absolute().parent / named.name
+    neighbour = path.absolute().parent / named.name
     return ExportedFile(
-        beside if beside.is_file() else named.absolute(),
+        neighbour if neighbour.is_file() else named.absolute(),
         {name: value for name, value in options.items() if not name.startswith(_OF_FILES)},
         tuple(f"{name} = {value!r}" for name, value in settings.items()),
     )

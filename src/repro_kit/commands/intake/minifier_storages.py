@@ -21,7 +21,7 @@ _SECONDS = 300
 def storages_of(path: Path, text: str) -> Path | None:
     """Return the directory of the storages that the launcher `text` at `path` reads.
 
-    The directory is the ``save_dir`` that the launcher names, or is beside the launcher; None where there is none.
+    It is below the ``save_dir`` that the launcher names, or in the launcher's own directory; None if there is none.
     """
     named = _SAVE_DIR.search(text)
     if named is None:

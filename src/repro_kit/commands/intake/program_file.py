@@ -1,4 +1,4 @@
-"""Make a case from a file that holds a program. There is no script, and so no run to observe."""
+"""Make a case from a file that holds a program. Without a script there is no run to observe."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SENTENCES = {
 }
 
 
-def adopt(
+def case_from_program(
     path: Path,
     programs: Sequence[Program],
     case: Case,
@@ -50,7 +50,7 @@ def adopt(
     case holds a different program. Raises Stop when no program fails.
     """
     captured = case.path / "capture" / "program.py"
-    original = captured.with_name("recorded.py")  # as it was read, where it was moved to the CPU
+    original = captured.with_name("recorded.py")  # as it was read, if it was moved to the CPU
     if captured.is_file() and case.stage("capture") is not None:
         taken = original if original.is_file() else captured
         if render(parse(read_text(taken))) not in map(render, (*programs, *map(with_random, programs))):

@@ -82,7 +82,7 @@ def _programs(scripts: Sequence[Runnable]) -> list[Program]:
 
 
 def recorded_failure(path: Path, compile_id: str | None) -> Recorded:
-    """How the program in `path` failed where it was recorded, as far as the trace or the case around the file says."""
+    """How the program in `path` failed where it was recorded, if the trace or the case around the file has it."""
     if not is_trace(path):
         return recorded_in_case(path)
     _, failed = _chosen(path, compile_id)

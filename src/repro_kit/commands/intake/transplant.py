@@ -44,7 +44,7 @@ class Recorded:
 
 
 def recorded_in_case(program: Path) -> Recorded:
-    """What the case of the file `program` (``CASE/capture/program.py``) says of its failure."""
+    """What the case of the file `program` (``CASE/capture/program.py``) has about its failure."""
     directory = program.absolute().parent.parent
     if not is_case(directory):
         return Recorded()
@@ -119,8 +119,8 @@ def transplanted(
 ) -> tuple[int, Program, Verdict, Transplant]:
     """The first program that fails on the CPU as it was recorded on `devices`, after its number in `programs`.
 
-    Where nothing says how the program failed there, any failure with the recorded sizes is taken, and no sameness is
-    claimed. Raises Stop, with the reason, where the failure does not show on the CPU.
+    If nothing is known of the failure there, any failure with the recorded sizes is taken, and not called the same.
+    Raises Stop, with the reason, if the program does not fail on the CPU.
     """
     signature = recorded.signature
     trials: list[Trial] = []
@@ -138,7 +138,7 @@ def transplanted(
 
 
 def check_names(verdict: Verdict) -> None:
-    """Raise Stop where a program fails in eager over a name of its own: what it was made from had that name."""
+    """Raise Stop if a program fails in eager because a name is undefined, which its original had defined."""
     lost = lost_name(verdict.failure) if verdict.status is Status.INVALID else ""
     if lost:
         raise Stop(
@@ -170,7 +170,7 @@ def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signatu
     seen = _seen(first)
     others = [trial for trial in trials if trial.sizes and trial.verdict.status in (Status.PASS, Status.FAIL)]
     if others:
-        seen += f", and {len(others)} programs with larger and smaller sizes do not fail alike either"
+        seen += f", and {len(others)} programs with larger and smaller sizes do not fail in the same way either"
     return Exit.CANNOT_RUN, gpu_only(devices, seen, recorded, runs=first.status is not Status.INVALID)
 
 

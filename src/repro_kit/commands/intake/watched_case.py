@@ -27,7 +27,7 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
 
-def take_up(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
+def case_from_watch(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
     """Return the case at `path` as observed, with the failure, trace and environment that `repro_kit.watch` stored.
 
     `python` is the interpreter to continue with; None: the interpreter in which the failure happened. `failure` is

@@ -26,7 +26,7 @@ _FILES = {
 def bundles(directory: Path, roots: Sequence[Path]) -> list[str]:
     """The names of the bundles in `directory`: archives, and cases whose bundle has no archive there.
 
-    None where `directory` lies outside of `roots`; a link that leads out of them is no bundle.
+    None if `directory` lies outside of `roots`; a link that leads out of them is no bundle.
     """
     if not _is_inside(directory, roots):
         return []
@@ -54,7 +54,7 @@ def uri_of(name: str) -> str:
 
 
 def contents(uri: str, directory: Path, roots: Sequence[Path]) -> list[tuple[str, str, str]]:
-    """The files of a bundle: URI, media type, text. Raises ReproKitError where there is no such bundle."""
+    """The files of a bundle: URI, media type, text. Raises ReproKitError if the bundle does not exist."""
     name = unquote(uri.removeprefix(SCHEME))
     names = bundles(directory, roots)
     if not uri.startswith(SCHEME) or name not in names:

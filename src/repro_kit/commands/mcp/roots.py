@@ -25,7 +25,7 @@ QUESTION = types.ListRootsRequest()
 
 
 async def roots_of(ctx: Any, params: Any) -> tuple[Path, ...] | None:
-    """The roots of the client; None where it has to be asked first, with `QUESTION`."""
+    """The roots of the client; None if it has to be asked first, with `QUESTION`."""
     capabilities = ctx.session.client_capabilities
     if capabilities is None or capabilities.roots is None:
         return (Path.cwd().resolve(),)
@@ -43,14 +43,13 @@ def _paths(roots: Sequence[types.Root]) -> tuple[Path, ...]:
 
 
 def inside(path: Path, roots: Sequence[Path]) -> Path:
-    """The path `path` without links. Raises UsageError where it lies outside of `roots`, or is no file or directory.
-
-    Nothing is said of what is there.
+    """The path `path` without links. Raises UsageError if it lies outside of `roots`, or is neither a file nor
+    a directory. The message does not reveal what is there.
     """
     try:
         resolved = path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no path"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a path"
         raise UsageError(f"{shown_name(path)} cannot be used: {reason}.") from None
     if not any(resolved.is_relative_to(root) for root in roots):
         named = ", ".join(map(str, roots)) or "none"
@@ -62,7 +61,7 @@ def inside(path: Path, roots: Sequence[Path]) -> Path:
 
 
 def check_links(directory: Path, roots: Sequence[Path]) -> None:
-    """Raise UsageError where a link below `directory` leads out of `roots`, or something there is no plain file."""
+    """Raise UsageError if a link below `directory` leads out of `roots`, or something there is not a plain file."""
     for path in _below(directory):
         if path.is_symlink() or no_file(path):
             inside(path, roots)

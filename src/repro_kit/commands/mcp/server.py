@@ -87,10 +87,10 @@ async def _call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
     try:
         return await _answer(ctx, params)
     except ReproKitError as error:
-        return _said(str(error), is_error=True)
+        return _text(str(error), is_error=True)
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         problem = sentence_of(error, Path.cwd()) or f"This cannot be done: {error}."
-        return _said(str(problem), is_error=True)
+        return _text(str(problem), is_error=True)
 
 
 async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
@@ -111,11 +111,11 @@ async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
         if isinstance(answer, types.InputRequiredResult):
             return answer
         if not answer:
-            return _said(plan.refusal, is_error=True)
+            return _text(plan.refusal, is_error=True)
         if code is not None:
             write_atomic(target, code.encode())
         elif planned(words, target, roots).digest != plan.digest:
-            return _said(f"Nothing was run: {target} has changed since the question.", is_error=True)
+            return _text(f"Nothing was run: {target} has changed since the question.", is_error=True)
     return await _run(ctx, tool, words)
 
 
@@ -141,7 +141,7 @@ def _is_text(word: str) -> bool:
 
 
 def _check_paths(tool: CommandTool, arguments: Mapping[str, Any], roots: Sequence[Path]) -> None:
-    """Raise UsageError where a tool would read or write outside of the client's roots."""
+    """Raise UsageError if a tool would read or write outside of the client's roots."""
     for name in tool.places:
         if name not in arguments and name not in tool.usual_places:
             continue
@@ -203,17 +203,17 @@ async def _run(ctx: Any, tool: CommandTool, words: Sequence[str]) -> types.CallT
     try:
         data = json.loads("".join(out))
     except ValueError:
-        return _said("\n".join(lines) or f"repro-kit ended with exit code {status}.", is_error=True)
+        return _text("\n".join(lines) or f"repro-kit ended with exit code {status}.", is_error=True)
     if status == Exit.USAGE:
-        return _said(str(data.get("error") or "\n".join(lines)), is_error=True)
+        return _text(str(data.get("error") or "\n".join(lines)), is_error=True)
     return _typed(tool, data, status)
 
 
 def _typed(tool: CommandTool, data: dict[str, Any], status: int) -> types.CallToolResult:
     if tool.result == "story":
-        told = schema_of("story")["properties"]
-        parts = {name: value for name, value in data.items() if name not in told}
-        data = {"story": {name: value for name, value in data.items() if name in told}, **parts}
+        known = schema_of("story")["properties"]
+        parts = {name: value for name, value in data.items() if name not in known}
+        data = {"story": {name: value for name, value in data.items() if name in known}, **parts}
     data = {"exit": status, **data}
     if tool.result == "manifest":
         manifest = archive.read_one(Path(data["bundle"]), MANIFEST) if data.get("bundle") else None
@@ -222,7 +222,7 @@ def _typed(tool: CommandTool, data: dict[str, Any], status: int) -> types.CallTo
     return types.CallToolResult(content=[text], structured_content=data)
 
 
-def _said(text: str, *, is_error: bool = False) -> types.CallToolResult:
+def _text(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 

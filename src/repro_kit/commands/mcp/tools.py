@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from repro_kit.errors import UsageError
+from repro_kit.options.commands import options_for
+from repro_kit.options.declare import Option
 
 #: The parts of a story that are files of a bundle of their own, each with a schema; the story itself is the rest.
 STORY_PARTS = ("story", "environment", "ablation")
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
-_STAGES = {"type": "array", "items": {"enum": ["ablate", "minify", "capture"]}}
-_SECONDS = {"type": "number", "exclusiveMinimum": 0}
-_FLAG = {"type": "boolean"}
 _PLACES = ("output", "farm", "wheels")
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a tool. `option`: the option of the command that gets it."""
-
-    option: str
-    schema: Mapping[str, Any]
-    description: str
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """The JSON Schema with the description."""
-        return {**self.schema, "description": self.description}
 
 
 @dataclass(frozen=True)
@@ -44,11 +29,16 @@ class CommandTool:
     command: tuple[str, ...]
     description: str
     target: str = ""  # what the target is; "" for a tool without one
-    options: Mapping[str, Argument] = field(default_factory=dict)
     takes_words: bool = False  # further words go to the user's script
     takes_text: bool = False  # the script may come from the text of an issue
     runs: bool = True
     result: str = ""  # the schema of the result; "": any object
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """The options of the command that the tool has, by the names of its arguments."""
+        taken = options_for(" ".join(word for word in self.command if not word.startswith("-")))
+        return {each.long.replace("-", "_"): each for each in taken if each.agents}
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -57,13 +47,13 @@ class CommandTool:
 
     @property
     def usual_places(self) -> tuple[str, ...]:
-        """Those of `places` that a command uses by their own names, where they are not given."""
+        """Those of `places` that a command uses by their own names, if they are not given."""
         return ("farm",) if "farm" in self.options else ()
 
     @property
     def inputs(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        properties = {name: argument.described for name, argument in self.options.items()}
+        properties = {name: _schema(option) for name, option in self.options.items()}
         if self.target:
             properties["target"] = {**_STRING, "minLength": 1, "description": self.target}
         if self.takes_words:
@@ -92,17 +82,27 @@ class CommandTool:
     def words(self, arguments: Mapping[str, Any]) -> list[str]:
         """The command line. Values are bound to their options, so that none is taken for another option."""
         words = [*self.command, "--json", *(["--yes"] if self.runs else [])]
-        for name, argument in self.options.items():
+        for name, option in self.options.items():
             value = arguments.get(name)
             if value is True:
-                words.append(argument.option)
-            elif isinstance(value, list):
-                words += [f"{argument.option}={each}" for each in value]
+                words.append(f"--{option.long}")
             elif value not in (None, False):
-                words.append(f"{argument.option}={value}")
+                words += [f"--{option.long}={each}" for each in (value if isinstance(value, list) else [value])]
         if self.target and "target" in arguments:
             words.append(str(Path(arguments["target"]).absolute()))
         return [*words, *arguments.get("args", ())]
+
+
+def _schema(option: Option) -> dict[str, Any]:
+    """The JSON Schema of the values that an option takes; several go into an array."""
+    numbers: dict[Any, dict[str, Any]] = {bool: {"type": "boolean"}, float: {"type": "number", "exclusiveMinimum": 0}}
+    one: dict[str, Any] = numbers.get(option.kind, _STRING)
+    if option.kind is int:
+        one = {"type": "integer", "minimum": option.least}
+    if option.choices:
+        one = {"enum": list(option.choices)}
+    several = {"anyOf": [one, {"type": "array", "items": one}]}
+    return {**(several if option.many else one), "description": option.text}
 
 
 _VERDICT = {
@@ -130,20 +130,6 @@ _TABLE = {
     "required": ["line", "sentence", "confidence", "builds", "flips"],
 }
 
-_CASE = Argument("--output", _STRING, "Path of the case, which keeps what was found.")
-_FRESH = Argument("--fresh", _FLAG, "Forget what an earlier run has found, and start again.")
-_PYTHON = Argument("--python", _STRING, "The Python interpreter that has torch, or that builds are installed for.")
-_TIMEOUT = Argument("--timeout", _SECONDS, "Time limit of one run, in seconds.")
-_BUILDS = {
-    "timeout": _TIMEOUT,
-    "python": _PYTHON,
-    "nightly": Argument(
-        "--nightly", _STRING, "Take the builds from the nightlies of torch for cpu, cu126, rocm6.4, xpu."
-    ),
-    "wheels": Argument("--wheels", _STRING, "Take the builds from the wheels in this directory."),
-    "index_url": Argument("--index-url", _STRING, "Take the builds from this index."),
-    "package": Argument("--package", _STRING, "The package whose builds are run; default: torch."),
-}
 _BUNDLE = "Path of a bundle, a case or a repro.py."
 
 TOOLS: Mapping[str, CommandTool] = {
@@ -154,14 +140,6 @@ TOOLS: Mapping[str, CommandTool] = {
             ("collect", "--trace=no"),
             "Run a failing torch.compile script, and make a verified, minimal bundle of its failure. May take minutes.",
             "Path of the Python script.",
-            {
-                "output": _CASE,
-                "fresh": _FRESH,
-                "check": Argument("--check", _STRING, "A symptom that raises no error: accuracy, recompiles>N …"),
-                "skip": Argument("--skip", _STAGES, "Stages to leave out, to be faster: the bundle says less."),
-                "timeout": _TIMEOUT,
-                "python": _PYTHON,
-            },
             takes_words=True,
             takes_text=True,
             result="manifest",
@@ -171,7 +149,6 @@ TOOLS: Mapping[str, CommandTool] = {
             ("explain",),
             "Run a script, and explain what torch compiled, why graphs broke or were recompiled, and what helps.",
             "Path of a script, of a TORCH_TRACE log, or of a case.",
-            {"output": _CASE, "fresh": _FRESH, "timeout": _TIMEOUT, "python": _PYTHON},
             takes_words=True,
         ),
         CommandTool(
@@ -179,11 +156,6 @@ TOOLS: Mapping[str, CommandTool] = {
             ("verify",),
             "Run a bundle, and check whether it still fails; with `on` or `releases` on several builds, as a table.",
             _BUNDLE,
-            {
-                "on": Argument("--on", _STRING, "Builds, with commas: versions, days, or paths of environments."),
-                "releases": Argument("--releases", _STRING, "All releases of a range: 2.10: or 2.10:2.13."),
-                **_BUILDS,
-            },
             result="table",
         ),
         CommandTool(
@@ -191,17 +163,6 @@ TOOLS: Mapping[str, CommandTool] = {
             ("bisect",),
             "Find the build of torch with which a bundle began to fail, or was fixed.",
             _BUNDLE,
-            {
-                "good": Argument("--good", _STRING, "A build that works."),
-                "bad": Argument("--bad", _STRING, "A build that fails; default: the newest."),
-                "spread": Argument(
-                    "--spread", {"type": "integer", "minimum": 1}, "Judge N more builds: several changes."
-                ),
-                "output": Argument("--output", _STRING, "Directory for the state of the search."),
-                "fresh": _FRESH,
-                "find_fix": Argument("--find-fix", _FLAG, "Look for the first build that no longer fails."),
-                **_BUILDS,
-            },
         ),
         CommandTool(
             "show",
@@ -215,10 +176,6 @@ TOOLS: Mapping[str, CommandTool] = {
             "farm_status",
             ("farm", "status"),
             "Show the states of the cases of a farm: open, fixed, closed, reopened, flaky … Runs nothing.",
-            options={
-                "farm": Argument("--farm", _STRING, "Directory of the farm; default: farm."),
-                "state": Argument("--state", _STRING, "Only cases in this state."),
-            },
             runs=False,
         ),
     )

@@ -19,7 +19,7 @@ from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
 from repro_kit.runner.read_findings import Findings, read_findings
-from repro_kit.session.options import ObserveOptions, SymptomOptions
+from repro_kit.session.options import ObserveOptions, OracleOptions
 from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import blame, by_rounding, eager_run, user_oracle
 from repro_kit.session.verdicts.blame import Blame
@@ -27,7 +27,7 @@ from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 
-def requested(options: SymptomOptions) -> Symptom | None:
+def requested(options: OracleOptions) -> Symptom | None:
     """The symptom or the oracle that the user asked for; None without one."""
     symptom = user_oracle.of_options(options) or (parse_symptom(options.check) if options.check else None)
     return symptom and replace(symptom, rounding=options.treat_rounding_as == by_rounding.AS_FAILURE)

@@ -12,7 +12,7 @@ from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.launch import exit_name
-from repro_kit.session.options import SymptomOptions
+from repro_kit.session.options import OracleOptions
 from repro_kit.session.script.script_run import SubjectRun, run_overridden
 from repro_kit.session.verdicts import observed_failures
 
@@ -20,7 +20,7 @@ _SKIP = 125  # as for `git bisect run`
 _LONGEST = 200  # characters of an output line in a message
 
 
-def of_options(options: SymptomOptions) -> Symptom | None:
+def of_options(options: OracleOptions) -> Symptom | None:
     """The oracle that the user gave, or None. Raises ReproKitError when the options contradict each other."""
     if not options.oracle:
         if options.oracle_matches:

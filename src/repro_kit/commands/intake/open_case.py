@@ -1,0 +1,219 @@
+"""Open the case that a command line asks for: an existing one, or one made of a script, a command or a file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from repro_kit.builds.interpreters import find_python
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.lock import alone
+from repro_kit.commands.intake.exported_devices import digest_of, lacking_here, path_on_cpu, write_on_cpu
+from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for
+from repro_kit.commands.intake.program_file import case_from_program
+from repro_kit.commands.intake.program_sources import is_trace, reader_of, recorded_failure
+from repro_kit.commands.intake.transplant import recorded_elsewhere
+from repro_kit.commands.intake.watched_case import case_from_watch
+from repro_kit.errors import ReproKitError, UsageError
+from repro_kit.files import write_atomic
+from repro_kit.model.torchrun import on_one_machine
+from repro_kit.program import Program
+from repro_kit.session.case_paths import bundle_path, case_path, is_case, locked_case, program_case_path
+from repro_kit.session.kept_options import read_options, write_options
+from repro_kit.session.options import Options
+from repro_kit.session.script import users_logs
+from repro_kit.session.script.subject_check import check_interpreter, exported_subject, program_subject, recognise
+from repro_kit.session.script.watched_recording import is_watched
+from repro_kit.session.stop import Stop
+from repro_kit.session.strangers.loaded_code import loaded_code
+from repro_kit.session.strangers.trust import agree, agree_to_load, agree_to_trace
+from repro_kit.ui import Ui
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A command line: the subject, and the options before it."""
+
+    form: Any  # of the subject: "script", "module", "command"
+    words: tuple[str, ...]
+    options: Options
+    given: Collection[str]  # the options that the command line gives; the others are defaults, or from files
+    python: str | None
+    fresh: bool
+    command: str  # "repro-kit ablate"
+    flags: Collection[str]  # the names of all options of the command
+    programs: bool = False  # a program or a trace may be the subject
+    compile_id: str | None = None  # the graph of a trace
+
+    @property
+    def output(self) -> str | None:
+        """The path that the user gives for the case."""
+        return self.options.bundle.output
+
+
+@dataclass(frozen=True)
+class Job:
+    """A case to work on, with its options and its user interface."""
+
+    case: Case
+    options: Options
+    ui: Ui
+    resumed: bool  # the case existed before
+
+
+@contextmanager
+def open_case(asked: Asked, ui: Ui) -> Iterator[Job]:
+    """The case that `asked` means, locked. A new one has its options, and what a file holds in place of a run.
+
+    Raises ReproKitError for a subject that cannot be used, and for a user who does not trust it.
+    """
+    first = Path(asked.words[0]) if asked.form == "script" and asked.words else None
+    alone_in_line = first if len(asked.words) == 1 else None
+    reader = reader_of(alone_in_line) if asked.programs and alone_in_line else None
+    if first and alone_in_line and reader:
+        opened = _of_program(asked, first, reader, ui)
+    elif first and (is_case(first) or is_watched(first)):
+        if not alone_in_line:
+            words = shlex.join([*asked.words[1:], asked.words[0]])
+            raise UsageError(f"A case takes no arguments; options go before it: {asked.command} {words}")
+        opened = _of_case(asked, first, ui) if is_case(first) else _of_watched(asked, first, ui)
+    elif first and alone_in_line and (exported := exported_file(first)):
+        opened = _of_exported(asked, first, exported, ui)
+    else:
+        opened = _of_command(asked, ui)
+    with opened as job:
+        yield job
+
+
+@contextmanager
+def _case_for(asked: Asked, path: Path, subject: Subject, ui: Ui) -> Iterator[Job]:
+    """The case at `path` about `subject`: a new one, or the one that this command line began before."""
+    with locked_case(path, subject, asked.options.observe.failure, fresh=asked.fresh) as (case, resumed):
+        agree(case, ui)
+        write_options(case, asked.options)
+        yield Job(case, asked.options.with_(output=str(bundle_path(path, asked.output))), ui, resumed)
+
+
+@contextmanager
+def _of_command(asked: Asked, ui: Ui) -> Iterator[Job]:
+    """Of a script, a module or a command, which is not run yet."""
+    users_logs.check()
+    words = asked.words
+    here = on_one_machine(words) if asked.form == "command" else None
+    subject = recognise(asked.form, words if here is None else here.argv, Path.cwd(), asked.python, os.environ)
+    for word in words[1:] if asked.form != "command" else ():
+        if word.startswith("--") and word.partition("=")[0] in asked.flags:
+            ui.note(
+                f"{word} stands after {words[0]}, so it is an argument of {words[0]}. "
+                f"Options of repro-kit go before {words[0]}."
+            )
+    path = case_path(subject, asked.output, asked.options.observe.failure)
+    with _case_for(asked, path, subject, ui) as job:
+        if here is not None and job.case.file.subject_note != here.sentence:
+            job.case.update(subject_note=here.sentence)
+        yield job
+
+
+@contextmanager
+def _of_exported(asked: Asked, path: Path, exported: ExportedFile, ui: Ui) -> Iterator[Job]:
+    """Of an exported program, which a script in the case compiles."""
+    directory = program_case_path(path, asked.output)
+    script = directory.absolute() / SCRIPT_NAME
+    loaded, digest = loaded_code(exported.path), digest_of(exported.path)
+    if asked.fresh or not was_made_for(digest, directory):
+        agree_to_load(loaded, ui)
+    devices = lacking_here(exported.path, asked.python)
+    program = path_on_cpu(exported.path, directory.absolute()) if devices else exported.path
+    subject = exported_subject(script, program, Path.cwd(), asked.python, os.environ)
+    with _case_for(asked, directory, subject, ui) as job:
+        if job.case.file.moved_from != devices:
+            write_on_cpu(exported.path, program, devices)
+            job.case.update(moved_from=devices)
+        job.case.update(exported=digest)
+        write_atomic(script, exported.script(loaded, digest_of(program)).encode())
+        yield job
+
+
+@contextmanager
+def _of_program(
+    asked: Asked, path: Path, reader: Callable[[Path, str | None], list[Program]], ui: Ui, name: str = ""
+) -> Iterator[Job]:
+    """Of a program or a trace. `name` names the case; empty: the file does."""
+    programs = reader(path, asked.compile_id)
+    directory = program_case_path(Path(name) if name else path, asked.output)
+    resumes = not asked.fresh and (directory / "capture" / "program.py").is_file()
+    if is_trace(path) and not resumes:
+        agree_to_trace(path, ui)
+    subject = program_subject(directory, Path.cwd(), asked.python, os.environ)
+    with _case_for(asked, directory, subject, ui) as job:
+        recorded = partial(recorded_failure, path, asked.compile_id)
+        try:
+            with ui.stage("read"):
+                case_from_program(path, programs, job.case, job.options.capture, ui, recorded)
+        except Stop as stop:
+            raise ReproKitError(stop.sentence, stop.exit_code) from stop
+        yield job
+
+
+@contextmanager
+def _of_watched(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
+    """Of the output of `repro_kit.watch`, which becomes a case."""
+    if asked.output not in (None, str(path)):
+        raise UsageError(f"{path} becomes the case itself; leave --output out.")
+    with alone(path):
+        case = case_from_watch(path, asked.python, asked.options.observe.failure, ui)
+        write_options(case, asked.options)
+        yield Job(case, asked.options.with_(output=str(bundle_path(path))), ui, resumed=False)
+
+
+@contextmanager
+def _of_case(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
+    """An existing case; a new one on the CPU if its program needs a device that this machine lacks."""
+    case = Case.open(path)
+    program = recorded_elsewhere(case, asked.python)
+    reader = reader_of(program) if program else None
+    if program and reader:
+        agree(case, ui)
+        name = f"{case.path.absolute().name.removesuffix('.repro')}-cpu"
+        with _of_program(asked, program, reader, ui, name) as job:
+            yield job
+        return
+    if asked.fresh:
+        words = shlex.join(case.file.subject.words)
+        raise UsageError(f"--fresh takes the original command, not the case {path}: repro-kit collect --fresh {words}")
+    with alone(path):
+        case = Case.open(path)  # as it is under the lock
+        subject = case.file.subject
+        _check_python(asked, path, subject)
+        agree(case, ui)
+        if subject.form != "command":
+            there = Path(subject.cwd)
+            check_interpreter(subject.python, there if there.is_dir() else Path.cwd(), os.environ)
+        output = (asked.output if "output" in asked.given else None) or str(bundle_path(path))
+        options = _continued(asked, case).with_(failure=case.file.failure_index, output=output)
+        yield Job(case, options, ui, resumed=True)
+
+
+def _check_python(asked: Asked, path: Path, subject: Subject) -> None:
+    """Raise UsageError if the command line names another interpreter than that of the case."""
+    given = asked.python if "python" in asked.given else None
+    if given not in (None, subject.python) and find_python(given, Path.cwd(), os.environ) != subject.python:
+        raise UsageError(
+            f"{path} was made with {subject.python}. For another interpreter, give collect the original command, "
+            "with another --output."
+        )
+
+
+def _continued(asked: Asked, case: Case) -> Options:
+    """The options that the case was made with, changed by this command line."""
+    kept = read_options(case)
+    if kept is None:
+        return asked.options
+    given = {*asked.given, "jobs", "dry_run", *(("patient",) if "timeout" in asked.given else ())}
+    return kept.with_(**{name: value for name, value in asked.options.flat().items() if name in given})

@@ -1,0 +1,142 @@
+"""The options of the commands that are not a stage's, and which command takes which."""
+
+# No `from __future__ import annotations`: `options_of` reads the types.
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from repro_kit.options.common import CaseOptions, InterfaceOptions, InterpreterOptions, OutputOptions, RunLimit
+from repro_kit.options.declare import RUNS, SENDS, WRITES, Option, Source, again, option, options_of
+from repro_kit.session.options import (
+    AblateOptions,
+    BundleOptions,
+    MinifyOptions,
+    ObserveOptions,
+    QueryOptions,
+    ReductionOptions,
+    RunOptions,
+)
+
+STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import
+#: As in explain/sections and explain/compared, which take longer to import.
+SECTIONS = (
+    "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview",
+)  # fmt: skip
+COMPARED = ("frames", "failures", "breaks", "specializations", "settings", "versions", "caches", "guards", "times")
+
+_stages = partial(option, heading="The stages", choices=STAGES)
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """The stages of `collect`."""
+
+    only: tuple[str, ...] = _stages("--only", "Run only this stage (may be repeated).", ())
+    until: str | None = _stages("--until", "Stop after this stage.")
+    skip: tuple[str, ...] = _stages("--skip", "Skip this stage (may be repeated).", (), agents=True)
+
+
+@dataclass(frozen=True)
+class MinifyCommandOptions:
+    """What `minify` reads."""
+
+    compile_id: str | None = option("--compile-id ID", "Graph of a trace to reduce.", shown="the one that fails first")
+    history: bool = option("--history", "List the accepted steps of a finished reduction, and stop.")
+
+
+@dataclass(frozen=True)
+class AblateCommandOptions:
+    """What `ablate` does with an ablation."""
+
+    plan: bool = option(
+        "--plan", "Show the ways to compile without trying them.", more="Also says about how long they take."
+    )
+    expect: tuple[str, ...] = option(
+        "--expect KEY=VALUE",
+        "Exit 1 unless this holds. KEY: layer, cause, fails, passes.",
+        (),
+        more="Such as `layer=inductor` and `fails=CELL`.",
+    )
+    against: str | None = option("--against FILE", "Compare with the ablation of this file, case or bundle.")
+    markdown: bool = option("--markdown", "Print the ablation as Markdown, for an issue.")
+    no_narrow: bool = option("--no-narrow", "Name the layer only.")
+
+
+@dataclass(frozen=True)
+class FilingOptions:
+    """What the command does with the packed bundle."""
+
+    open: bool = option("--open", "Print and open a link to a new issue with its text filled in.", rule=SENDS)
+    gh: bool = option("--gh", "Show the issue, ask, and file it with GitHub's `gh`.", rule=SENDS)
+    comment: str | None = option(
+        "--comment N", "Write a comment on issue N of PyTorch instead; --gh sends it.", rule=SENDS
+    )
+
+
+@dataclass(frozen=True)
+class ExplainOptions(CaseOptions, RunLimit):
+    """What `explain` shows and writes."""
+
+    output: str | None = again(
+        CaseOptions, "output", help="Path of the case; with --artifact, directory of the artifacts.", shown=""
+    )
+    section: tuple[str, ...] = option(
+        "--section NAME",
+        f"Show details of one section (may be repeated): {', '.join(SECTIONS)}, all.",
+        (),
+        choices=tuple(dict.fromkeys((*SECTIONS, *COMPARED, "all"))),
+    )
+    try_: bool = option("--try", "Run the script again with each suggestion, and measure the effect.", rule=RUNS)
+    against: Path | None = option("--against OTHER", "Compare with this log or case.")
+    html: Path | None = option("--html FILE", "Write the whole explanation as one HTML page.", rule=WRITES)
+    list_: bool = option("--list", "List the artifacts of the trace by kind.")
+    kinds: tuple[str, ...] = option("--artifact KIND", "Write these artifacts (may be repeated).", (), rule=WRITES)
+    ids: tuple[str, ...] = option("--compile-id ID", "Write artifacts of this compile (may be repeated).", ())
+    perfetto: Path | None = option(
+        "--perfetto FILE", "Write the phases of all compiles for ui.perfetto.dev.", rule=WRITES
+    )
+    tlparse: Path | None = option("--tlparse DIR", "Write tlparse's pages; tlparse must be installed.", rule=RUNS)
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What `demo` does with its script."""
+
+    run: bool = option("--run", "Collect its failure as well, which takes about a minute.", rule=RUNS)
+
+
+_STAGE = (CaseOptions, RunOptions, ObserveOptions, QueryOptions, ReductionOptions)
+#: The classes that declare the options of each command but those of `options.builds`, in the order of its help.
+_COMMANDS: dict[str, tuple[type, ...]] = {
+    "collect": (*_STAGE, BundleOptions, CollectOptions, InterfaceOptions),
+    "demo": (InterpreterOptions, DemoOptions, OutputOptions),
+    "show": (OutputOptions,),
+    "explain": (ExplainOptions, InterfaceOptions),
+    "observe": (*_STAGE, InterfaceOptions),
+    "capture": (*_STAGE, InterfaceOptions),
+    "minify": (*_STAGE, MinifyOptions, MinifyCommandOptions, InterfaceOptions),
+    "ablate": (*_STAGE, AblateOptions, AblateCommandOptions, InterfaceOptions),
+    "bundle": (*_STAGE, BundleOptions, FilingOptions, InterfaceOptions),
+    "diff": (OutputOptions,),
+    "env": (InterpreterOptions, OutputOptions),
+}
+
+
+def options_for(command: str) -> list[Option]:
+    """The options of a command, in the order of its help."""
+    return options_of(*(_COMMANDS.get(command) or _all_commands().get(command, ())))
+
+
+def every_option() -> dict[str, Option]:
+    """Every option by its long name. Of several with one name, a file may set the first one that says so."""
+    found: dict[str, Option] = {}
+    for each in (each for command in _all_commands() for each in options_for(command)):
+        if each.long not in found or found[each.long].rule.source is Source.COMMAND:
+            found[each.long] = each
+    return found
+
+
+def _all_commands() -> dict[str, tuple[type, ...]]:
+    from repro_kit.options.builds import COMMANDS  # the help of most commands does without it
+
+    return {**_COMMANDS, **COMMANDS}
