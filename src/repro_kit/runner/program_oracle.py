@@ -183,13 +183,13 @@ class ProgramOracle:
         *,
         timeout: float = 120.0,
         is_stuck: Callable[[ScriptOrder], bool] | None = None,
-    ) -> Iterator[ScriptEnd]:
+    ) -> Iterator[Run]:
         """Run each script, and yield in order how it ended; its findings, trace and output are in its directory.
 
         A script for which `is_stuck` is true while it runs ends at once, as at its time limit.
         """
         requests: list[Query] = [{**self._request("script", "", None, timeout), "script": order} for order in orders]
-        return _in_order((index, _script_end(reply)) for index, reply in self._replies(requests, is_stuck))
+        return _in_order((index, _run_of(reply)) for index, reply in self._replies(requests, is_stuck))
 
     def capabilities(self) -> Capabilities:
         """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
@@ -283,20 +283,13 @@ class Divergence:
     backward: bool = False
 
 
-@dataclass(frozen=True)
-class ScriptEnd:
-    """How a script ended. `refused`: what the guard did not let it do. `problem`: why it could not be run."""
-
-    run: Run
-    refused: tuple[str, ...] = ()
-    problem: str = ""
-
-
-def _script_end(reply: Reply) -> ScriptEnd:
-    timed_out, signal = bool(reply.get("timed_out")), reply.get("signal")
-    run = Run(reply.get("exit_status"), signal, timed_out, seconds=reply.get("seconds") or 0.0, peak_memory=0)
-    told = run.exit_status is not None or signal is not None or timed_out
-    return ScriptEnd(run, tuple(reply.get("refused") or ()), "" if told else reply.get("text") or "no reply")
+def _run_of(reply: Reply) -> Run:
+    """How a script ended that the server ran."""
+    status, signal, timed_out = reply.get("exit_status"), reply.get("signal"), bool(reply.get("timed_out"))
+    ended = status is not None or signal is not None or timed_out
+    problem = "" if ended else reply.get("text") or "no reply"
+    refused, seconds = tuple(reply.get("refused") or ()), reply.get("seconds") or 0.0
+    return Run(status, signal, timed_out, seconds, peak_memory=0, refused=refused, problem=problem)
 
 
 def _variables(request: Query) -> dict[str, str]:

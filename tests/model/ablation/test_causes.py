@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from repro_kit.model.ablation import causes, diagnosis
+from repro_kit.model.ablation import causes, contrasts, diagnosis
 from repro_kit.model.ablation.causes import diagnose, part_of
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.diagnosis import Diagnosis
@@ -97,11 +97,11 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
 
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
     cells = ladder("aot_eager")
-    assert told([*cells, contrast(diagnosis.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
+    assert told([*cells, contrast(contrasts.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
         Layer.DECOMPOSITION,
         "decomposition",
     )
-    assert told([*cells, contrast(diagnosis.NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
+    assert told([*cells, contrast(contrasts.NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
 
 
 def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
@@ -111,11 +111,11 @@ def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
 
 def test_the_partitioner_is_told_from_a_decomposition() -> None:
     cells = ladder("aot_eager_decomp_partition")
-    assert told([*cells, contrast(diagnosis.NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
-    assert told([*cells, contrast(diagnosis.NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
-    another = contrast(diagnosis.NO_DECOMPOSITIONS, passes=False, same=False)
+    assert told([*cells, contrast(contrasts.NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
+    assert told([*cells, contrast(contrasts.NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
+    another = contrast(contrasts.NO_DECOMPOSITIONS, passes=False, same=False)
     assert told([*cells, another]) == (Layer.DECOMPOSITION, "")
-    assert told([*ladder("aot_eager"), contrast(diagnosis.DEFAULT_PARTITIONER, passes=True)]) == (
+    assert told([*ladder("aot_eager"), contrast(contrasts.DEFAULT_PARTITIONER, passes=True)]) == (
         Layer.AOT,
         "partitioner",
     )
@@ -124,14 +124,14 @@ def test_the_partitioner_is_told_from_a_decomposition() -> None:
 @pytest.mark.parametrize(("passes", "cause"), [(True, "graph-cache"), (False, "lowering")])
 def test_what_an_earlier_run_compiled_is_told_from_the_compiler_of_today(passes: bool, cause: str) -> None:
     cells = ladder("inductor", raised("torch/_inductor/lowering.py"))
-    assert told([*cells, contrast(diagnosis.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
+    assert told([*cells, contrast(contrasts.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
 
 
 def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
-    cells = [*ladder("aot_eager"), contrast(diagnosis.NOT_SPLIT_FOR_DDP, passes=True)]
+    cells = [*ladder("aot_eager"), contrast(contrasts.NOT_SPLIT_FOR_DDP, passes=True)]
     found = diagnose(cells, Recipe())
     assert found.layer is Layer.AOT and found.sentence.endswith("does not split graphs for DDP (optimize_ddp=False).")
-    split_or_not = [*ladder("aot_eager"), contrast(diagnosis.NOT_SPLIT_FOR_DDP, passes=False)]
+    split_or_not = [*ladder("aot_eager"), contrast(contrasts.NOT_SPLIT_FOR_DDP, passes=False)]
     assert "DDP" not in diagnose(split_or_not, Recipe()).sentence
 
 
@@ -148,13 +148,13 @@ def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
         ),
         (ladder("eager", Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemError", "x"),))), "bytecode"),
         (ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV")), "bytecode"),
-        ([*ladder("eager"), contrast(diagnosis.AFRESH, passes=True)], "guards"),
-        ([*ladder("eager"), contrast(diagnosis.AFRESH, passes=False)], ""),
-        ([*ladder("eager"), contrast(diagnosis.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
+        ([*ladder("eager"), contrast(contrasts.AFRESH, passes=True)], "guards"),
+        ([*ladder("eager"), contrast(contrasts.AFRESH, passes=False)], ""),
+        ([*ladder("eager"), contrast(contrasts.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
         (
             [
                 *ladder("eager", raised(type="torch._dynamo.exc.FailOnRecompileLimitHit")),
-                contrast(diagnosis.GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
+                contrast(contrasts.GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
             ],
             "recompile-limit",
         ),
@@ -244,7 +244,7 @@ def test_a_fake_kernel_that_lies_is_the_users(message: str, layer: Layer, cause:
     checked = raised(type="torch._subclasses.fake_tensor.MetadataMismatchError", message=LIE)
     cells = [
         *ladder("inductor", raised("torch/_inductor/lowering.py", message=message)),
-        contrast(diagnosis.OPERATORS_CHECKED, passes=False, failure=checked, same=False),
+        contrast(contrasts.OPERATORS_CHECKED, passes=False, failure=checked, same=False),
     ]
     found = diagnose(cells, Recipe())
     assert (found.layer, found.cause) == (layer, cause)
@@ -258,7 +258,7 @@ def test_an_operator_that_breaks_its_own_schema_is_the_users_where_results_are_w
     checked = raised(type="SchemaMismatchError", message="mine.bump.default writes to its argument 'x'")
     cells = [
         *ladder("inductor", raised("torch/_inductor/lowering.py", kind=kind)),
-        contrast(diagnosis.SCHEMAS_CHECKED, passes=False, failure=checked, same=False),
+        contrast(contrasts.SCHEMAS_CHECKED, passes=False, failure=checked, same=False),
     ]
     found = diagnose(cells, Recipe())
     assert found.layer is layer

@@ -10,16 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.contrasts import (
+    NO_ARTIFACTS,
+    OPERATORS_CHECKED,
+    SCHEMAS_CHECKED,
+)
 from repro_kit.model.ablation.diagnosis import (
     HELD_AT_FALSE,
     HELD_AT_TRUE,
-    NO_ARTIFACTS,
-    OPERATORS_CHECKED,
     OVERWRITTEN,
     OWN_BRANCH,
     OWN_CHANGE,
     REQUESTED_BREAK,
-    SCHEMAS_CHECKED,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     Diagnosis,

@@ -14,6 +14,7 @@ from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.contrasts import contrasts
 from repro_kit.model.ablation.custom_pass import of_users_pass
 from repro_kit.model.ablation.diagnosis import Diagnosis
 from repro_kit.model.ablation.layer import IN_EAGER, is_decided
@@ -35,7 +36,6 @@ from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.cells.taken_out import taken_out
 from repro_kit.stages.ablate.cells.witness_pair import witness
 from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
-from repro_kit.stages.ablate.contrasts import contrasts
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
 from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
@@ -122,15 +122,7 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
     cells = with_graphs_interpreted(work.cells, cells, work.recipe)
-    cells += work.cells.run(
-        contrasts(
-            cells,
-            work.recipe,
-            custom=work.cells.uses_custom_operators(),
-            artifacts=work.cells.loads_artifacts(),
-            ddp=work.cells.is_under_ddp(),
-        )
-    )
+    cells += work.cells.run(contrasts(cells, work.recipe, work.cells.texts()))
     if isinstance(work.cells, OnScript):
         cells += witness(work.cells, cells, work.recipe)
     if isinstance(work.cells, OnReducedScript):

@@ -21,7 +21,8 @@ from repro_kit.model.serialize import to_data
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.reduce import Answer
-from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
+from repro_kit.runner.launch import Run
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.scratch import Scratch
 from repro_kit.session.verdicts import eager_run, symptoms
@@ -84,8 +85,8 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class ScriptRun:
-    """One run of a source program: its verdict, the causes of the symptom, and the lines of the calls that compiled."""
+class ScriptVerdict:
+    """The verdict on a source program, the causes of the symptom, and the lines of the calls that compiled."""
 
     verdict: Verdict
     causes: frozenset[str] = frozenset()
@@ -143,7 +144,7 @@ class SourceOracle:
         """No failure of a script is equivalent but not alike."""
         raise AssertionError(f"{answer.note} was not called equivalent")
 
-    def _answer(self, program: SourceProgram, run: ScriptRun) -> Answer:
+    def _answer(self, program: SourceProgram, run: ScriptVerdict) -> Answer:
         expected, verdict = self._expected, run.verdict
         # Where a hang is interrupted is chance: the part of the compiler that it is in tells.
         strength = Strength.REBASED if expected.signature.kind is Kind.TIMEOUT else Strength.STRICT
@@ -181,7 +182,7 @@ class SourceOracle:
         self._seed_is_needless = fail_alike and expected.signature.kind in _BEFORE_VALUES
         return fail_alike
 
-    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
+    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptVerdict]:
         """Run programs as they must fail: with the compiler, unless the failure needs none."""
         if self._expected.in_eager:
             return self._run(programs, cast(ProbeOptions, eager_run.PROBE), compiled=False)
@@ -245,7 +246,7 @@ class SourceOracle:
         finally:
             scratch.remove()
 
-    def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptRun]:
+    def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
         scratch = Scratch()
         try:
             orders: list[ScriptOrder] = []
@@ -263,40 +264,42 @@ class SourceOracle:
                         "ranks": self._ranks,
                     }
                 )
-            ends = self._oracle.run_scripts(
+            runs = self._oracle.run_scripts(
                 orders, timeout=self._timeout, is_stuck=is_stuck if self._ranks > 1 else None
             )
             return [
-                self._read(Path(order["directory"]), end, compiled=compiled)
-                for order, end in zip(orders, ends, strict=True)
+                self._read(Path(order["directory"]), run, compiled=compiled)
+                for order, run in zip(orders, runs, strict=True)
             ]
         finally:
             scratch.remove()
 
-    def _read(self, directory: Path, end: ScriptEnd, *, compiled: bool) -> ScriptRun:
+    def _read(self, directory: Path, run: Run, *, compiled: bool) -> ScriptVerdict:
         expected = self._expected
-        if end.problem:
-            return ScriptRun(Verdict(Status.CANNOT_TELL, seconds=end.run.seconds, note=end.problem[-200:]))
-        if end.refused:
-            note = f"it does what repro-kit refuses while it reduces a script ({', '.join(dict.fromkeys(end.refused))})"
-            return ScriptRun(Verdict(Status.INVALID, seconds=end.run.seconds, note=note))
+        if run.problem:
+            return ScriptVerdict(Verdict(Status.CANNOT_TELL, seconds=run.seconds, note=run.problem[-200:]))
+        if run.refused:
+            note = f"it does what repro-kit refuses while it reduces a script ({', '.join(dict.fromkeys(run.refused))})"
+            return ScriptVerdict(Verdict(Status.INVALID, seconds=run.seconds, note=note))
         if not compiled:
             doubt = eager_run.doubt(directory / "probe")
             if doubt:
-                return ScriptRun(Verdict(Status.CANNOT_TELL, seconds=end.run.seconds, note=doubt))
+                return ScriptVerdict(Verdict(Status.CANNOT_TELL, seconds=run.seconds, note=doubt))
         is_check = expected.signature.kind is Kind.ACCURACY
         verdict = verdict_of(
             directory,
-            end.run,
+            run,
             expected.symptom if compiled else None,
             expected.signature,
             passes_in_eager=compiled and is_check,
         )
         if not compiled:
-            return ScriptRun(verdict)
+            return ScriptVerdict(verdict)
         trace = directory / "trace"
         calls = read_findings(directory / "probe").compiled if is_check else ()
-        return ScriptRun(verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), calls)
+        return ScriptVerdict(
+            verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), calls
+        )
 
 
 def _compile_stacks(trace: Path) -> Iterator[Frame]:

@@ -22,8 +22,6 @@ from repro_kit.ui import Ui
 
 STOPPED = "not run: the layer was known"
 
-_DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
-_CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 #: A name of what changes torch, or an assignment to an attribute of a module that is no setting.
 _CHANGES = re.compile(
     r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
@@ -66,21 +64,9 @@ class Cells(ABC):
     def usual(self) -> float:
         """The expected time of a cell, in seconds."""
 
-    def uses_custom_operators(self) -> bool:
-        """Whether the text of the subject uses or defines operators that are not torch's own."""
-        return any(_CUSTOM.search(text) for text in self.texts())
-
     def changes_torch(self) -> bool:
         """Whether the text of the subject may change torch's tables, operators, functions or passes, or marks some."""
         return any(map(may_change_torch, self.texts()))
-
-    def loads_artifacts(self) -> bool:
-        """Whether the text of the subject loads what an earlier run compiled (torch's Mega-cache)."""
-        return any("load_cache_artifacts" in text for text in self.texts())
-
-    def is_under_ddp(self) -> bool:
-        """Whether the text of the subject mentions DistributedDataParallel, for which Dynamo splits graphs."""
-        return any(_DDP.search(text) for text in self.texts())
 
     @abstractmethod
     def texts(self) -> list[str]:

@@ -104,5 +104,5 @@ class OnReducedScript(OnScript):
                 "recording": None,
                 "ranks": self._ranks,
             }
-            (end,) = oracle.run_scripts([order], timeout=timeout, is_stuck=is_stuck if self._ranks > 1 else None)
-        return end.run
+            (run,) = oracle.run_scripts([order], timeout=timeout, is_stuck=is_stuck if self._ranks > 1 else None)
+        return run

@@ -9,7 +9,8 @@ from pathlib import Path
 from repro_kit.errors import StageError
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.diagnosis import AFRESH, WITNESS
+from repro_kit.model.ablation.contrasts import AFRESH
+from repro_kit.model.ablation.diagnosis import WITNESS
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.parting import parting
 from repro_kit.model.failure.failure import Difference, Kind, Layer

@@ -1,11 +1,15 @@
-"""Contrasts: more cells that each leave out one part of the layer at fault, to find out which part fails."""
+"""Contrasts: cells that each leave out one part of the layer at fault. `causes.py` reads their verdicts.
+
+To add one, give it a name, add a row to `CONTRASTS`, and read its cell in the function of `causes.py` for its layer, or
+in a rule of `other_culprits.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.ablation import diagnosis
 from repro_kit.model.ablation.axis import field_of, varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -13,7 +17,19 @@ from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import MEASURED, Kind, Layer
 from repro_kit.model.recipe import Recipe
 
-#: Python code that leaves out a part. It runs in the user's interpreter before anything is compiled.
+NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
+DEFAULT_PARTITIONER = "default-partitioner"
+NO_DECOMPOSITIONS = "no-decompositions"
+AFRESH = "afresh"
+OPERATORS_CHECKED = "operators-checked"  # the fake kernels of custom operators are compared with the real kernels
+SCHEMAS_CHECKED = "schemas-checked"  # what custom operators do to their arguments is compared with their schemas
+NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
+NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
+GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
+
+_CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
+_DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
+
 _WITHOUT_PYTHON_DECOMPOSITIONS = '''\
 import torch._decomp, torch._refs
 from torch._dynamo.callback import callback_handler
@@ -111,79 +127,84 @@ registry._COMPILER_FNS["aot_eager"] = aot_autograd(fw_compiler=checked)
 
 @dataclass(frozen=True)
 class Contrast:
-    """A contrast: its `name` in `model/ablation/diagnosis.py`, its changes to the recipe, and code to run first."""
+    """A contrast: when it is tried, and its changes to the failing cell."""
 
     name: str
-    words: str
-    setup: str = ""
+    words: str  # that follow the backend in the name of the cell
+    layers: tuple[Layer, ...] = ()  # at which it is tried; empty: at any
+    mentions: re.Pattern[str] | None = None  # it is tried only if the text of the subject has this
+    applies: Callable[[Kind, Recipe], bool] = lambda kind, recipe: True
+    setup: str = ""  # Python code that runs in the user's interpreter before anything is compiled
     axes: tuple[tuple[str, object], ...] = ()
 
-    def plan(self, recipe: Recipe, changed: dict[str, object]) -> CellPlan:
-        """The plan of the contrast. `recipe` and `changed`: of the failing cell."""
+    def plan(self, failing: Cell) -> CellPlan:
+        """The plan of the contrast to the cell `failing`."""
+        recipe, axes = failing.recipe, {**failing.changed, **dict(self.axes)}
         for axis, value in self.axes:
             recipe = varied(recipe, axis, value)
-        axes = {**changed, **dict(self.axes)}
-        overridden = tuple(dict.fromkeys(map(field_of, axes)))
         name = f"{recipe.backend} {self.words}".strip()
+        overridden = tuple(dict.fromkeys(map(field_of, axes)))
         return CellPlan(name, recipe, overridden=overridden, axes={**axes, "contrast": self.name}, setup=self.setup)
 
 
-_CHECKED = Contrast(
-    diagnosis.OPERATORS_CHECKED,
-    "with custom operators checked",
-    axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
+_AFTER_DYNAMO = (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR)
+CONTRASTS = (
+    Contrast(
+        NO_PYTHON_DECOMPOSITIONS,
+        "without Python decompositions",
+        (Layer.AOT,),
+        setup=_WITHOUT_PYTHON_DECOMPOSITIONS,
+    ),
+    Contrast(DEFAULT_PARTITIONER, "", (Layer.AOT,), axes=(("backend", "aot_eager_default_partitioner"),)),
+    Contrast(NO_DECOMPOSITIONS, "without decompositions", (Layer.DECOMPOSITION,), setup=_WITHOUT_DECOMPOSITIONS),
+    Contrast(
+        GRAPH_BREAKS_ALLOWED,
+        "fullgraph=False",
+        (Layer.DYNAMO,),
+        applies=lambda kind, recipe: recipe.fullgraph,
+        axes=(("fullgraph", False),),
+    ),
+    Contrast(
+        AFRESH,
+        "compiled afresh for every call",
+        (Layer.DYNAMO,),
+        applies=lambda kind, recipe: kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR),
+        setup=_AFRESH,
+    ),
+    Contrast(
+        OPERATORS_CHECKED,
+        "with custom operators checked",
+        _AFTER_DYNAMO,
+        _CUSTOM,
+        axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
+    ),
+    Contrast(
+        SCHEMAS_CHECKED,
+        "with the schemas of custom operators checked",
+        _AFTER_DYNAMO,
+        _CUSTOM,
+        setup=_SCHEMAS_CHECKED,
+        axes=(("backend", "aot_eager"),),
+    ),
+    Contrast(
+        NO_ARTIFACTS, "without cache artifacts", mentions=re.compile("load_cache_artifacts"), setup=_WITHOUT_ARTIFACTS
+    ),
+    Contrast(NOT_SPLIT_FOR_DDP, "optimize_ddp=False", mentions=_DDP, axes=(("dynamo.optimize_ddp", False),)),
 )
-_SCHEMAS = Contrast(
-    diagnosis.SCHEMAS_CHECKED,
-    "with the schemas of custom operators checked",
-    setup=_SCHEMAS_CHECKED,
-    axes=(("backend", "aot_eager"),),
-)
 
 
-_NO_ARTIFACTS = Contrast(diagnosis.NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
-_NOT_SPLIT = Contrast(diagnosis.NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
-
-
-def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts: bool, ddp: bool) -> list[CellPlan]:
-    """The contrasts for the layer that `cells` name.
-
-    `custom`: the subject may use operators that are not torch's. `artifacts`: it loads what an earlier run compiled.
-    `ddp`: its graphs may be split as under DistributedDataParallel.
-    """
+def contrasts(cells: Sequence[Cell], recipe: Recipe, texts: Iterable[str]) -> list[CellPlan]:
+    """The contrasts for the layer that `cells` name. `recipe` and `texts`: of the subject."""
     layer, _ = name_layer(cells, recipe)
     failing = first_failing(cells, recipe)
-    if failing is None:
+    failure = failing.verdict.failure if failing else None
+    kind, text = failure.kind if failure else Kind.ACCURACY, "\n".join(texts)
+    if failing is None or kind in MEASURED:
         return []
-    failure = failing.verdict.failure
-    kind = failure.kind if failure else Kind.ACCURACY
-    if kind in MEASURED:
-        return []
-    more = [_CHECKED, _SCHEMAS] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
-    more += [_NO_ARTIFACTS] if artifacts else []
-    more += [_NOT_SPLIT] if ddp else []
-    return [contrast.plan(failing.recipe, failing.changed) for contrast in [*_of(layer, kind, failing.recipe), *more]]
-
-
-def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
-    if layer is Layer.AOT:
-        return [
-            Contrast(
-                diagnosis.NO_PYTHON_DECOMPOSITIONS,
-                "without Python decompositions",
-                setup=_WITHOUT_PYTHON_DECOMPOSITIONS,
-            ),
-            Contrast(diagnosis.DEFAULT_PARTITIONER, "", axes=(("backend", "aot_eager_default_partitioner"),)),
-        ]
-    if layer is Layer.DECOMPOSITION:
-        return [Contrast(diagnosis.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
-    if layer is not Layer.DYNAMO:
-        return []
-    found_contrasts = []
-    if recipe.fullgraph:
-        found_contrasts.append(
-            Contrast(diagnosis.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),))
-        )
-    if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
-        found_contrasts.append(Contrast(diagnosis.AFRESH, "compiled afresh for every call", setup=_AFRESH))
-    return found_contrasts
+    return [
+        contrast.plan(failing)
+        for contrast in CONTRASTS
+        if not contrast.layers or layer in contrast.layers
+        if contrast.mentions is None or contrast.mentions.search(text)
+        if contrast.applies(kind, failing.recipe)
+    ]
