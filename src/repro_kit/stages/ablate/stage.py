@@ -27,18 +27,15 @@ from repro_kit.session.script import leftovers
 from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.cells.graph_handed_on import with_graphs_interpreted
-from repro_kit.stages.ablate.cells.held_answers import held_answers
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.rank_axes import rank_axes
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
 from repro_kit.stages.ablate.cells.script_cells import OnScript
-from repro_kit.stages.ablate.cells.taken_out import taken_out
-from repro_kit.stages.ablate.cells.witness_pair import witness
 from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
 from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
+from repro_kit.stages.ablate.special_contrasts import special_contrasts, with_graphs_interpreted
 from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 from repro_kit.stages.ablate.workarounds import workaround_search
 from repro_kit.ui import Ui
@@ -123,11 +120,7 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
     cells = with_graphs_interpreted(work.cells, cells, work.recipe)
     cells += work.cells.run(contrasts(cells, work.recipe, work.cells.texts()))
-    if isinstance(work.cells, OnScript):
-        cells += witness(work.cells, cells, work.recipe)
-    if isinstance(work.cells, OnReducedScript):
-        cells += held_answers(work.cells, cells, work.recipe)
-    cells += taken_out(work.cells, cells, work.recipe)
+    cells += special_contrasts(work.cells, cells, work.recipe)
     return Judged(work, cells, tally, diagnose(cells, work.recipe))
 
 
