@@ -16,8 +16,7 @@ from repro_kit.model.recipe import Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import OVERRIDABLE, Experiments
 from repro_kit.stages.ablate.narrow.failing_graph import which_graph
 from repro_kit.stages.ablate.narrow.flips import flips, needs
 from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
@@ -48,7 +47,7 @@ def narrow(
     if cell is None:
         why = "no cell of the matrix fails like the subject"
         return Chain(runner.subject, untried=(Untried("backend", why),))
-    experiments = Experiments(runner_for(runner, cell, target))
+    experiments = Experiments(runner, cell, target)
     parts = _ChainParts([_backend(cells, cell, recipe)])
     capabilities = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
     step_functions: dict[Step, Callable[[], None]] = {

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from repro_kit.model.ablation.evidence import Link, Side, Untried
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import first_failing
-from repro_kit.stages.ablate.narrow.experiment_runner import Variation
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import Experiments, Variation
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 
@@ -52,7 +51,7 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> tuple[
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
         ui.progress(f"looking for the part at fault: which of {len(frames)} graphs")
-        return [experiment.outcome for experiment in experiments.ask([compiled(at) for at in points])]
+        return experiments.outcomes([compiled(at) for at in points])
 
     none, every = ask([-1, last])
     if (none, every) != (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):

@@ -10,8 +10,7 @@ from repro_kit.model.ablation.flippable_settings import FlipCandidate, candidate
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.queries import SettingData
 from repro_kit.reduce.first import curing, needed
-from repro_kit.stages.ablate.narrow.experiment_runner import Variation
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import Experiments, Variation
 from repro_kit.ui import Ui
 
 _GROUP = 24  # settings that one run flips together
@@ -39,7 +38,7 @@ def flips(
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         ui.progress(f"looking for settings with which it passes: {sum(map(len, sets))} of {len(tried)}")
-        return [experiment.outcome for experiment in experiments.ask([change(set_) for set_ in sets])]
+        return experiments.outcomes([change(set_) for set_ in sets])
 
     numbers, whole = curing(groups(tried, _GROUP), ask, _BUDGET)
     working = [_flip(experiments, tried[at], change([at])) for at in numbers]
@@ -83,7 +82,7 @@ def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...]
         return Variation(unset=tuple(name for at, name in enumerate(names) if at not in kept_numbers))
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
-        return [experiment.outcome for experiment in experiments.ask([change(kept_numbers) for kept_numbers in sets])]
+        return experiments.outcomes([change(kept_numbers) for kept_numbers in sets])
 
     needed_numbers, sure = needed(range(len(names)), ask, experiments.jobs, _BUDGET)
     needed_names = tuple(names[at] for at in needed_numbers)

@@ -11,8 +11,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.orders import Switch
 from repro_kit.probe.repro_probe.protocol.queries import Subsystem
 from repro_kit.reduce.first import Boundary, first_failing, needed
-from repro_kit.stages.ablate.narrow.experiment_runner import Applied, Experiment, Variation
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import Applied, Experiment, Experiments, Variation
 from repro_kit.ui import Ui
 
 _WHOLE = 40  # most runs of the search for all operators of a fusion
@@ -134,7 +133,7 @@ def _op(
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
         ui.progress(f"looking for the part at fault: which of {len(applied)} {subsystem}")
-        return [experiment.outcome for experiment in experiments.ask([_until(backend, subsystem, at) for at in points])]
+        return experiments.outcomes([_until(backend, subsystem, at) for at in points])
 
     border = first_failing(_OFF, len(applied) - 1, ask, experiments.jobs)
     name, claim = _named(subsystem, applied, border)
@@ -198,8 +197,7 @@ def _together(experiments: Experiments, switch: Switch, number: int, applied: Se
     """The other applications that the failure needs, in words, if application `number` alone does not fail."""
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
-        changes = [Variation(switch={**switch, "only": [*kept, number]}) for kept in sets]
-        return [experiment.outcome for experiment in experiments.ask(changes)]
+        return experiments.outcomes([Variation(switch={**switch, "only": [*kept, number]}) for kept in sets])
 
     if number == 0 or ask([list(range(number))])[0] is not RunOutcome.FAILS_ALIKE:
         return ""
