@@ -228,8 +228,7 @@ class Checking:
                 run = run_repro(
                     self._python, directory, timeout=form.limit + START_MARGIN, variables=variables, beside=beside
                 )
-                outcome = outcome_of(run.verdict, form.facts.signature, Strength.REBASED)
-                if outcome is RunOutcome.FAILS_ALIKE:
+                if outcome_of(run.verdict, form.facts.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE:
                     return True
             return False
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.model.run_outcome import failure_alike
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
@@ -118,10 +118,9 @@ class GraphSearch:
         return bool(self.hopeless)
 
     def _accepts(self, verdict: Verdict) -> bool:
-        alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if not alike or verdict.failure is None:
+        failure = failure_alike(verdict, self.target)
+        if failure is None:
             return False
-        failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
         signature = signature_of(failure)
         if self.target is None and signature.kind != self.kind:
             return False

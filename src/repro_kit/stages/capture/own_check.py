@@ -13,8 +13,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.model.failure.failure import COMPARED, Kind, Status
-from repro_kit.model.failure.signature import Strength
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.run_outcome import failure_alike
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.session.options import CaptureOptions
@@ -134,8 +133,7 @@ class OwnCheck:
         verdict = verdict_of(directory, ended, symptom, failure.signature, passes_in_eager=True)
         if verdict.status is Status.PASS:
             return _PASSES
-        alike = outcome_of(verdict, failure.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        return _ALIKE if alike else _OTHERWISE
+        return _OTHERWISE if failure_alike(verdict, failure.signature) is None else _ALIKE
 
 
 def _frame_of(attempt: Attempt) -> int | None:

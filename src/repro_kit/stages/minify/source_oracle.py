@@ -16,7 +16,7 @@ from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdic
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.measure.timing import CompiledCall, is_explained, wrong_result
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.run_outcome import RunOutcome, failure_alike, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
@@ -178,7 +178,7 @@ class SourceOracle:
         if expected.seeds <= seeds_in(program.text) or self._seed_is_needless:
             return True
         verdicts = [run.verdict for run in self.runs([program] * _AGAIN)]
-        fail_alike = all(outcome_of(it, expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)
+        fail_alike = all(failure_alike(it, expected.signature, strength) for it in verdicts)
         self._seed_is_needless = fail_alike and expected.signature.kind in _BEFORE_VALUES
         return fail_alike
 

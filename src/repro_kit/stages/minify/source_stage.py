@@ -12,10 +12,10 @@ from repro_kit.case.case import Case
 from repro_kit.errors import Exit, StageError
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import DEADLOCK, Signature, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.recipe import LADDER
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.run_outcome import failure_alike
 from repro_kit.reduce import CannotReduce, Event, Journal, Result
 from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -211,13 +211,11 @@ class _Attempt:
             )
             judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
             (seen,) = judge.runs([program])
-            failure = seen.verdict.failure
-            alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-            if not alike or failure is None:
+            failure = failure_alike(seen.verdict, self.signature)
+            if failure is None:
                 why = f"does not fail alike: {seen.verdict.note}" if seen.verdict.note else why
                 continue
             if judge.needs_compiler(program):
-                failure = focused(failure, self.signature)
                 is_own_check = failure.kind is Kind.ACCURACY and self.symptom is None
                 return _Start(
                     replace(
@@ -314,8 +312,7 @@ def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected
     """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])
-        alike = outcome_of(seen.verdict, expected.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if not alike or not judge.needs_compiler(result.program):
+        if failure_alike(seen.verdict, expected.signature) is None or not judge.needs_compiler(result.program):
             continue
         if expected.compared is None or not expected.compared.unlike(judge.compared(result.program)):
             return seen.verdict.failure
