@@ -97,14 +97,6 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Start:
-    """One start of the user's command, a line of `starts.jsonl`: when (seconds since the epoch), and why."""
-
-    time: float
-    why: str
-
-
-@dataclass(frozen=True)
 class WrongStatement:
     """A statement of the captured graph at which the compiled result begins to differ from eager's.
 

@@ -1,6 +1,6 @@
 """Temporary directories, which the next repro-kit removes when this process is killed.
 
-The directories lie where a compiler can be given their paths (`places.py`). The owner of a directory holds a lock on
+The directories lie where a compiler can be given their paths. The owner of a directory holds a lock on
 it. The system releases the lock when the owner dies, on any host. The name of a directory has the owner's process id,
 for people to read.
 """
@@ -20,7 +20,7 @@ from repro_kit.runner.places import temporary
 
 _NAME = re.compile(r"repro-kit-[0-9]+-[a-z0-9_]{8}")
 
-#: The directories of this process. A supervisor removes them when this process dies (`supervised.py`).
+#: The directories of this process. A supervisor removes them when this process dies (`SupervisedCommand`).
 _held: set[Path] = set()
 
 
