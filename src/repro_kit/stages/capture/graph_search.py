@@ -22,8 +22,8 @@ from repro_kit.ui import Ui
 _MOST_ATTEMPTS = 200
 _SECONDS = 900.0  # for all attempts together
 _MOST_AFRESH = 6  # attempts that are repeated in fresh interpreters
-#: Where a fresh interpreter would show nothing else: an export traces anew each time, and eager compiles nothing.
-_ALIKE = (*ENTRIES, "eager")
+#: Backends with which a fresh interpreter shows nothing else: an export traces anew each time, and eager compiles nothing.
+_NOT_AFRESH = (*ENTRIES, "eager")
 
 
 class GraphSearch:
@@ -83,7 +83,11 @@ class GraphSearch:
                     continue
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
                     self.done.add(graph)  # other forms of the graph take as long
-                if verdict.status is not Status.INVALID and attempt.graph.code and attempt.recipe.backend not in _ALIKE:
+                if (
+                    verdict.status is not Status.INVALID
+                    and attempt.graph.code
+                    and attempt.recipe.backend not in _NOT_AFRESH
+                ):
                     self.tried.append(attempt)
                 reasons.append(f"{named}: {_verdict_words(verdict)}")
         return None, reasons

@@ -13,12 +13,11 @@ from repro_kit.probe.repro_probe.protocol.queries import RoundingData
 from repro_kit.program import Program, parse
 from repro_kit.program.effects import op_name
 from repro_kit.session.oracles import open_oracle
+from repro_kit.stages.capture.first_wrong import MOST_NAMED, PATIENCE
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import Ui
 
-_PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
-_MOST_NAMED = 3
 _CHAOTIC = 1e4  # the growth of one rounding error from which a model counts as chaotic
 _ALONE = Rounding(evidence=("the captured graph is as close to double precision as eager",))
 #: The reasons by the operator at which the two part; the first that fits counts.
@@ -48,7 +47,7 @@ def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> 
     attempt = search.rounded[-1 if alone else 0]
     ui.progress(f"looking why graph {attempt.graph.compile_id} rounds otherwise than eager")
     with open_oracle(case) as oracle:
-        data = oracle.explain_rounding(attempt.text, search.inputs, timeout=_PATIENCE * search.timeout)
+        data = oracle.explain_rounding(attempt.text, search.inputs, timeout=PATIENCE * search.timeout)
     if data is not None:
         verdict = _ALONE if alone else case.load(ROUNDING)
         case.store(ROUNDING, _with(verdict, attempt, data))
@@ -63,7 +62,7 @@ def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
     return replace(
         rounding,
         errors=rounding.errors or from_data(data["errors"], tuple[ResultErrors, ...]),
-        first=tuple(first[:_MOST_NAMED]),
+        first=tuple(first[:MOST_NAMED]),
         why=_why(program, first[:1], restored_by, data["growth"]),
         growth=data["growth"],
         restored_by=restored_by,

@@ -13,7 +13,7 @@ from repro_kit.stages.minify.pytest_script import ChosenTest
 _NAME = "unittest"
 _BETWEEN = "=" * 70 + "\n"  # before each failed test
 #: ``FAIL: test_a (package.module.Class.test_a)``; before Python 3.11 without the second ``test_a``.
-_FAILED = re.compile(r"(?:FAIL|ERROR): (\w+) \(([\w.]+)\)")
+_FAILED_UNITTEST = re.compile(r"(?:FAIL|ERROR): (\w+) \(([\w.]+)\)")
 
 
 def runs_unittest(subject: Subject) -> bool:
@@ -29,7 +29,9 @@ def failed_test(output: str, message: str, files: Mapping[str, str]) -> ChosenTe
 
     `files`: the files of the user's modules by name. Raises CannotFold.
     """
-    sections = [(found, section) for section in output.split(_BETWEEN)[1:] if (found := _FAILED.match(section))]
+    sections = [
+        (found, section) for section in output.split(_BETWEEN)[1:] if (found := _FAILED_UNITTEST.match(section))
+    ]
     if not sections:
         raise CannotFold("unittest names no test that failed")
     first_line = message.partition("\n")[0]
