@@ -22,7 +22,7 @@ from repro_kit.ui import Ui
 _MOST_ATTEMPTS = 200
 _SECONDS = 900.0  # for all attempts together
 _MOST_AFRESH = 6  # attempts that are repeated in fresh interpreters
-#: Backends with which a fresh interpreter shows nothing else: an export traces anew each time, and eager compiles nothing.
+#: Backends with which a fresh interpreter shows nothing new: an export always traces anew, eager compiles nothing.
 _NOT_AFRESH = (*ENTRIES, "eager")
 
 
