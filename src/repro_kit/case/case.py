@@ -195,7 +195,7 @@ class Case:
         return record is not None and record.status == "done" and record.about in ("", self.about(stage))
 
     def current(self, file: ResultFile[T]) -> T | None:
-        """The content of `file`; None where the stage failed, was left out, or was about another failure."""
+        """The content of `file`; None if the stage failed, was left out, or was about another failure."""
         return self.load(file) if self.is_current(file.stage) and self.holds(file) else None
 
     def load(self, file: ResultFile[T]) -> T:

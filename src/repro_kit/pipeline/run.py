@@ -69,7 +69,7 @@ def collect(
 def _through(
     case: Case, options: Options, given: Options, ui: Ui, names: Sequence[str], again: Collection[str]
 ) -> StageEnding | None:
-    """Run the stages `names`; None where no stage ended the work. The case records the settings `given` by the user."""
+    """Run the stages `names`; None if no stage ended the work. The case records the settings `given` by the user."""
     for name in names:
         stage = REGISTRY[name]
         settings = settings_of(stage, case, given.of(name))

@@ -67,7 +67,7 @@ class CaseSummary:
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
     rounding: Rounding | None = None  # why results differ without a bug
-    answers: Answers | None = None  # the facts that maintainers ask for, where there is a bundle
+    answers: Answers | None = None  # the facts that maintainers ask for, if there is a bundle
 
     def as_json(self) -> dict[str, Any]:
         """The fields by name, `exit` as a number."""

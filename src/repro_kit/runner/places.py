@@ -42,7 +42,7 @@ def temporary() -> Path:
 
 
 def temporary_variables() -> dict[str, str]:
-    """The variables that send the temporary files of repro-kit's own runs to `temporary`; none where they go anyway.
+    """The variables that send the temporary files of repro-kit's own runs to `temporary`; none if they go anyway.
 
     Runs of the user's command get none: where the user's own directory makes compilations fail, these fail alike.
     """

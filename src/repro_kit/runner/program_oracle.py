@@ -112,7 +112,7 @@ class ProgramOracle:
         return _in_order(self._verdicts("eager", texts, inputs, timeout))
 
     def fake(self, texts: Sequence[str], inputs: Path | None) -> list[bool | None]:
-        """Return whether each text is valid, without running a kernel; None where that cannot be told."""
+        """Return whether each text is valid, without running a kernel; None if that cannot be told."""
         request: Query = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
         replies = dict(self._replies([request]))
         return list(replies[0].get("valid") or [None] * len(texts))

@@ -63,9 +63,9 @@ class QueryQueue:
                 each.beside_others = True
 
     def answered(self, reply: Reply) -> int | None:
-        """End the query that `reply` answers. Return its index, or None where the reply is no answer.
+        """End the query that `reply` answers. Return its index, or None if the reply is no answer.
 
-        It is none where the query is asked again, and where the query is not under way, such as a cancelled one.
+        It is none if the query is asked again, or is not under way, such as a cancelled one.
         """
         entry = self._running.pop(reply["id"], None)
         if entry is None:

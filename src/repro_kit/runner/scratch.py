@@ -79,7 +79,7 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def _locked(path: Path) -> int | None:
-    """Lock the directory `path` and return the descriptor; None where it is gone, or a living process holds the lock.
+    """Lock the directory `path` and return the descriptor; None if it is gone, or a living process holds the lock.
 
     Raises OSError where directories cannot be locked.
     """

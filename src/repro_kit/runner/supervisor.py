@@ -273,7 +273,7 @@ def _all_parents() -> dict[int, int]:
 
 
 def _memory() -> int:
-    """Return the bytes of memory that all descendants use; 0 where the system has no /proc."""
+    """Return the bytes of memory that all descendants use; 0 if the system has no /proc."""
     total = 0
     for pid in _descendants() if _LINUX else ():
         try:

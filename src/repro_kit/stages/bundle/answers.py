@@ -43,7 +43,7 @@ from repro_kit.ui import Ui
 
 _KERNEL_LINES = 60
 _BOUNDS = (1.0, 10.0, 60.0, 600.0, 3600.0)  # seconds; a measured time would differ each time the bundle is made
-#: How much of the program a question runs; of other kinds a run tells nothing more, or ends the process.
+#: How much of the program a question runs; of other kinds a run adds nothing, or ends the process.
 _RUNS: dict[Kind, Literal["eager", "compiled"]] = {
     Kind.ACCURACY: "compiled",
     Kind.COMPILE_ERROR: "compiled",
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])|(?:(?<= \* )|(?
 
 @dataclass(frozen=True)
 class Told:
-    """What the interpreter with torch told; `why`: why it did not run the program, or gave no answer."""
+    """The reply of the interpreter with torch; `why`: why it did not run the program, or gave no answer."""
 
     data: ReportData = field(default_factory=ReportData)
     why: str = ""
@@ -81,7 +81,7 @@ def question(form: ReproForm) -> tuple[ReportAsked, str]:
     elif facts.in_eager or form.recipe.validation:
         run, why = None, "the program fails in eager"
     elif facts.signature.kind in _RAISED and not (facts.layer is Layer.INDUCTOR and form.reduced):
-        run = None  # of an error only the kernels of a reduced program tell more
+        run = None  # for an error, only the kernels of a reduced program add something
     return {"run": run or "nothing", "places": asked_places(form)}, why
 
 
@@ -199,7 +199,7 @@ def _casts(told: Told) -> Literal["fails", "passes", ""]:
 
 
 def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
-    """Where the error was raised, then what layer and operator name; nothing where torch is not to blame."""
+    """Where the error was raised, then what layer and operator name; nothing if torch is not to blame."""
     if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
         return ()
     commit, failure = form.facts.environment.torch_git, form.facts.failure
@@ -248,7 +248,7 @@ def _shown_kernel(kernel: KernelData, first: FirstWrong | None, failure: Failure
 
 
 def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] | None:
-    """The line that the native compiler quotes at its first error; None where it quotes no line, or there are two."""
+    """The line that the native compiler quotes at its first error; None if it quotes no line, or there are two."""
     message = failure.exceptions[-1].message if failure and failure.exceptions else ""
     quoted = _QUOTED.search(message)
     at = [at for at, line in enumerate(lines, 1) if quoted and line.strip() == quoted["line"].strip()]
@@ -256,7 +256,7 @@ def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] |
 
 
 def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:
-    """The only line with the number by which the compiled value differs from eager's; 0 where that is not one line."""
+    """The only line with the number by which the compiled value differs from eager's; 0 if that is not one line."""
     ratio = _ratio(first) if first is not None else None
     if ratio is None:
         return 0, ""
@@ -273,7 +273,7 @@ def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:
 
 
 def _ratio(first: FirstWrong) -> float | None:
-    """How many times eager's value the compiled one is; None where that is no telling number."""
+    """How many times eager's value the compiled one is; None if that is no telling number."""
     try:
         ratio = float(first.compiled) / float(first.eager)
     except (ValueError, ZeroDivisionError):

@@ -102,7 +102,7 @@ class Checking:
     def with_any_compiler(self, attempt: Attempt) -> Attempt:
         """`attempt`; not verified where `repro.py` passes once the user's choice of a C++ compiler is left out.
 
-        A stranger gets these variables of his own machine, and so does the check.
+        Another machine has its own values of these variables.
         """
         form, chosen = attempt.candidate, [name for name in OF_COMPILERS if os.environ.get(name)]
         if not chosen or not attempt.check.verified:
@@ -183,7 +183,7 @@ class Checking:
         )
 
     def told(self, attempt: Attempt) -> Told:
-        """What torch tells of the program of `attempt`, for those who maintain it."""
+        """Further facts about the program of `attempt`, from torch, for its maintainers."""
         with self._written(attempt.contents) as directory:
             words = "running repro.py with the line that replays the failure"
             fails = self._fails(attempt.candidate, directory, words, attempt.check.repeats)
@@ -216,7 +216,7 @@ class Checking:
     def _fails(
         self, form: ReproForm, directory: Path, words: str, repeats: int = 1
     ) -> Callable[[Mapping[str, str], Path | None], bool]:
-        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected.
+        """A function that runs `repro.py` with variables and a directory, and returns whether it fails as expected.
 
         `words`: what the user sees meanwhile.
         """

@@ -140,7 +140,7 @@ def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBack
     if not _is_other_program(form, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
     if form.recipe.backend in ENTRIES:
-        return ""  # TORCH_BISECT_BACKEND changes nothing where repro.py exports
+        return ""  # TORCH_BISECT_BACKEND changes nothing if repro.py exports
     program, backend = f"the {ablation.program or 'captured'} graph", failing.recipe.backend
     if ablation.program and backend != form.recipe.backend and not fails_with(backend):
         return f"repro.py passes with backend {backend!r}, with which {program} failed"

@@ -79,7 +79,7 @@ class BundleRemarks:
     left_out: tuple[str, ...] = ()  # what the bundle lacks
     reason: str = ""  # why the bundle is not verified, or not minimized
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
-    proof: str = ""  # how a wrong result was told from chance and from rounding
+    proof: str = ""  # why a wrong result is neither chance nor rounding
 
 
 _NO_REMARKS = BundleRemarks()
@@ -97,7 +97,7 @@ def describe(
     *,
     code: bool,
 ) -> Story:
-    """Add the data files, the issue, the report and the README; returns the story that they tell.
+    """Add the data files, the issue, the report and the README; returns their story.
 
     `told`: what torch was asked. `code`: files may show the user's code.
     """
@@ -106,7 +106,7 @@ def describe(
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
     if form.program is not None:
         contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
-    # A memory limit or a process group would apply to the whole test suite, and a test says nothing about times.
+    # A memory limit or a process group would apply to the whole test suite, and a test measures no times.
     recipe = form.recipe
     if form.program is not None and recipe.memory is None and recipe.growth is None and recipe.group is None:
         name = _test_name(facts.signature.kind, form.program)

@@ -71,7 +71,7 @@ class ReproForm:
     path: Path | None = None
     program: Program | None = None
     reduced: bool = False  # whether the reduction accepted the program
-    rewritten: bool = True  # whether public names and `with` blocks stand for the calls that the graph has
+    rewritten: bool = True  # whether public names and `with` blocks replace the calls of the graph
     whole: bool = True  # whether results of every kind are compared; else a shorter text is tried
     text: str = ""  # of a reduced script that compares its compiled call itself
     env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
@@ -373,7 +373,7 @@ def named_files(sources: SourceFiles) -> str:
 
 
 def _ranks(form: ReproForm, launch: Launch | None, seen: int) -> int:
-    """The processes that `repro.py` starts for its script; 0 where it starts one in the usual way.
+    """The processes that `repro.py` starts for its script; 0 if it starts one in the usual way.
 
     `seen`: the ranks of the observed run.
     """

@@ -1,4 +1,4 @@
-"""What shows that a wrong result is no chance, and whether casts to a narrow dtype may explain it."""
+"""Why a wrong result is not chance, and whether casts to a narrow dtype may explain it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def casts_may_explain(signature: Signature, texts: Iterable[str]) -> bool:
 
 
 def proof_of(form: ReproForm) -> str:
-    """How the wrong result of `repro.py` was told from chance, in one sentence; "" where nobody asked.
+    """Why the wrong result of `repro.py` is not chance, in one sentence; "" where nobody asked.
 
     The judge of graphs asks (probe/repro_probe/judge/recheck.py). Double precision and casts are in `Answers`.
     """

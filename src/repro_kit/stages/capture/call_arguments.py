@@ -15,7 +15,7 @@ def arguments_for(placeholders: Inputs, own: Inputs, call: Inputs) -> tuple[Inpu
 
     Both graphs are of one frame, so an argument is known by its source. A number that the graph of the call holds as a
     constant, and that became symbolic later, is unknown: it gets another value than that of `placeholders`, since that
-    it changed is what made it symbolic. None where the tensors of the call do not fit.
+    it changed is what made it symbolic. None if the tensors of the call do not fit.
     """
     tensors = _tensors(placeholders, own, call)
     if tensors is None:

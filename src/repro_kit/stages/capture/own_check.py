@@ -72,14 +72,14 @@ class OwnCheck:
         return _FAILS_WITHOUT if own else _DIFFERS_WITHOUT
 
     def _compared(self) -> ObservedFailure | None:
-        """The failure of the case, where repro-kit's comparison of the script's calls with eager tells it."""
+        """The failure of the case, if repro-kit found it by comparing the script's calls with eager."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
         chosen = next(iter(observation.failures[at:]), None)
         measured = chosen is not None and chosen.source == "measured" and chosen.failure.kind in COMPARED
         return chosen if measured else None
 
     def failed_check(self) -> ObservedFailure | None:
-        """The failure of the case, where the script's own check tells it: by an exception, or by its exit status."""
+        """The failure of the case, if the script's own check found it: by an exception, or by its exit status."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
         if at >= len(observation.failures):
             return None
@@ -137,7 +137,7 @@ class OwnCheck:
 
 
 def _frame_of(attempt: Attempt) -> int | None:
-    """The number of the frame of `attempt`'s graph; None where it has no graph of Dynamo's, which alone could run in
+    """The number of the frame of `attempt`'s graph; None if it has no graph of Dynamo's, which alone could run in
     eager.
     """
     match = _FRAME.match(attempt.graph.compile_id)

@@ -123,7 +123,7 @@ def _searched(
 def _compile_that_failed(failure: Failure, observation: Observation) -> str | None:
     """The compile in which Dynamo failed; None for any other failure, or where it is not known.
 
-    Of an exception that a launcher passes on as text, the trace tells it: by a failure with the same message.
+    A launcher passes an exception on as text; the trace has the failure with the same message.
     """
     if failure.kind is not Kind.DYNAMO_ERROR or failure.compile_id or not failure.exceptions:
         return failure.compile_id if failure.kind is Kind.DYNAMO_ERROR else None

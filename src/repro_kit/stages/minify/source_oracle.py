@@ -70,7 +70,7 @@ class Compared:
     rounded: bool = False
 
     def unlike(self, other: Compared) -> str:
-        """Why `other`, of a candidate, is other evidence than this, of the script; empty where it is the same."""
+        """Why `other`, of a candidate, is other evidence than this, of the script; empty if it is the same."""
         if self.wrong is None and other.wrong is not None:
             return f"a compiled call differs from eager, which at first none does ({other.wrong.summary()})"
         if other.rounded and not self.rounded:
@@ -146,7 +146,7 @@ class SourceOracle:
 
     def _answer(self, program: SourceProgram, run: ScriptVerdict) -> Answer:
         expected, verdict = self._expected, run.verdict
-        # Where a hang is interrupted is chance: the part of the compiler that it is in tells.
+        # A hang is interrupted at a random place: compare the part of the compiler that it is in.
         strength = Strength.REBASED if expected.signature.kind is Kind.TIMEOUT else Strength.STRICT
         outcome = outcome_of(verdict, expected.signature, strength)
         failure = verdict.failure
@@ -161,7 +161,7 @@ class SourceOracle:
             if unlike:
                 return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, unlike)
             if not self._needs_no_seed(program, strength):
-                return Answer(RunOutcome.PASSES, verdict.seconds, "it fails with some random numbers only")
+                return Answer(RunOutcome.PASSES, verdict.seconds, "it fails only with some random seeds")
             return Answer(outcome, verdict.seconds)
         if failure is None or outcome is not RunOutcome.FAILS_OTHERWISE:
             return Answer(outcome, verdict.seconds, verdict.note)
@@ -172,7 +172,7 @@ class SourceOracle:
     def _needs_no_seed(self, program: SourceProgram, strength: Strength) -> bool:
         """Whether a program that has lost a seed of the script's fails alike with other random numbers, too.
 
-        Where the compiler raises, hardly any value has been computed: the first such program is enough to tell.
+        When the compiler raises, hardly any value has been computed: the first such program is enough.
         """
         expected = self._expected
         if expected.seeds <= seeds_in(program.text) or self._seed_is_needless:
@@ -199,7 +199,7 @@ class SourceOracle:
     def compared(self, program: SourceProgram) -> Compared:
         """How the compiled calls of a script differ from the same calls in eager.
 
-        The script's own check alone does not tell: it may fail by rounding, by chance, or by another bug, too.
+        The script's own check is not enough: it may also fail by rounding, by chance, or by another bug.
         """
         (run,) = self._run([program], {"measure": ["accuracy"], **self._options()}, compiled=True)
         failure, before = wrong_result(run.calls), self._expected.compared

@@ -53,7 +53,7 @@ _LEFT_OUT = {
     Kind.SLOWDOWN: "times differ from run to run",
     Kind.MEMORY: "the peak of the memory is measured on the script itself",
 }
-_WAITING = 40.0  # seconds of a run in which the ranks come to wait for each other, which ends it
+_WAITING = 40.0  # seconds of a run that ends once the ranks wait for each other
 
 
 class _NotReduced(Exception):
@@ -77,7 +77,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
 
 
 def beside(case: Case, options: MinifyOptions, ui: Ui) -> str:
-    """Write `minify/source/` where the reduced program needs stored values; returns what came of it in words.
+    """Write `minify/source/` when the reduced program needs stored values; returns the result in words.
 
     A script that was not seen to fail alike in a fresh interpreter is not kept: the program was.
     """
@@ -111,14 +111,14 @@ class _Reduced:
     result: Result[SourceProgram]
     failure: Failure | None
     view: RankView
-    stand_in: int = 0  # statements that stand for the launcher and the other ranks
+    stand_in: int = 0  # statements that replace the launcher and the other ranks
 
     @property
     def larger(self) -> str:
         """Why the result is larger than the script; "" where it is not."""
         if self.result.statements_after <= self.result.statements_before:
             return ""
-        return f"it is larger than the script, since {self.stand_in} statements stand for the launcher and other ranks"
+        return f"the result has {self.stand_in} extra statements that replace the launcher and the other ranks"
 
 
 def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
@@ -146,7 +146,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
             ui.note("The script is reduced without torch.compile, to show what makes the ranks wait.")
         ui.progress("running the script as one file")
         afresh = stack.enter_context(fresh_oracle(case))
-        # A fork compiles faster than the script, and what runs beside it makes it slower.
+        # A fork compiles faster than the script, and other processes make it slower.
         is_timed = symptom is not None and symptom.timed
         oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
         start: _Start | str = "starts its ranks in a way that repro-kit cannot repeat"  # until there is a view

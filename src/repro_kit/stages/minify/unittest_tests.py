@@ -25,7 +25,7 @@ def runs_unittest(subject: Subject) -> bool:
 
 
 def failed_test(output: str, message: str, files: Mapping[str, str]) -> ChosenTest:
-    """The first test that failed in the `output` of unittest; one that raised an exception with `message` comes first.
+    """The first test that failed in the `output` of unittest; preferably one that raised an exception with `message`.
 
     `files`: the files of the user's modules by name. Raises CannotFold.
     """

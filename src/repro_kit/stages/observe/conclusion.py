@@ -55,7 +55,7 @@ def why_nothing(env: Mapping[str, str], *, saw_torch: bool) -> str:
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """One observed run; `ended_early` says why it was taken never to end."""
+    """One observed run; `ended_early`: why repro-kit ended it before its time limit."""
 
     run: Run
     findings: Findings

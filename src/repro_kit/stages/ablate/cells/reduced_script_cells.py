@@ -55,7 +55,7 @@ class OnReducedScript(OnScript):
         super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
 
     def of_text(self, text: str) -> OnReducedScript:
-        """Cells on `text`, which is made from the reduced script; the axes of a plan must tell how."""
+        """Cells on `text`, which is made from the reduced script; the axes of a plan must name the change."""
         other = copy(self)
         other.text = text
         return other

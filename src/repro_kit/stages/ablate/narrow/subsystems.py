@@ -183,7 +183,7 @@ def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, 
 
 
 def _not_lowered(experiments: Experiments, backend: str) -> list[Link]:
-    """A link that says that the failure stays with all lowerings off; none where it does not."""
+    """A link for a failure that stays with all lowerings off; none if it does not."""
     change = _until(backend, "lowerings", _OFF)
     (experiment,) = experiments.ask([change])
     if not experiment.fails:

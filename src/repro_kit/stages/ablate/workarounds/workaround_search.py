@@ -116,7 +116,7 @@ class _Trial:
         return self._time(name)
 
     def passes_in_eager(self, ablation: Ablation) -> bool:
-        """Whether the script passes without torch.compile. It is run only if no earlier run on the script tells."""
+        """Whether the script passes without torch.compile. It runs only if no earlier run shows that."""
         on_script = (cell for cell in ablation.cells if not cell.compiled and cell.subject == "script")
         cell = next(on_script, None)
         if cell is not None:
