@@ -6,8 +6,10 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from repro_kit.case.case import Case
+from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import OF_GRAPHS, Kind, Status
 from repro_kit.model.failure.signature import in_words
@@ -60,8 +62,10 @@ class ObservedRun:
     run: Run
     findings: Findings
     summary: TraceSummary
+    failures: tuple[ObservedFailure, ...] = ()
     ended_early: str = ""
     deadlock: bool = False  # the ranks wait for each other, as they may without torch.compile
+    users_cache: Path | None = None  # the compiler cache of the user's that the run had a copy of
 
 
 def conclude(

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
-from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
+from repro_kit.case.stage_results import Environment, Observation
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import COMPARED, Kind
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.compiler import users_cache
-from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
@@ -50,28 +49,26 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     ui.progress(f"running {case.file.subject}")
     described = _described_beside(case, symptom)
     seen = _observe_once(case, options, ui, symptom)
-    observed, findings, summary = seen.run, seen.findings, seen.summary
-    failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
-    measured = symptoms.look_for(case, options, ui, observed, findings, summary)
+    failures = list(seen.failures)
+    measured = symptoms.look_for(case, options, ui, seen.run, seen.findings, seen.summary)
     if symptom is not None and symptom.kind is Kind.VALIDATION:  # what a script catches may be raised in eager too
         failures = [failure for failure in failures if failure.source not in ("trace", "log")]
     failures = [*measured.failures, *failures]
-    cache: Path | None = None
     if not failures and symptom is None:
-        with_cache = _with_users_cache(case, options, ui)
-        if with_cache is not None:
-            seen, failures, cache = with_cache
-            observed, findings, summary = seen.run, seen.findings, seen.summary
+        seen = _with_users_cache(case, options, ui) or seen
+        failures = list(seen.failures)
     blamed = Blame(None, tuple(failures))
-    index = observed_failures.index_of(options.failure, failures) if failures else 0
-    lacking = lacks_resource(failures[index].failure) if failures else None
-    if failures and lacking is None and not summary.compile_ids:
-        not_begun.refuse(failures[index].failure, case.file.subject)
-    if failures and lacking is None:
-        waits = seen.deadlock and failures[index].failure.deadlock
-        of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
-        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=of_a_graph)
-    ranks = rank_report(case.path / "observe" / "trace", findings)
+    chosen = failures[observed_failures.index_of(options.failure, failures)].failure if failures else None
+    lacking = lacks_resource(chosen) if chosen else None
+    if chosen and lacking is None:
+        if not seen.summary.compile_ids:
+            not_begun.refuse(chosen, case.file.subject)
+        waits = seen.deadlock and chosen.deadlock
+        of_a_graph = not waits and not (seen.run.timed_out and _compiled_nothing(case, seen.summary))
+        blamed = symptoms.compare_with_eager(
+            case, options, ui, failures, seen.run, seen.users_cache, of_a_graph=of_a_graph
+        )
+    ranks = rank_report(case.path / "observe" / "trace", seen.findings)
     for sentence in ranks.sentences:
         ui.warn(sentence)
     for line in ranks.lines:
@@ -80,8 +77,9 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if parted:
         ui.warn(parted)
     remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
-    warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
-    _write(case, observed, findings, summary, blamed, warnings, ranks, described, users_cache=cache is not None)
+    warnings = [*_warnings(seen.findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
+    case.store(ENVIRONMENT, _environment(case, seen.findings, described))
+    _write(case, seen, blamed, warnings, ranks)
     if lacking is not None:
         raise lacking
     if blamed.nobody:
@@ -135,9 +133,9 @@ def _observe_once(
     if reason:
         ui.warn(reason)
     users_logs.give_back(directory, ui)
-    return ObservedRun(
-        observed, read_findings(directory / "probe"), summarise(directory / "trace"), reason, bool(deadlock.reason)
-    )
+    findings, summary = read_findings(directory / "probe"), summarise(directory / "trace")
+    failures = observed_failures.found_in(directory, observed, findings, summary)
+    return ObservedRun(observed, findings, summary, tuple(failures), reason, bool(deadlock.reason), copy_of)
 
 
 def _probed(run: SubjectRun, symptom: Symptom | None) -> SubjectRun:
@@ -160,24 +158,21 @@ def _logging(directory: Path) -> dict[str, str]:
     }
 
 
-def _with_users_cache(
-    case: Case, options: ObserveOptions, ui: Ui
-) -> tuple[ObservedRun, list[ObservedFailure], Path] | None:
-    """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
+def _with_users_cache(case: Case, options: ObserveOptions, ui: Ui) -> ObservedRun | None:
+    """Run again with a copy of the user's compiler cache, which may be the bug; None if that does not fail either."""
     cache = users_cache(os.environ)
     size = leftovers.size_of(cache)
     if not size or size > _LARGEST_CACHE:
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")
     seen = _observe_once(case, options, ui, copy_of=cache)
-    failures = observed_failures.found_in(case.path / "observe", seen.run, seen.findings, seen.summary)
-    if not failures:
+    if not seen.failures:
         return None
     ui.warn(f"The program fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
-    return seen, failures, cache
+    return seen
 
 
-def _warnings(case: Case, findings: Findings) -> list[str]:
+def _warnings(findings: Findings) -> list[str]:
     warnings = [
         f"The probe had a problem: {text.strip().splitlines()[-1]}" for text in findings.problems if text.strip()
     ]
@@ -186,23 +181,18 @@ def _warnings(case: Case, findings: Findings) -> list[str]:
     return warnings
 
 
-def _write(
-    case: Case,
-    observed: Run,
-    findings: Findings,
-    summary: TraceSummary,
-    blamed: Blame,
-    warnings: list[str],
-    ranks: RankReport,
-    described: Callable[[], Environment],
-    *,
-    users_cache: bool,
-) -> None:
-    first = next(iter(findings.processes), None)
-    subject = case.file.subject
+def _environment(case: Case, findings: Findings, described: Callable[[], Environment]) -> Environment:
+    """The environment of the run. The run of a command also shows its interpreter, which goes to the case first."""
+    first, subject = next(iter(findings.processes), None), case.file.subject
     if subject.form == "command" and first is not None and first.executable != subject.python:
         case.update(subject=replace(subject, python=first.executable))
-    case.store(ENVIRONMENT, _with_findings(described(), findings))
+    env = described()
+    return replace(env, config=findings.config, threads=findings.threads or env.threads)
+
+
+def _write(case: Case, seen: ObservedRun, blamed: Blame, warnings: list[str], ranks: RankReport) -> None:
+    observed, summary = seen.run, seen.summary
+    first = next(iter(seen.findings.processes), None)
     observation = Observation(
         argv=tuple(command(case.file.subject)),
         exit_status=observed.exit_status,
@@ -220,8 +210,8 @@ def _write(
         ranks=ranks.lines,
         settled=blamed.settled,
         recorded=any((case.path / "observe" / "probe").glob("events-*.jsonl")),
-        compared=sum(call.compared for call in findings.compiled),
-        users_cache=users_cache,
+        compared=sum(call.compared for call in seen.findings.compiled),
+        users_cache=seen.users_cache is not None,
     )
     case.store(OBSERVATION, observation)
     if blamed.rounding is not None:
@@ -233,7 +223,3 @@ def _write(
 def _compiled_nothing(case: Case, summary: TraceSummary) -> bool:
     """Whether the run had not begun to compile or to export anything, so that no graph of it can hang."""
     return not summary.compile_ids and not summary.open_step and not any(entries(case))
-
-
-def _with_findings(env: Environment, findings: Findings) -> Environment:
-    return replace(env, config=findings.config, threads=findings.threads or env.threads)
