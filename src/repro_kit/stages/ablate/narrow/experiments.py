@@ -21,7 +21,7 @@ from repro_kit.case.handles import CAPTURE, ENVIRONMENT
 from repro_kit.case.stage_results import Capture
 from repro_kit.journal import JsonLinesJournal
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.evidence import Link, Side
+from repro_kit.model.ablation.evidence import Flip, Link, Side, Step, Untried
 from repro_kit.model.failure.failure import Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.recipe import LADDER, Recipe
@@ -93,6 +93,21 @@ class Experiment:
     def words(self) -> str:
         """The outcome in words."""
         return "fails as observed" if self.fails else "passes" if self.passes else self.what or "no verdict"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a step of the chain of evidence: what it adds to each part of the `Chain`."""
+
+    links: Sequence[Link] = ()
+    untried: Sequence[Untried] = ()
+    flips: Sequence[Flip] = ()
+    needs: tuple[str, ...] | None = None
+
+
+def not_taken(step: Step, why: str) -> Found:
+    """The result of a step that was not taken."""
+    return Found(untried=[Untried(step, why)])
 
 
 class ExperimentRunner(ABC):
