@@ -141,22 +141,6 @@ class ReductionStep:
 
 
 @dataclass(frozen=True)
-class RemovalTried:
-    """One part removed from the result (`what`), and the outcome: ``pass``, ``other: …``; "" without a program."""
-
-    what: str
-    outcome: str = ""
-
-
-@dataclass(frozen=True)
-class VariantTried:
-    """The result with another size, dtype or setting, and how it ended: ``passes``, ``fails``, or other words."""
-
-    what: str
-    outcome: str
-
-
-@dataclass(frozen=True)
 class TwinFound:
     """The nearest variant that passes: the change in words, and as a unified diff of the two programs."""
 
@@ -189,8 +173,8 @@ class Reduction:
     stopped: Literal["fixpoint", "deadline", "budget"] = "fixpoint"
     others: tuple[str, ...] = ()  # signatures of other failures that the search met
     minimal: bool = False  # 1-minimal: every single removal was tried, and none fails alike
-    removals: tuple[RemovalTried, ...] = ()
-    variants: tuple[VariantTried, ...] = ()  # of the result, with another size, dtype or setting
+    removals: tuple[TriedVariant, ...] = ()  # each part: ``pass``, ``other: …``; "" where no program is left
+    variants: tuple[TriedVariant, ...] = ()  # of the result, with another size, dtype or setting
     twin: TwinFound | None = None
     number: NumberFound | None = None  # that `twin` changes
     repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure

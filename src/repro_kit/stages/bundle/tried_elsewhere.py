@@ -88,7 +88,7 @@ def variants(form: ReproForm) -> Iterator[TriedVariant]:
     reduction = form.facts.reduction
     if reduction is None or not form.smallest:
         return
-    tried = [TriedVariant(each.what, each.outcome) for each in reduction.variants]
+    tried = list(reduction.variants)
     if not tried and reduction.twin is not None:  # of a version that kept no others
         tried = [TriedVariant(reduction.twin.what, "passes")]
     yield from sorted(tried, key=lambda each: each.outcome != "passes")[:_MOST_VARIANTS]
