@@ -133,7 +133,7 @@ def answers_of(
         "kernel": why_no_kernel,
         "eager_seconds": told.why if form.facts.signature.kind is Kind.TIMEOUT else "",
         "builds": "no other build was tried",
-        "variants": "the reduction tried none beside the result" if form.smallest else "the program is not reduced",
+        "variants": "the reduction tried no variants" if form.smallest else "the program is not reduced",
         "workaround": "no change that was tried makes it pass",
     }
     return replace(answers, unknown=tuple(_unknown(answers, reasons)))
@@ -152,7 +152,7 @@ def _of_wrong_result(form: ReproForm, told: Told, *, hidden: bool) -> Iterator[t
         return
     unseen = missing.get("differences") or told.why or "a further run agreed with eager"
     stored = "it comes from stored tensor values, which are not in the bundle" if hidden else ""
-    of_script = "only the script's own check fails, and it does not say which value is eager's"
+    of_script = "only the script's own check fails, and it does not show which value is eager's"
     yield "first_wrong", stored or (of_script if form.program is None else unseen)
     if signature.difference in (None, *_OF_VALUES):
         yield "double", stored or missing.get("double") or unseen
@@ -236,7 +236,7 @@ def _kernel(form: ReproForm, told: Told, first: FirstWrong | None) -> tuple[Gene
     named = [kernel for kernel in kernels if bare and re.search(rf"_{re.escape(bare)}(?:_|$)", kernel["name"])]
     chosen = named if named else kernels
     if len(chosen) > 1:
-        return None, f"Inductor generates {len(chosen)} kernels for it, and nothing tells which is wrong"
+        return None, f"Inductor generates {len(chosen)} kernels for it, and it is not known which is wrong"
     return _shown_kernel(chosen[0], first, form.facts.failure), ""
 
 

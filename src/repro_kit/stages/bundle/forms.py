@@ -345,7 +345,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     if not is_whole:
         add = f"`{with_source(case)}` adds what is missing"
-        left_out.append(f"Left out is what repro.py runs: the {named_files(sources)}; {add}.")
+        left_out.append(f"The bundle lacks the {named_files(sources)}, which repro.py runs; {add}.")
     left_out.append(
         "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
     )

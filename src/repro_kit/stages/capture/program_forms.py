@@ -327,7 +327,7 @@ def _with_other_code(attempt: Attempt, other: Program, others: tuple[int, ...]) 
     recipe = attempt.recipe.with_(group=replace(group, others=others))
     text = render(with_peer(program.with_(recipe=recipe), other))
     named = ", ".join(map(str, others))
-    how = _words(attempt.how, f"with the graph of rank{'s' if len(others) > 1 else ''} {named} beside it")
+    how = _words(attempt.how, f"with another graph on rank{'s' if len(others) > 1 else ''} {named}")
     return replace(attempt, text=text, recipe=recipe, how=how)
 
 

@@ -45,7 +45,7 @@ def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> 
     if not search.rounded or not (alone or (case.holds(ROUNDING) and not case.load(ROUNDING).random)):
         return
     attempt = search.rounded[-1 if alone else 0]
-    ui.progress(f"looking why graph {attempt.graph.compile_id} rounds otherwise than eager")
+    ui.progress(f"looking for the reason why graph {attempt.graph.compile_id} rounds differently from eager")
     with open_oracle(case) as oracle:
         data = oracle.explain_rounding(attempt.text, search.inputs, timeout=PATIENCE * search.timeout)
     if data is not None:
@@ -79,7 +79,7 @@ def _why(program: Program, first: Sequence[str], restored_by: str, growth: float
     if "fallback_random" in restored_by:
         return "the compiled graph draws other random numbers"
     if restored_by:
-        return "an operator is computed by another rule than eager's"
+        return "an operator is computed by a different rule than in eager"
     if not first:
         return ""
     names = {op_name(statement) for statement in program.graph.statements if statement.line in first}

@@ -92,7 +92,7 @@ def _searched(
     elif target is not None and is_overwritten(target.message):
         hopeless = "no graph alone shows it, since a program reads the outputs of a call before the next call"
     elif target is not None and target.difference == STATE:
-        hopeless = "what differs is not a result of a graph, but the Python state that a call leaves"
+        hopeless = "the difference is not in a result of a graph, but in the Python state that a call leaves"
     if hopeless:
         return Searched(search, None, "dynamo", [], hopeless)
     tolerances = _tolerances(observation, case.file.failure_index, kind)

@@ -221,7 +221,7 @@ class _Work:
             smaller = _measured(lower.program) < _measured(result.program)
             if lower_failure and (smaller or self.options.border == "aot"):
                 self.ui.note(
-                    f"Going on with the aten graph, reduced from {size(aten)} to {size(lower.program)} operators."
+                    f"Continuing with the aten graph, reduced from {size(aten)} to {size(lower.program)} operators."
                 )
                 return _joined(result, lower, aten, "aten_border"), lower_failure
         self.ui.note(

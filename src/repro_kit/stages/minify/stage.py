@@ -30,6 +30,6 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
         ui.detail(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
     words = ended(result, failure, "operator")
     if result.program.stored and not is_program_alone(case):
-        ui.note(f"{words}. That needs stored values; the script makes its values itself, so it is made smaller, too.")
+        ui.note(f"{words}. It needs stored values; the script makes its own values, so it is reduced as well.")
         words = source_stage.beside(case, options, ui)
     ui.done(words)

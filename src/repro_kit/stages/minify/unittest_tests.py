@@ -33,7 +33,7 @@ def failed_test(output: str, message: str, files: Mapping[str, str]) -> ChosenTe
         (found, section) for section in output.split(_BETWEEN)[1:] if (found := _FAILED_UNITTEST.match(section))
     ]
     if not sections:
-        raise CannotFold("unittest names no test that failed")
+        raise CannotFold("unittest reports no failed test")
     first_line = message.partition("\n")[0]
     found, _ = min(sections, key=lambda entry: first_line not in entry[1])
     name, qualified = found.groups()

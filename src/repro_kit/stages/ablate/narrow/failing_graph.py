@@ -56,7 +56,7 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> Found:
     none, every = ask([-1, last])
     if (none, every) != (RunOutcome.PASSES, RunOutcome.FAILS_ALIKE):
         all_eager = experiments.ask([compiled(-1)])[0]
-        return not_taken("graph", f"with eager for all graphs the script {all_eager.words}")
+        return not_taken("graph", f"with all graphs in eager the script {all_eager.words}")
     border = first_failing(-1, last, ask, experiments.jobs)
     name = f"graph {frames[border.bad]}"
     claim = f"The failure begins with {name} of {len(frames)}, with the later graphs in eager."

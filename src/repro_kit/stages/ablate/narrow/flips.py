@@ -73,7 +73,7 @@ def needs(experiments: Experiments, ui: Ui) -> Found:
     own_settings = _own(experiments)
     if not own_settings:
         return Found(needs=())
-    ui.progress(f"looking which of your {len(own_settings)} settings the failure needs")
+    ui.progress(f"checking which of your {len(own_settings)} settings the failure needs")
     before = experiments.spent()
     names = list(own_settings)
 

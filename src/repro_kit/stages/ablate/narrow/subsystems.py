@@ -206,4 +206,4 @@ def _together(experiments: Experiments, switch: Switch, number: int, applied: Se
         return ""
     named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in companions[:8])
     more = f" and {len(companions) - 8} more" if len(companions) > 8 else ""
-    return f": the failure needs {'' if sure else 'no more than '}{named}{more} beside it"
+    return f": the failure also needs {'' if sure else 'at most '}{named}{more}"
