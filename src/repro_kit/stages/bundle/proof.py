@@ -33,7 +33,5 @@ def proof_of(form: ReproForm) -> str:
     if not own or failure is None or failure.difference is None:
         return ""
     if failure.doubts is None or RANDOM_NUMBERS in failure.doubts:
-        return (
-            "Eager gives the same in two runs, and was compared with the compiled code under the same random numbers."
-        )
+        return "Eager gives the same in two runs, and was compared to compiled code with the same random numbers."
     return "Eager gives the same in two runs, and draws no random numbers."

@@ -34,11 +34,7 @@ def with_replay(answers: Answers, ablation: Ablation | None, *, replays: bool = 
     replay = _replay(ablation, ("op", "backend") if replays else ("backend",))
     if replay:
         return replace(answers, replay=replay)
-    why = (
-        "no step of the ablation can be repeated with torch's environment variables alone"
-        if ablation
-        else "there is no ablation"
-    )
+    why = "torch's environment variables alone repeat no step of the ablation" if ablation else "there is no ablation"
     return replace(answers, unknown=(*answers.unknown, UnknownFact("replay", why)))
 
 
