@@ -86,7 +86,7 @@ def special_contrasts(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> 
     if layer is Layer.DYNAMO and isinstance(subject, OnScript) and not passes(contrasts_of(cells), AFRESH):
         yield from witness(subject, failing)
     if asked is not None and isinstance(subject, OnReducedScript):
-        yield from held_answers(subject, failing, asked)
+        yield from forced_is_compiling(subject, failing, asked)
     if layer not in (Layer.USER, Layer.BACKEND) and subject.changes_torch():
         yield from _taken_out(subject, failing)
 
@@ -139,7 +139,7 @@ def _read_calls(path: Path) -> list[WitnessedCall]:
     return calls
 
 
-def held_answers(script: OnReducedScript, failing: Cell, asked: frozenset[str]) -> list[Cell]:
+def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset[str]) -> list[Cell]:
     """The failing cell with the answer of the functions `asked` held at False and, if that passes, at True.
 
     A script that asks whether it is being compiled may do another thing by intent when compiled. With the answer held,

@@ -20,7 +20,7 @@ from repro_kit.model.failure.signature import Signature
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
-from repro_kit.stages.ablate.special_contrasts import held_answers, held_at
+from repro_kit.stages.ablate.special_contrasts import forced_is_compiling, held_at
 from repro_kit.ui import SilentUi
 
 ASKED = frozenset({"is_compiling", "is_dynamo_compiling"})
@@ -91,7 +91,7 @@ def ablated(place: Path, text: str) -> tuple[list[Cell], Diagnosis]:
         cells = on.run([CellPlan("no torch.compile", recipe, compiled=False), CellPlan("eager", recipe)])
         failing = first_failing(cells, recipe)
         assert failing is not None
-        cells += held_answers(on, failing, ASKED)
+        cells += forced_is_compiling(on, failing, ASKED)
     return cells, diagnose(cells, recipe)
 
 
