@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -137,10 +137,6 @@ class OnScript(Cells):
         finally:
             self._abandoned.clear()
 
-    def _tick(self, seconds: float) -> None:
-        if self._abandoned.is_set():
-            raise Abandoned
-
     def _inferred(self, plan: CellPlan, cells: Iterable[Cell]) -> Cell | None:
         """The cell of `plan`, if its outcome follows from one of `cells`. The subject's own cell always runs."""
         if not plan.compiled or not plan.axes or plan.setup:
@@ -227,42 +223,32 @@ class OnScript(Cells):
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             verdict = user_oracle.ask(self.case, self.symptom, directory, changed, timeout, env, without)
         else:
-            ended = self._ended(directory, changed, timeout, env or {}, without)
+            run = SubjectRun(
+                directory,
+                why=f"a cell on the script: {name}",
+                timeout=timeout,
+                env=env or {},
+                without=without,
+                on_tick=self._watched(directory),
+            )
             passes_in_eager = self.observation.eager in (Status.PASS, None)
+            ended = self._ended(run, changed)
             verdict = verdict_of(directory, ended, self.symptom, self.target, passes_in_eager=passes_in_eager)
         failed = probe_failure(directory / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
 
-    def _ended(
-        self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str], without: Sequence[str]
-    ) -> Run:
-        """Run the subject once; its findings, trace and output go to `directory`."""
-        return self._started(directory, changed, timeout, env, without)
+    def _ended(self, run: SubjectRun, changed: Override) -> Run:
+        """Run the subject once; its findings, trace and output go to the directory of the run."""
+        return run_overridden(self.case, run, changed)
 
-    def _started(
-        self,
-        directory: Path,
-        changed: Override,
-        timeout: float,
-        env: Mapping[str, str],
-        without: Sequence[str],
-        argv: Sequence[str] | None = None,
-    ) -> Run:
-        """Run the subject, or `argv` in its place, in processes of its own."""
+    def _watched(self, directory: Path) -> Callable[[float], None]:
+        """A function that looks at a run, and ends it when nobody waits for it or its ranks wait for each other."""
         expected = self.target is not None and self.target.message == DEADLOCK
         deadlock = DeadlockWatch(directory / "probe", STUCK_AT_END if expected else STUCK)
 
         def tick(seconds: float) -> None:
-            self._tick(seconds)
+            if self._abandoned.is_set():
+                raise Abandoned
             deadlock.look(seconds)
 
-        run = SubjectRun(
-            directory,
-            why="" if argv else f"a cell on the script: {directory.name}",
-            timeout=timeout,
-            env=env,
-            without=without,
-            on_tick=tick,
-            argv=argv,
-        )
-        return run_overridden(self.case, run, changed)
+        return tick
