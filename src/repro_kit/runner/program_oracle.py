@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +16,13 @@ import psutil
 from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
-from repro_kit.probe.repro_probe.protocol.orders import Switch
+from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions, Switch
 from repro_kit.probe.repro_probe.protocol.queries import (
     Application,
     Capabilities,
     Query,
     QueryMode,
+    Recording,
     Reply,
     RoundingData,
     ScriptOrder,
@@ -281,6 +282,27 @@ class Divergence:
 
     names: tuple[str, ...] = ()
     backward: bool = False
+
+
+def script_order(
+    text: str,
+    directory: Path,
+    options: ProbeOptions | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    ranks: int = 1,
+    recording: Recording | None = None,
+) -> ScriptOrder:
+    """The order to run a script under the probe, which changes it by `options`; without options it is observed."""
+    return {
+        "text": text,
+        "directory": str(directory.absolute()),
+        "mode": "override" if options else "observe",
+        "options": options or {},
+        "env": dict(env or {}),
+        "recording": recording,
+        "ranks": ranks,
+    }
 
 
 def _run_of(reply: Reply) -> Run:

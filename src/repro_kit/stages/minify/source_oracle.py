@@ -19,12 +19,11 @@ from repro_kit.model.measure.timing import CompiledCall, is_explained, wrong_res
 from repro_kit.model.run_outcome import RunOutcome, failure_alike, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
-from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.reduce import Answer
 from repro_kit.runner.launch import Run
-from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.program_oracle import ProgramOracle, script_order
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.scratch import Scratch
+from repro_kit.runner.scratch import scratch
 from repro_kit.session.verdicts import eager_run, symptoms
 from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.session.verdicts.script_verdict import verdict_of
@@ -228,51 +227,35 @@ class SourceOracle:
 
         `cwd` and `main`: the user's directory and file, for the whole script; a shorter one runs where candidates do.
         """
-        scratch = Scratch()
-        file = scratch.path / "recorded.json"
-        order: ScriptOrder = {
-            "text": instrumented(program),
-            "directory": str(scratch.path),
-            "mode": "override",
-            "options": cast(ProbeOptions, eager_run.PROBE),
-            "env": dict(eager_run.VARIABLES),
-            "recording": {"cwd": cwd, "main": main, "file": str(file)},
-            "ranks": self._ranks,
-        }
-        try:
+        with scratch() as directory:
+            file = directory / "recorded.json"
+            order = script_order(
+                instrumented(program),
+                directory,
+                cast(ProbeOptions, eager_run.PROBE),
+                env=eager_run.VARIABLES,
+                ranks=self._ranks,
+                recording={"cwd": cwd, "main": main, "file": str(file)},
+            )
             for _ in self._oracle.run_scripts([order], timeout=self._timeout):
                 pass
             return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
-        finally:
-            scratch.remove()
 
     def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
-        scratch = Scratch()
-        try:
-            orders: list[ScriptOrder] = []
-            for number, program in enumerate(programs):
-                directory = scratch.path / str(number)
+        env = {} if compiled else eager_run.VARIABLES
+        with scratch() as parent:
+            directories = [parent / str(number) for number in range(len(programs))]
+            for directory in directories:
                 directory.mkdir()
-                orders.append(
-                    {
-                        "text": program.text,
-                        "directory": str(directory),
-                        "mode": "override" if options else "observe",
-                        "options": options,
-                        "env": {} if compiled else dict(eager_run.VARIABLES),
-                        "recording": None,
-                        "ranks": self._ranks,
-                    }
-                )
-            runs = self._oracle.run_scripts(
-                orders, timeout=self._timeout, is_stuck=is_stuck if self._ranks > 1 else None
-            )
-            return [
-                self._read(Path(order["directory"]), run, compiled=compiled)
-                for order, run in zip(orders, runs, strict=True)
+            orders = [
+                script_order(program.text, directory, options, env=env, ranks=self._ranks)
+                for program, directory in zip(programs, directories, strict=True)
             ]
-        finally:
-            scratch.remove()
+            stuck = is_stuck if self._ranks > 1 else None
+            runs = self._oracle.run_scripts(orders, timeout=self._timeout, is_stuck=stuck)
+            return [
+                self._read(directory, run, compiled=compiled) for directory, run in zip(directories, runs, strict=True)
+            ]
 
     def _read(self, directory: Path, run: Run, *, compiled: bool) -> ScriptVerdict:
         expected = self._expected

@@ -16,8 +16,8 @@ from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions
-from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import Run
+from repro_kit.runner.program_oracle import script_order
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle
 from repro_kit.session.script.script_run import SubjectRun
@@ -91,15 +91,8 @@ class OnReducedScript(OnScript):
 
     def _forked(self, run: SubjectRun, changed: Override) -> Run:
         run.directory.mkdir(parents=True, exist_ok=True)
-        order: ScriptOrder = {
-            "text": self.text,
-            "directory": str(run.directory.absolute()),
-            "mode": "override",
-            "options": cast(ProbeOptions, changed),
-            "env": dict(run.env),
-            "recording": None,
-            "ranks": self._ranks,
-        }
+        options = cast(ProbeOptions, changed)
+        order = script_order(self.text, run.directory, options, env=run.env, ranks=self._ranks)
         with self._one_at_a_time, open_oracle(self.case, self._workers) as oracle:
             stuck = is_stuck if self._ranks > 1 else None
             (ended,) = oracle.run_scripts([order], timeout=run.timeout, is_stuck=stuck)
