@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,13 +104,10 @@ class Checking:
 
         Another machine has its own values of these variables.
         """
-        form, chosen = attempt.candidate, [name for name in OF_COMPILERS if os.environ.get(name)]
+        chosen = [name for name in OF_COMPILERS if os.environ.get(name)]
         if not chosen or not attempt.check.verified:
             return attempt
-        self.ui.progress(f"running repro.py without {', '.join(chosen)}")
-        with self._written(attempt.contents) as directory:
-            run = run_repro(self._python, directory, timeout=form.limit + START_MARGIN, without=chosen)
-        if run.verdict.status is not Status.PASS:
+        if not self._passes(attempt, f"running repro.py without {', '.join(chosen)}", without=chosen):
             return attempt
         words = tuple(f"the environment variable {name}" for name in chosen)
         passes = f"repro.py passes without {' and '.join(words)}"
@@ -128,14 +125,20 @@ class Checking:
         is_asked_for = observed is not None and observed.rounding
         if is_asked_for or not attempt.check.verified or not casts_may_explain(signature, files):
             return attempt
-        self.ui.progress(f"running repro.py with {CASTS}=1")
-        with self._written(attempt.contents) as directory:
-            limit = attempt.candidate.limit + START_MARGIN
-            run = run_repro(self._python, directory, timeout=limit, variables={CASTS: "1"})
-        if run.verdict.status is not Status.PASS:
+        if not self._passes(attempt, f"running repro.py with {CASTS}=1", variables={CASTS: "1"}):
             return attempt
         reason = f"repro.py passes with {CASTS}=1: the wrong result is a rounding that a fused kernel leaves out"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,)))
+
+    def _passes(
+        self, attempt: Attempt, words: str, *, variables: Mapping[str, str] | None = None, without: Sequence[str] = ()
+    ) -> bool:
+        """Whether `repro.py` passes with some variables set, or left out. `words`: what the user sees meanwhile."""
+        self.ui.progress(words)
+        limit = attempt.candidate.limit + START_MARGIN
+        with self._written(attempt.contents) as directory:
+            run = run_repro(self._python, directory, timeout=limit, variables=variables, without=without)
+        return run.verdict.status is Status.PASS
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> Attempt:
         """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
