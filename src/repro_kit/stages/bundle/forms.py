@@ -265,15 +265,11 @@ def _script(case: Case, results: CaseResults) -> ReproForm:
     elif results.capture is not None and results.capture.subject == "program":
         reason = ""  # the check of the program says why the program is not used
     else:
-        reason = _in_short(results.capture.note if results.capture else "") or "no graph was captured"
+        note = results.capture.note if results.capture else ""  # the case names all graphs that were tried
+        reason = "; ".join(note.split("; ")[:2]) or "no graph was captured"
     record = case.stage("minify")
     unreduced = record.note if record is not None and record.status == "done" and results.reduction is None else ""
     return ReproForm(results.facts, limit, "; ".join(filter(None, [reason, unreduced])))
-
-
-def _in_short(note: str) -> str:
-    """The note of a capture without a program, with the first of the graphs that were tried; all are in the case."""
-    return "; ".join(note.split("; ")[:2])
 
 
 def fill(
@@ -317,12 +313,13 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     for name, path in sorted(own.items()) if is_whole else ():
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
+    facts = without_private(form.facts, contents.redactor)
     traced = results.observed is not None and results.observed.source in ("trace", "log")
     subject = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
     text = render_script(
         replace(subject, argv=sources.argv) if subject.form != "command" else subject,
         replace(sources, argv=(sources.argv[0], *words)),
-        without_private(form.facts, contents.redactor),
+        facts,
         why=_sentence(form.note) if is_whole else f"The files are not in this bundle. {_sentence(form.note)}",
         limit=int(form.limit),
         traced=traced,
@@ -332,7 +329,6 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     )
     if form.text:
         asked = Recipe(fullgraph="fullgraph=True" in form.text)
-        facts = without_private(form.facts, contents.redactor)
         text = program_check(PlainScript(form.text, 0, 0), asked, facts)
     if form.path is not None:
         settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
