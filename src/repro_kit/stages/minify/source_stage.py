@@ -151,7 +151,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
         start: _Start | str = "starts its ranks in a way that repro-kit cannot repeat"  # until there is a view
         for view in rank_views(case, program, together=together):
-            attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
+            attempt = _ScriptSearch(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
             recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
             attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
@@ -187,7 +187,7 @@ class _Start:
 
 
 @dataclass(frozen=True)
-class _Attempt:
+class _ScriptSearch:
     """A search with one oracle."""
 
     oracle: ProgramOracle
@@ -269,8 +269,8 @@ class _Attempt:
 
 
 def _first(
-    attempt: _Attempt, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
-) -> tuple[_Attempt, SourceProgram, _Start | str]:
+    attempt: _ScriptSearch, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
+) -> tuple[_ScriptSearch, SourceProgram, _Start | str]:
     """The script without reads of data, else as it is; it may fail only where nothing was imported before.
 
     In place of a start the reason why there is none, of the script as it is.
@@ -285,7 +285,7 @@ def _first(
     return attempt, program, start
 
 
-def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
+def _with_less(attempt: _ScriptSearch, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
     """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own.
 
     A backend that fails, but hands on a graph that is right, shows another failure.
