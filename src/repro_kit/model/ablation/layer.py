@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.diagnosis import INTERPRETED, contrasts_of, passes
@@ -96,6 +97,13 @@ def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
     """The first backend of the ladder, then the subject's own backend, that fails like the subject."""
     ladder = _ladder(cells, recipe)
     return next((ladder[name] for name in rungs(recipe.backend) if name in ladder and ladder[name].same), None)
+
+
+def passing_before(cells: Sequence[Cell], recipe: Recipe, failing: str) -> Cell | None:
+    """The last backend of the ladder before `failing` that passes."""
+    ladder = _ladder(cells, recipe)
+    weaker = [ladder[name] for name in takewhile(lambda name: name != failing, rungs(recipe.backend)) if name in ladder]
+    return next((cell for cell in reversed(weaker) if cell.outcome is RunOutcome.PASSES), None)
 
 
 def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:

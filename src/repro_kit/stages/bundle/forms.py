@@ -233,10 +233,8 @@ def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
     """The paths of the programs, each with the reason why it is not smaller."""
     if results.reduction is not None:
         yield case.path / _SMALLEST, ""
-        if results.reduction.repeats > 1 or results.facts.signature.kind in (
-            Kind.TIMEOUT,
-            Kind.CRASH,
-        ):  # these vary between runs
+        varies = results.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH)  # from run to run
+        if varies or results.reduction.repeats > 1:
             earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
             yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
     yield case.path / "capture/program.py", "the captured program is not reduced"

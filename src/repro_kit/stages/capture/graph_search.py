@@ -83,11 +83,8 @@ class GraphSearch:
                     continue
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
                     self.done.add(graph)  # other forms of the graph take as long
-                if (
-                    verdict.status is not Status.INVALID
-                    and attempt.graph.code
-                    and attempt.recipe.backend not in _NOT_AFRESH
-                ):
+                may_fail_afresh = attempt.graph.code and attempt.recipe.backend not in _NOT_AFRESH
+                if verdict.status is not Status.INVALID and may_fail_afresh:
                     self.tried.append(attempt)
                 reasons.append(f"{named}: {_verdict_words(verdict)}")
         return None, reasons

@@ -130,14 +130,10 @@ class Variants:
         calls = self._calls(graph)
         if len(calls) > 1:
             yield recipe, Variant(calls=calls), f"{len(calls)} calls"
-            yield (
-                recipe.with_(dynamic=None),
-                Variant(sizes="arguments", calls=calls),
-                f"{len(calls)} calls, static first",
-            )
-        if graph.recipe.get("fullgraph") is False and not _is_entry(
-            graph
-        ):  # fullgraph also decides which scalars are captured
+            static_first = Variant(sizes="arguments", calls=calls)
+            yield recipe.with_(dynamic=None), static_first, f"{len(calls)} calls, static first"
+        # fullgraph also decides which scalars are captured.
+        if graph.recipe.get("fullgraph") is False and not _is_entry(graph):
             yield recipe.with_(fullgraph=False), Variant(), "fullgraph=False"
             if related:
                 yield recipe.with_(fullgraph=False), Variant(related=True), f"fullgraph=False, {_RELATED}"
@@ -346,10 +342,8 @@ def _own_operators(graph: GraphRecord) -> set[str]:
 
 
 def _own_config(config: dict[str, Any], dynamic: bool | None) -> dict[str, Any]:
-    not_own = (
-        "dynamo.compiled_autograd",
-        *(() if dynamic is None else _SET_BY_DYNAMIC),
-    )  # compiled_autograd is a field of the recipe
+    # compiled_autograd is a field of the recipe.
+    not_own = ("dynamo.compiled_autograd", *(() if dynamic is None else _SET_BY_DYNAMIC))
     return {key: value for key, value in config.items() if key not in not_own}
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.evidence import STEPS, Chain, Link, Side, Step, Untried, in_one_line
-from repro_kit.model.ablation.layer import first_failing, is_own
+from repro_kit.model.ablation.layer import first_failing, passing_before
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe, rungs
+from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
@@ -94,25 +93,9 @@ def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
     """The first link of the chain, from the cells of the matrix."""
-    passing_cells = {
-        passing_cell.recipe.backend: passing_cell
-        for passing_cell in cells
-        if is_own(passing_cell, recipe) and passing_cell.outcome is RunOutcome.PASSES
-    }
     name = cell.recipe.backend
-    before = tuple(itertools.takewhile(lambda backend: backend != name, rungs(recipe.backend)))
-    good = next(
-        (passing_cells[passing_cell] for passing_cell in reversed(before) if passing_cell in passing_cells), None
-    )
-    plain = next(
-        (
-            passing_cell
-            for passing_cell in cells
-            if not passing_cell.compiled and passing_cell.outcome is RunOutcome.PASSES
-        ),
-        None,
-    )
-    passing = good or plain
+    plain = (each for each in cells if not each.compiled and each.outcome is RunOutcome.PASSES)
+    passing = passing_before(cells, recipe, name) or next(plain, None)
     bad = Side(f"backend {name!r}", "fails as observed", cell.repeat)
     if passing is None:
         return Link("backend", name, f"Backend {name!r} fails.", bad=bad)
