@@ -17,11 +17,10 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
+from repro_kit.model.ablation.overrides import overrides, repeat_by_hand, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import probe_failure
@@ -189,17 +188,9 @@ class OnScript(Cells):
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
-        repeat = shlex.join(command(self.case.file.subject))
-        changed = overrides(plan)
-        if not plan.compiled:
-            repeat = f"TORCH_COMPILE_DISABLE=1 {repeat}"
-        elif plan.overridden == ("backend",) and plan.recipe.backend in LADDER and self.recipe().backend not in ENTRIES:
-            repeat = f"TORCH_BISECT_BACKEND={plan.recipe.backend} {repeat}"
-        elif changed.keys() - {"setup"}:
-            repeat += f"  # with {by_hand(changed)}"
-        if "env" in plan.overridden:
-            repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in plan.recipe.env.items()), repeat])
-        return self._made(plan, verdict, repeat + setup_words(plan))
+        command_line = shlex.join(command(self.case.file.subject))
+        own_backend = self.recipe().backend if plan.overridden == ("backend",) else ""  # it takes time to read
+        return self._made(plan, verdict, repeat_by_hand(command_line, plan, own_backend))
 
     def verdict(
         self,
