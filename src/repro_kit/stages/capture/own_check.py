@@ -5,7 +5,6 @@ A graph may give a wrong value that nobody looks at, while the check fails for a
 
 from __future__ import annotations
 
-import re
 import shutil
 
 from repro_kit.case.case import Case
@@ -24,12 +23,12 @@ from repro_kit.session.verdicts.blame import as_wrong_result
 from repro_kit.session.verdicts.eager_run import run_eager
 from repro_kit.session.verdicts.script_verdict import verdict_of
 from repro_kit.stages.capture.program_forms import Attempt
+from repro_kit.trace.record import frame_of
 from repro_kit.ui import Ui
 
 _PASSES, _ALIKE = RunOutcome.PASSES, RunOutcome.FAILS_ALIKE
 _FAILS_WITHOUT = "the script's own check fails with all graphs in eager, too"
 _DIFFERS_WITHOUT = "the script's calls differ from eager with all graphs in eager, too"
-_FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
 
 
 class OwnCheck:
@@ -136,5 +135,4 @@ def _frame_of(attempt: Attempt) -> int | None:
     """The number of the frame of `attempt`'s graph; None if it has no graph of Dynamo's, which alone could run in
     eager.
     """
-    match = _FRAME.match(attempt.graph.compile_id)
-    return None if match is None or attempt.recipe.backend in ENTRIES else int(match.group(1))
+    return None if attempt.recipe.backend in ENTRIES else frame_of(attempt.graph.compile_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from repro_kit.model.ablation.evidence import Link, Side, Untried
@@ -10,9 +9,8 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.first import first_failing
 from repro_kit.stages.ablate.narrow.experiments import Experiments, Found, Variation, not_taken
 from repro_kit.trace import summarise
+from repro_kit.trace.record import frame_of
 from repro_kit.ui import Ui
-
-_FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+")
 
 
 def which_graph(experiments: Experiments, ui: Ui) -> Found:
@@ -29,16 +27,11 @@ def which_graph(experiments: Experiments, ui: Ui) -> Found:
         return Found([Link("graph", f"graph {capture.graph}", claim, bad=bad)])
     if experiments.runner.cell.recipe.backend == "eager":
         return not_taken("graph", "with backend 'eager' no graph can be left to another backend")
-    frames = _frames(summarise(case.path / "observe" / "trace").compile_ids)
+    compile_ids = summarise(case.path / "observe" / "trace").compile_ids
+    frames = sorted({frame for frame in map(frame_of, compile_ids) if frame is not None})
     if len(frames) < 2:
         return Found() if frames else not_taken("graph", "the trace of the script names no graphs")
     return _searched(experiments, frames, ui)
-
-
-def _frames(compile_ids: Sequence[str]) -> list[int]:
-    """The numbers of the frames; the graphs of one function share a frame."""
-    matches = (_FRAME.fullmatch(compile_id.split("_")[0]) for compile_id in compile_ids)
-    return sorted({int(match.group(1)) for match in matches if match})
 
 
 def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> Found:
