@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,7 +104,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Raised:
-    """An exception, and the tolerance of the check that raised it."""
+    """An `UncaughtException` as its process writes it; the fields are in the same order."""
 
     time: float
     exceptions: tuple[ExceptionLink, ...]
@@ -163,16 +163,7 @@ def read_ranks(directory: Path, problems: list[str]) -> tuple[RankState, ...]:
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[UncaughtException]:
     for name in (EXCEPTION, THREAD_EXCEPTION):
         for path, raised in read_files(directory, name, _Raised, problems):
-            yield UncaughtException(
-                process_of(path),
-                raised.time,
-                raised.exceptions,
-                raised.tolerance,
-                raised.machine,
-                raised.compares,
-                raised.clock,
-                raised.interrupted,
-            )
+            yield UncaughtException(process_of(path), *(getattr(raised, each.name) for each in fields(raised)))
 
 
 _APPLICATION = cast(type[Application], tuple[str, str, str, str])

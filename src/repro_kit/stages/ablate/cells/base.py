@@ -33,12 +33,8 @@ _CHANGES = re.compile(
 Until = Callable[[Sequence[Cell]], bool]
 
 
-def judged(cells: Sequence[Cell], target: Signature | None) -> list[Cell]:
-    """`cells` with the signatures of their failures, and whether these match the expected signature."""
-    return [_judged(cell, target) for cell in cells]
-
-
-def _judged(cell: Cell, target: Signature | None) -> Cell:
+def judged(cell: Cell, target: Signature | None) -> Cell:
+    """`cell` with the signature of its failure, and whether that matches the expected signature."""
     failure = cell.verdict.failure
     signature = cell.signature or (signature_of(failure) if failure is not None else None)
     failed = cell.verdict.status == Status.FAIL and signature is not None and target is not None
@@ -112,7 +108,7 @@ class Cells(ABC):
         if plan.no_effect:
             return self._cell(plan, Verdict(Status.NOT_RUN))
         cell = self.cache.find(self._parts(plan))
-        return _judged(replace(cell, name=plan.name), self.target) if cell else None
+        return judged(replace(cell, name=plan.name), self.target) if cell else None
 
     def keep(self, plan: CellPlan, cell: Cell) -> None:
         """Record `cell` as the result of `plan`."""
@@ -133,7 +129,7 @@ class Cells(ABC):
             changed=dict(plan.axes),
             setup=plan.setup,
         )
-        return _judged(cell, self.target)
+        return judged(cell, self.target)
 
 
 def may_change_torch(text: str) -> bool:
