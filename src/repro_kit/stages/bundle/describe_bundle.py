@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
@@ -148,11 +148,8 @@ def _issue(story: Story) -> str:
 
 
 def _page(story: Story) -> str:
-    return _filled(*report(story))
-
-
-def _filled(text: str, code: Mapping[str, str]) -> str:
-    """`text` with the code in place of its marks."""
+    """The report, with the code in place of its marks."""
+    text, code = report(story)
     for mark, shown in code.items():
         text = text.replace(mark, shown)
     return text
