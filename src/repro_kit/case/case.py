@@ -44,7 +44,7 @@ class StageRecord:
     note: str = ""
     seconds: float = 0.0
     settings: str = ""  # the options and inputs of the result, as text; the result is stale when they change
-    about: str = ""  # `Case.about` at the end of the stage; "" where the case was made with the result: always current
+    about: str = ""  # `Case.about` at the end of the stage; "" if the case was made with the result: always current
 
 
 @dataclass(frozen=True)

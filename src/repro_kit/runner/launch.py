@@ -35,7 +35,7 @@ def with_probe(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(directory: Path) -> str:
-    """`directory` as PYTHONPATH can name it: by a link, where the path has the mark that parts two paths."""
+    """`directory` as PYTHONPATH can name it: by a link, if the path has the mark that parts two paths."""
     if os.pathsep not in str(directory):
         return str(directory)
     link = instead_of(directory)

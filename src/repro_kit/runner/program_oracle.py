@@ -44,7 +44,7 @@ class ProgramOracle:
     """Sends queries to a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
     With `how` "fork", queries run in forked children of one process that has imported torch, which is fast. The server
-    starts fresh interpreters after all where a forked child cannot use the machine's accelerator. With "spawn", each
+    starts fresh interpreters after all if a forked child cannot use the machine's accelerator. With "spawn", each
     query gets a fresh interpreter. That is slow, and is meant for final checks.
 
     `cache` is a directory for files that queries may share. `jobs` is the number of queries that run at once. `memory`

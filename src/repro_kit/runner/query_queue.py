@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from repro_kit.probe.repro_probe.protocol.queries import Query, Reply
 
-_MOST = 2  # times that a query is sent, where its end says nothing about it
+_MOST = 2  # times that a query is sent, if its end says nothing about it
 
 
 @dataclass

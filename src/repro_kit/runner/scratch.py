@@ -37,7 +37,7 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=f"repro-kit-{os.getpid()}-", dir=parent)).resolve()
             try:
                 lock = _locked(self.path)
-            except OSError:  # a file system without locks, where no repro-kit removes directories
+            except OSError:  # a file system without locks: no repro-kit removes directories there
                 break
         self._lock = lock
         _held.add(self.path)
@@ -81,7 +81,7 @@ def remove_abandoned(parent: Path) -> None:
 def _locked(path: Path) -> int | None:
     """Lock the directory `path` and return the descriptor; None if it is gone, or a living process holds the lock.
 
-    Raises OSError where directories cannot be locked.
+    Raises OSError if directories cannot be locked.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -72,7 +72,7 @@ class Told:
 
 
 def question(form: ReproForm) -> tuple[ReportAsked, str]:
-    """What to ask about `form`; and why the program is not run, where it is not."""
+    """What to ask about `form`; and why the program is not run, if it is not."""
     facts, run, why = form.facts, _RUNS.get(form.facts.signature.kind), ""
     if form.program is None:
         run, why = None, "there is no graph, only a script"
@@ -86,7 +86,7 @@ def question(form: ReproForm) -> tuple[ReportAsked, str]:
 
 
 def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> Told:
-    """Ask the interpreter of the case, once; no process is started where there is nothing to ask.
+    """Ask the interpreter of the case, once; no process is started if there is nothing to ask.
 
     `fails`: whether `repro.py` fails as expected with these variables; None: it is not verified.
     """
@@ -177,7 +177,7 @@ def _first_wrong(results: CaseResults, form: ReproForm, told: Told, *, code: boo
 
 
 def _of_witness(ablation: Ablation | None) -> Difference | None:
-    """The state that differs, where the ablation has compared the calls of two runs."""
+    """The state that differs, if the ablation has compared the calls of two runs."""
     cells = ablation.cells if ablation else ()
     failures = (cell.verdict.failure for cell in cells if cell.changed.get("contrast") == WITNESS)
     found = (failure.difference for failure in failures if failure is not None)

@@ -46,9 +46,9 @@ class Attempt:
     check: Check
     left_out: list[str]
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
-    lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
+    lacking: int = 0  # runs that each cell of the ablation must pass, if too few are the reason
     against: str = ""  # why no claim of an earlier stage holds for it
-    checked: Contents | None = None  # what was checked, where the user's source files are not in `contents`
+    checked: Contents | None = None  # what was checked, if the user's source files are not in `contents`
 
     @property
     def source(self) -> tuple[tuple[str, int], ...]:
@@ -100,7 +100,7 @@ class Checking:
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
     def with_any_compiler(self, attempt: Attempt) -> Attempt:
-        """`attempt`; not verified where `repro.py` passes once the user's choice of a C++ compiler is left out.
+        """`attempt`; not verified if `repro.py` passes once the user's choice of a C++ compiler is left out.
 
         Another machine has its own values of these variables.
         """
@@ -115,7 +115,7 @@ class Checking:
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words), against=passes)
 
     def with_narrow_casts(self, attempt: Attempt) -> Attempt:
-        """`attempt`; not verified where its wrong result is right once Inductor rounds to narrow dtypes as eager does.
+        """`attempt`; not verified if its wrong result is right once Inductor rounds to narrow dtypes as eager does.
 
         A fused kernel leaves these roundings out, which torch documents and does not call a bug. Where the user has
         rounding count as a failure, it is no reason.

@@ -26,7 +26,7 @@ FailsWithBackend = Callable[[str], bool]
 class CheckedClaims:
     """`form` with the claims that hold for it, and sentences about dropped claims with the reasons.
 
-    `lacking`: the runs that the cells of the ablation must pass, where too few runs are the reason.
+    `lacking`: the runs that the cells of the ablation must pass, if too few runs are the reason.
     """
 
     form: ReproForm

@@ -208,7 +208,7 @@ def _with_own_failure(case: Case, facts: Facts) -> Facts:
 
 
 def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
-    """The reduced script, and the steps before it, since a script may pass where nothing was imported before."""
+    """The reduced script, and the steps before it, since a script may pass if nothing was imported before."""
     reduction = case.load(SOURCE_REDUCTION)
     directory = case.path / "minify" / "source"
     facts = replace(results.facts, reduction=reduction)

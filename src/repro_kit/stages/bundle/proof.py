@@ -22,7 +22,7 @@ def casts_may_explain(signature: Signature, texts: Iterable[str]) -> bool:
 
 
 def proof_of(form: ReproForm) -> str:
-    """Why the wrong result of `repro.py` is not chance, in one sentence; "" where nobody asked.
+    """Why the wrong result of `repro.py` is not chance, in one sentence; "" if nobody asked.
 
     The judge of graphs asks (probe/repro_probe/judge/recheck.py). Double precision and casts are in `Answers`.
     """

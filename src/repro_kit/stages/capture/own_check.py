@@ -40,9 +40,9 @@ class OwnCheck:
         self._answers: dict[str, RunOutcome] = {}  # of runs, by the graphs in eager
 
     def doubt(self, attempt: Attempt) -> str:
-        """Why the check does not seem to depend on the graph of `attempt`; "" where it does, or nothing was checked.
+        """Why the check does not seem to depend on the graph of `attempt`; "" if it does, or nothing was checked.
 
-        Raises Stop where the script fails in eager too.
+        Raises Stop if the script fails in eager too.
         """
         failure = self.failed_check()
         if failure is None:
@@ -58,8 +58,8 @@ class OwnCheck:
         return self._depends_on(failure, frame, f"graph {attempt.graph.compile_id}")
 
     def without_graphs(self, attempt: Attempt) -> str:
-        """That the script fails with all graphs in eager, too, so that the failure depends on none of them; "" where
-        it passes then, or where that is not known: nothing was checked, or `attempt` has no graph of Dynamo's.
+        """That the script fails with all graphs in eager, too, so that the failure depends on none of them; "" if
+        it passes then, or if that is not known: nothing was checked, or `attempt` has no graph of Dynamo's.
         """
         own = self.failed_check()
         failure = own or self._compared()
@@ -101,7 +101,7 @@ class OwnCheck:
         if self._ends(failure, str(frame), f"does its check pass with {named} in eager?") is _PASSES:
             self.sentence = "With that graph in eager, and all others compiled, the script's own check passes."
             return ""
-        # The graph may be one of several at fault. Dynamo traces the script even where all graphs run in eager.
+        # The graph may be one of several at fault. Dynamo traces the script even if all graphs run in eager.
         if self._ends(failure, ">=0", "does its check pass with all graphs in eager?") is not _PASSES:
             settle.by_runs(self._case, self._options.timeout, self._ui)
             return f"differs from eager, but {_FAILS_WITHOUT}"

@@ -277,7 +277,7 @@ def _group(graph: GraphRecord) -> tuple[ProcessGroup | None, dict[str, str]]:
 
 
 def _on_real_ranks(shapes: Sequence[tuple[Recipe, Variant, str]]) -> Iterator[tuple[Recipe, Variant, str]]:
-    """Each shape with a real process for each rank, where all ranks can run the same program."""
+    """Each shape with a real process for each rank, if all ranks can run the same program."""
     for recipe, variant, how in shapes:
         if recipe.group is not None and not recipe.group.subgroups and recipe.group.size <= MOST_RANKS:
             group = replace(recipe.group, backend="gloo")

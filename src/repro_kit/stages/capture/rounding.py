@@ -71,7 +71,7 @@ def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
 
 
 def _why(program: Program, first: Sequence[str], restored_by: str, growth: float) -> str:
-    """The reason in words: measured where a setting restores eager's rounding, else read off the first operator."""
+    """The reason in words: measured if a setting restores eager's rounding, else read off the first operator."""
     if growth >= _CHAOTIC:
         return f"the model is chaotic, since it makes one rounding error {growth:.2g} times larger"
     if "emulate_precision_casts" in restored_by:

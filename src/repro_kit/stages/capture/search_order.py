@@ -30,7 +30,7 @@ from repro_kit.stages.capture.program_forms import Attempt, Variants, of_two_cod
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run
 from repro_kit.ui import Ui
 
-#: The usual tolerances of bfloat16, float16 and float32, which show rounding where it counts as a failure.
+#: The usual tolerances of bfloat16, float16 and float32, which show rounding if it counts as a failure.
 _USUAL = ((1.6e-2, 1e-5), (1e-3, 1e-5), (1.3e-6, 1e-5))
 
 
@@ -48,7 +48,7 @@ class Searched:
     attempt: Attempt | None
     border: str
     reasons: list[str]
-    hopeless: str = ""  # why no graph can show the failure, where that is known
+    hopeless: str = ""  # why no graph can show the failure, if that is known
 
 
 def search_in_all_ways(
@@ -121,7 +121,7 @@ def _searched(
 
 
 def _compile_that_failed(failure: Failure, observation: Observation) -> str | None:
-    """The compile in which Dynamo failed; None for any other failure, or where it is not known.
+    """The compile in which Dynamo failed; None for any other failure, or if it is not known.
 
     A launcher passes an exception on as text; the trace has the failure with the same message.
     """
@@ -154,7 +154,7 @@ def _is_healthy(case: Case, observation: Observation) -> bool:
 
 
 def _afresh(case: Case, searched: Searched) -> Searched:
-    """`searched`, and Dynamo's first graphs in fresh interpreters where the queries were forks."""
+    """`searched`, and Dynamo's first graphs in fresh interpreters if the queries were forks."""
     target = searched.search.target
     if not searched.search.tried or (target is not None and target.message == DEADLOCK):
         return searched

@@ -180,7 +180,7 @@ def _instance(cls: ast.ClassDef, test: ChosenTest, functions: Sequence[ast.Funct
 
 
 def _bases(cls: ast.ClassDef, tree: ast.Module) -> Iterator[ast.expr]:
-    """The bases of a class and, where the file defines them, theirs."""
+    """The bases of a class and, if the file defines them, theirs."""
     for base in cls.bases:
         yield base
         yield from (above for defined in _defined(base, tree) for above in _bases(defined, tree))

@@ -90,7 +90,7 @@ class ScriptVerdict:
     verdict: Verdict
     causes: frozenset[str] = frozenset()
     compiled_at: tuple[int, ...] = ()
-    calls: tuple[CompiledCall, ...] = ()  # where compiled calls were compared with eager
+    calls: tuple[CompiledCall, ...] = ()  # if compiled calls were compared with eager
 
 
 def seeds_in(text: str) -> frozenset[str]:
@@ -208,7 +208,7 @@ class SourceOracle:
         return Compared(signature_of(focused(failure, target) if target else failure))
 
     def is_right_interpreted(self, program: SourceProgram) -> bool:
-        """Whether a program that fails with a weaker backend passes where the graph is interpreted.
+        """Whether a program that fails with a weaker backend passes if the graph is interpreted.
 
         A stronger backend gets that graph, and not the code that is printed for it: it fails by another bug.
         """

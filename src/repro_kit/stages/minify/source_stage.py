@@ -1,4 +1,4 @@
-"""Reduce the user's script itself, where no graph of it fails alike, or where the user wants Python."""
+"""Reduce the user's script itself, if no graph of it fails alike, or if the user wants Python."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _Reduced:
 
     @property
     def larger(self) -> str:
-        """Why the result is larger than the script; "" where it is not."""
+        """Why the result is larger than the script; "" if it is not."""
         if self.result.statements_after <= self.result.statements_before:
             return ""
         return f"the result has {self.stand_in} extra statements that replace the launcher and the other ranks"
@@ -271,7 +271,7 @@ class _ScriptSearch:
 def _first(
     attempt: _ScriptSearch, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
 ) -> tuple[_ScriptSearch, SourceProgram, _Start | str]:
-    """The script without reads of data, else as it is; it may fail only where nothing was imported before.
+    """The script without reads of data, else as it is; it may fail only if nothing was imported before.
 
     In place of a start the reason why there is none, of the script as it is.
     """

@@ -118,7 +118,7 @@ def conclude(
 
 
 def entries(case: Case) -> Iterator[str]:
-    """The way to compile that each recorded process used last, where that is torch.export or AOTInductor."""
+    """The way to compile that each recorded process used last, if that is torch.export or AOTInductor."""
     for process in read_recorded(case.path / "observe" / "probe"):
         settings = process.compile_settings()
         if settings is not None and settings["backend"] in CALLS:

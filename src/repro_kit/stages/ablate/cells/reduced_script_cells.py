@@ -44,7 +44,7 @@ def reduced_script(case: Case) -> Path | None:
 
 
 class OnReducedScript(OnScript):
-    """Cells on the reduced script: in forks of a process that has imported torch, where a fork shows the same."""
+    """Cells on the reduced script: in forks of a process that has imported torch, if a fork shows the same."""
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, script: Path, *, infer: bool = False) -> None:
         self.script, self.text = script.absolute(), read_text(script)
