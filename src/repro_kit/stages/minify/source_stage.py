@@ -62,18 +62,15 @@ class _NotReduced(Exception):
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/source/`; say why if the script cannot be reduced."""
-    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
-    try:
-        reduced = _reduced(case, options, ui)
-    except (_NotReduced, CannotFold, CannotReduce) as reason:
-        why = str(reason).rstrip(".")
-        if fails_in_eager(case):
-            raise Stop(Exit.USER_BUG, f"{IN_EAGER} The script is not reduced: {why}.") from reason
-        if options.source:
-            raise StageError(f"The script cannot be reduced: {why}.") from reason
-        ui.done(f"the script is not reduced: {why}")
+    reduced = _reduced_or_why(case, options, ui)
+    if isinstance(reduced, _Reduced):
+        ui.done(_written(case, reduced, ui))
         return
-    ui.done(_written(case, reduced, ui))
+    if fails_in_eager(case):
+        raise Stop(Exit.USER_BUG, f"{IN_EAGER} The script is not reduced: {reduced}.")
+    if options.source:
+        raise StageError(f"The script cannot be reduced: {reduced}.")
+    ui.done(f"the script is not reduced: {reduced}")
 
 
 def beside(case: Case, options: MinifyOptions, ui: Ui) -> str:
@@ -81,14 +78,21 @@ def beside(case: Case, options: MinifyOptions, ui: Ui) -> str:
 
     A script that was not seen to fail alike in a fresh interpreter is not kept: the program was.
     """
-    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)
-    try:
-        reduced = _reduced(case, options, ui)
-    except (_NotReduced, CannotFold, CannotReduce) as reason:
-        return f"the script is not reduced: {str(reason).rstrip('.')}"
+    reduced = _reduced_or_why(case, options, ui)
+    if isinstance(reduced, str):
+        return f"the script is not reduced: {reduced}"
     if reduced.failure is None:
         return "the reduced script was not seen to fail in a fresh interpreter, and is not used"
     return _written(case, reduced, ui)
+
+
+def _reduced_or_why(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced | str:
+    """The reduction; or why the script stays as it is."""
+    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
+    try:
+        return _reduced(case, options, ui)
+    except (_NotReduced, CannotFold, CannotReduce) as reason:
+        return str(reason).rstrip(".")
 
 
 def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
@@ -197,6 +201,9 @@ class _ScriptSearch:
     ranks: int
     in_eager: bool = False
 
+    def _judge(self, expected: Expected, timeout: float | None = None) -> SourceOracle:
+        return SourceOracle(self.oracle, expected, self.timeout if timeout is None else timeout, self.ranks)
+
     def first(self, program: SourceProgram) -> _Start | str:
         """Run the whole script; in words what it does, if not fail alike with the compiler and pass without it."""
         why = "does not fail alike"
@@ -209,7 +216,7 @@ class _ScriptSearch:
                 unseeded=draws_unseeded(program.text),
                 in_eager=self.in_eager,
             )
-            judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
+            judge = self._judge(expected)
             (seen,) = judge.runs([program])
             failure = failure_alike(seen.verdict, self.signature)
             if failure is None:
@@ -217,22 +224,15 @@ class _ScriptSearch:
                 continue
             if judge.needs_compiler(program):
                 is_own_check = failure.kind is Kind.ACCURACY and self.symptom is None
-                return _Start(
-                    replace(
-                        expected,
-                        signature=signature_of(failure),
-                        causes=seen.causes,
-                        compared=judge.compared(program) if is_own_check else None,
-                    ),
-                    raising_lines(failure) or seen.compiled_at,
-                    seen.verdict.seconds,
-                )
+                compared = judge.compared(program) if is_own_check else None
+                seen_alike = replace(expected, signature=signature_of(failure), causes=seen.causes, compared=compared)
+                return _Start(seen_alike, raising_lines(failure) or seen.compiled_at, seen.verdict.seconds)
             why = "does not pass without torch.compile either"
         return why
 
     def is_right_interpreted(self, program: SourceProgram, start: _Start) -> bool:
         """Whether the graph that a weaker backend hands on is right, although the backend fails alike."""
-        return SourceOracle(self.oracle, start.expected, self.timeout, self.ranks).is_right_interpreted(program)
+        return self._judge(start.expected).is_right_interpreted(program)
 
     def search(
         self,
@@ -245,7 +245,7 @@ class _ScriptSearch:
     ) -> Result[SourceProgram]:
         """Reduce the script."""
         limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
-        judge = SourceOracle(self.oracle, start.expected, limit, self.ranks)
+        judge = self._judge(start.expected, limit)
         is_check = start.expected.signature.kind is Kind.ACCURACY and start.failing_lines
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)
