@@ -115,8 +115,7 @@ class ProgramOracle:
     def fake(self, texts: Sequence[str], inputs: Path | None) -> list[bool | None]:
         """Return whether each text is valid, without running a kernel; None if that cannot be told."""
         request: Query = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
-        replies = dict(self._replies([request]))
-        return list(replies[0].get("valid") or [None] * len(texts))
+        return list(self._ask(request).get("valid") or [None] * len(texts))
 
     def record(
         self,
@@ -135,7 +134,7 @@ class ProgramOracle:
         request = self._request("record", text, inputs, timeout)
         request["values"] = list(values)
         request["save"] = str(save.resolve()) if save else None
-        reply = dict(self._replies([request]))[0]
+        reply = self._ask(request)
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
@@ -145,12 +144,12 @@ class ProgramOracle:
         The result is only a hint. With the inputs and outputs that show all values and gradients the failure may be
         gone, or the program may not compile; the result is empty then.
         """
-        reply = dict(self._replies([self._request("diverge", text, inputs, timeout)]))[0]
+        reply = self._ask(self._request("diverge", text, inputs, timeout))
         return Divergence(tuple(reply.get("names") or ()), bool(reply.get("backward")))
 
     def explain_rounding(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> RoundingData | None:
         """Return why a difference of `text` is rounding: the errors, and what restores eager's rounding."""
-        reply = dict(self._replies([self._request("rounding", text, inputs, timeout)]))[0]
+        reply = self._ask(self._request("rounding", text, inputs, timeout))
         return reply.get("explained")
 
     def report(self, text: str, inputs: Path | None, asked: ReportAsked, *, timeout: float = 120.0) -> Reply:
@@ -159,7 +158,7 @@ class ProgramOracle:
         Without an answer, the reply says how the query ended.
         """
         request: Query = {**self._request("report", text, inputs, timeout), "report": asked}
-        return dict(self._replies([request]))[0]
+        return self._ask(request)
 
     def switched(
         self,
@@ -194,7 +193,7 @@ class ProgramOracle:
 
     def capabilities(self) -> Capabilities:
         """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
-        reply = dict(self._replies([self._request("levers", "", None, _CAPABILITIES)]))[0]
+        reply = self._ask(self._request("levers", "", None, _CAPABILITIES))
         return reply.get("levers") or {}
 
     def _verdicts(
@@ -219,6 +218,11 @@ class ProgramOracle:
             "timeout": timeout,
             "memory": self._memory,
         }
+
+    def _ask(self, request: Query) -> Reply:
+        """The reply to one request."""
+        ((_, reply),) = self._replies([request])
+        return reply
 
     def _replies(
         self, requests: Sequence[Query], is_stuck: Callable[[ScriptOrder], bool] | None = None
