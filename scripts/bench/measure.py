@@ -48,8 +48,7 @@ def measured(
         while not running.wait(_TICK):
             if on_tick is not None:
                 on_tick(running.process.pid)
-        report = running.report()
-    code = None if report.timed_out else report.status
+        code = running.raw_report()["status"]
     seconds, cpu = time.monotonic() - started, _cpu_of_children() - before
     return Ended(code, seconds, cpu, out.read_text(errors="replace"), err.read_text(errors="replace"))
 

@@ -15,7 +15,7 @@ from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.pipeline.summary import CaseSummary
 from repro_kit.session.verdicts import lacking_device, not_begun, users_own
-from repro_kit.stages.observe import nothing_failed
+from repro_kit.stages.observe import conclusion
 from repro_kit.ui import SilentUi
 from root import ROOT
 
@@ -52,11 +52,11 @@ def sentences() -> list[str]:
     link = ExceptionLink("RuntimeError", "Torch not compiled with CUDA enabled", ())
     users = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "no", ()),))
     rounding = Rounding()
-    why = nothing_failed.why_nothing({}, saw_torch=True)
+    why = conclusion.why_nothing({}, saw_torch=True)
     return [
         *ui.said,
-        *nothing_failed.sentences("exit status 0 after 5 s", 3, "", ("train.py",), "").splitlines(),
-        *nothing_failed.sentences("exit status 0 after 5 s", 0, "", ("train.py",), why).splitlines(),
+        *conclusion.sentences("exit status 0 after 5 s", 3, "", ("train.py",), "").splitlines(),
+        *conclusion.sentences("exit status 0 after 5 s", 0, "", ("train.py",), why).splitlines(),
         users_own.stop(ObservedFailure(users, signature_of(users))).sentence,
         f"{rounding.cause}, not a bug: {rounding.sentence}.",
         refused,

@@ -32,6 +32,6 @@ def run_forked(
         "ranks": 1,
     }
     (end,) = oracle.run_scripts([order], timeout=_SECONDS)
-    assert (end.run.exit_status, end.refused, end.problem) == (status, (), ""), (place / "stderr.txt").read_text()
+    assert (end.exit_status, end.refused, end.problem) == (status, (), ""), (place / "stderr.txt").read_text()
     assert read_findings(place / "probe").problems == ()
     return (place / "stdout.txt").read_text()

@@ -8,10 +8,11 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, ops_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, RemovalTried, TwinFound
+from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
 from repro_kit.model.ablation.workaround import Intrusion, Workaround
+from repro_kit.model.answers import TriedVariant
 from repro_kit.model.failure.failure import Layer, Status, Verdict
 from repro_kit.model.recipe import Recipe
 from repro_kit.program import parse
@@ -84,7 +85,7 @@ def story_of(name, **changes):
         minimized="Reduced from 9 to 1 statement in 12 queries.",
         reduction=Reduction(
             9, 1, 12, 8.5, True, True, (ReductionStep("guess", 1, 4, "history/000.py", 2.5),), minimal=True,
-            removals=(RemovalTried("without `relu`", "pass"),),
+            removals=(TriedVariant("without `relu`", "pass"),),
         ),
         twin=TwinFound("`x` is float64", "--- fails\n+++ passes\n-    x = torch.randn(4)\n+    x = 1 < 2\n"),
         program=failing.text,

@@ -4,7 +4,7 @@ import pytest
 
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.run_outcome import RunOutcome, failure_alike, outcome_of
 from repro_kit.model.serialize import to_data
 
 
@@ -33,6 +33,7 @@ def test_a_verdict_is_held_against_the_failure_that_is_looked_for(
     verdict: Verdict, expected: Signature | None, outcome: RunOutcome
 ) -> None:
     assert outcome_of(verdict, expected, Strength.REBASED) is outcome
+    assert (failure_alike(verdict, expected) is not None) is (outcome is RunOutcome.FAILS_ALIKE)
 
 
 def test_what_is_written_stays_as_it_was() -> None:

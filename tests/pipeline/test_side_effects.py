@@ -39,7 +39,7 @@ def test_a_lost_side_effect_becomes_a_verified_script(tmp_path: Path) -> None:
     (failure,) = case.load(OBSERVATION).failures
     assert failure.failure.difference is not None
     assert (failure.failure.difference.kind, failure.failure.difference.where) == (STATE, "self.seen after call 1")
-    assert case.load(CAPTURE).note.startswith("what differs is not a result of a graph")
+    assert case.load(CAPTURE).note.startswith("the difference is not in a result of a graph")
     with zipfile.ZipFile(tmp_path / "user.repro.zip") as archive:
         texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if not name.endswith("/")}
     assert (

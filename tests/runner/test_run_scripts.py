@@ -10,7 +10,8 @@ from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
-from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
+from repro_kit.runner.launch import Run
+from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.session.verdicts.eager_run import PROBE
@@ -49,7 +50,7 @@ def run(
     options: ProbeOptions | None = None,
     timeout: float = 600,
     ranks: int = 1,
-) -> ScriptEnd:
+) -> Run:
     directory.mkdir(exist_ok=True)
     mode = "observe" if options is None else "override"
     (end,) = oracle.run_scripts(
@@ -72,11 +73,11 @@ def run(
 
 def test_a_failure_is_read_as_that_of_a_run_of_the_user(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, FAILS, tmp_path / "compiled")
-    assert end.run.exit_status == 1 and not end.refused and not end.problem
-    verdict = verdict_of(tmp_path / "compiled", end.run, None, None, passes_in_eager=False)
+    assert end.exit_status == 1 and not end.refused and not end.problem
+    verdict = verdict_of(tmp_path / "compiled", end, None, None, passes_in_eager=False)
     assert verdict.failure is not None and verdict.failure.kind is Kind.DYNAMO_ERROR
     assert verdict.failure.exceptions[0].frames[0].function == "<module>"
-    assert run(oracle, FAILS, tmp_path / "eager", PROBE).run.ok
+    assert run(oracle, FAILS, tmp_path / "eager", PROBE).ok
 
 
 HANGS = """
@@ -91,13 +92,13 @@ torch.compile(lambda x: x / paths(12, 12), backend="eager")(torch.randn(2))
 
 def test_a_hang_is_read_with_the_place_where_it_hangs(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, HANGS, tmp_path / "a", timeout=12)
-    verdict = verdict_of(tmp_path / "a", end.run, None, None, passes_in_eager=False)
+    verdict = verdict_of(tmp_path / "a", end, None, None, passes_in_eager=False)
     assert verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
     assert signature_of(verdict.failure).message == "compiling in torch/_dynamo"
 
 
 def test_the_trace_counts_and_names_the_causes(oracle: ProgramOracle, tmp_path: Path) -> None:
-    assert run(oracle, RECOMPILES, tmp_path / "a").run.ok
+    assert run(oracle, RECOMPILES, tmp_path / "a").ok
     assert summarise(tmp_path / "a" / "trace").counts.recompiles.value == 2
     assert causes(Kind.RECOMPILES, tmp_path / "a" / "trace") == {"value"}
     assert causes(Kind.GRAPH_BREAKS, tmp_path / "a" / "trace") == frozenset()
@@ -119,7 +120,7 @@ def test_the_trace_counts_and_names_the_causes(oracle: ProgramOracle, tmp_path: 
 )
 def test_a_script_ends_as_it_would_alone(oracle: ProgramOracle, tmp_path: Path, text: str, status: int) -> None:
     end = run(oracle, text, tmp_path / "run")
-    assert end.run.exit_status == status and not end.refused
+    assert end.exit_status == status and not end.refused
     if "late" in text:
         assert (tmp_path / "run" / "stdout.txt").read_text() == "late\n"
 
@@ -133,11 +134,11 @@ def test_forks_of_one_process_draw_numbers_of_their_own(oracle: ProgramOracle, t
 
 def test_a_script_that_does_not_end_is_ended(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, "while True: pass", tmp_path / "run", timeout=2)
-    assert end.run.timed_out and end.run.exit_status is None
+    assert end.timed_out and end.exit_status is None
 
 
 def test_a_signal_is_named(oracle: ProgramOracle, tmp_path: Path) -> None:
-    assert run(oracle, "import ctypes\nctypes.string_at(0)", tmp_path / "run").run.signal == "SIGSEGV"
+    assert run(oracle, "import ctypes\nctypes.string_at(0)", tmp_path / "run").signal == "SIGSEGV"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_what_reaches_beyond_the_directory_is_refused(
 def test_the_compiler_may_write_its_caches_and_start_its_tools(oracle: ProgramOracle, tmp_path: Path) -> None:
     text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(8)).sum().item())"
     end = run(oracle, text, tmp_path / "run")
-    assert end.run.ok and not end.refused, (tmp_path / "run" / "stderr.txt").read_text()
+    assert end.ok and not end.refused, (tmp_path / "run" / "stderr.txt").read_text()
     assert (tmp_path / "run" / "stdout.txt").read_text() == "8.0\n"
     assert not read_findings(tmp_path / "run" / "probe").problems
 
@@ -204,7 +205,7 @@ for batch in [torch.zeros(2, 3).t(), 7]:
 
 def recorded_in(
     oracle: ProgramOracle, program: SourceProgram, scratch: Path, *, cwd: str | None, main: str = ""
-) -> ScriptEnd:
+) -> Run:
     """Run the instrumented script without the compiler; what its expressions return goes to `scratch`."""
     order: ScriptOrder = {
         "text": instrumented(program),
@@ -230,7 +231,7 @@ def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: Pro
     torch.save({"w": torch.ones(2, 3, dtype=torch.float16), "n": torch.tensor([1, 2])}, user / "weights.pt")
     program = SourceProgram.of(ast.parse(READS))
     end = recorded_in(oracle, program, scratch, cwd=str(user), main=str(user / "train.py"))
-    assert end.run.ok, (scratch / "stderr.txt").read_text()
+    assert end.ok, (scratch / "stderr.txt").read_text()
     recorded = read_recorded((scratch / "recorded.json").read_bytes())
     made = without_reads(program, recorded)[0]
     assert "__import__('io').StringIO('{\"shape\": [2, 3]}')" in made.text and "text = 'a note'" in made.text
@@ -268,8 +269,8 @@ dist.barrier()
 
 def test_every_rank_runs_the_script_and_one_that_fails_ends_all(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, RANKS, tmp_path / "ranks", ranks=2)
-    assert end.run.exit_status == 1 and not end.run.timed_out
-    verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
+    assert end.exit_status == 1 and not end.timed_out
+    verdict = verdict_of(tmp_path / "ranks", end, None, None, passes_in_eager=False)
     assert verdict.failure is not None and verdict.failure.exceptions[-1].message == "only here"
 
 
@@ -286,8 +287,8 @@ if dist.get_rank() == 1:
 
 def test_a_rank_that_ends_closes_its_connections(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, ENDS, tmp_path / "ranks", ranks=2)
-    assert end.run.exit_status == 1 and not end.run.timed_out, "rank 1 does not wait for one that is done"
-    verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
+    assert end.exit_status == 1 and not end.timed_out, "rank 1 does not wait for one that is done"
+    verdict = verdict_of(tmp_path / "ranks", end, None, None, passes_in_eager=False)
     assert verdict.status is Status.CANNOT_TELL and "remote worker" in verdict.note
 
 
@@ -318,8 +319,8 @@ else:
 @pytest.mark.slow
 def test_ranks_that_wait_for_each_other_are_told_from_another_hang(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, WAIT, tmp_path / "ranks", {}, ranks=2, timeout=100)
-    assert end.run.timed_out and end.run.seconds < 100, "it is ended before its limit"
-    verdict = verdict_of(tmp_path / "ranks", end.run, None, None, passes_in_eager=False)
+    assert end.timed_out and end.seconds < 100, "it is ended before its limit"
+    verdict = verdict_of(tmp_path / "ranks", end, None, None, passes_in_eager=False)
     assert verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT and verdict.failure.deadlock
     assert signature_of(verdict.failure).summary() == "hang: the ranks wait for each other"
     assert "all_reduce" in verdict.failure.text and "all_gather" in verdict.failure.text

@@ -7,7 +7,7 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse, render
 from repro_kit.reduce import RunOutcome
 from repro_kit.session.comparison_recipe import with_random, with_tolerance
-from repro_kit.stages.minify.stage import ReducerOracle, verified
+from repro_kit.stages.minify.program_reduction import ReducerOracle, verified
 
 TEXT = """# repro-kit program 1
 import torch

@@ -44,7 +44,7 @@ class StageRecord:
     note: str = ""
     seconds: float = 0.0
     settings: str = ""  # the options and inputs of the result, as text; the result is stale when they change
-    about: str = ""  # `Case.about` at the end of the stage; "" where the case was made with the result: always current
+    about: str = ""  # `Case.about` at the end of the stage; "" if the case was made with the result: always current
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Case:
         return record is not None and record.status == "done" and record.about in ("", self.about(stage))
 
     def current(self, file: ResultFile[T]) -> T | None:
-        """The content of `file`; None where the stage failed, was left out, or was about another failure."""
+        """The content of `file`; None if the stage failed, was left out, or was about another failure."""
         return self.load(file) if self.is_current(file.stage) and self.holds(file) else None
 
     def load(self, file: ResultFile[T]) -> T:

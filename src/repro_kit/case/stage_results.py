@@ -97,14 +97,6 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Start:
-    """One start of the user's command, a line of `starts.jsonl`: when (seconds since the epoch), and why."""
-
-    time: float
-    why: str
-
-
-@dataclass(frozen=True)
 class WrongStatement:
     """A statement of the captured graph at which the compiled result begins to differ from eager's.
 
@@ -132,7 +124,7 @@ class Capture:
     recipe: Recipe = field(default_factory=Recipe)
     fresh: bool = False  # the program fails only in an interpreter that has compiled nothing before
     wrong: tuple[WrongStatement, ...] = ()  # of a wrong result; a hint, since to look at values changes the fusions
-    own_check: str = ""  # how the script's own check was seen to depend on the graph; "" where nothing was checked
+    own_check: str = ""  # how the script's own check was seen to depend on the graph; "" if nothing was checked
     note: str = ""  # why there is no program, or what was left out
     transplant: Transplant | None = None  # the program was recorded on devices that this machine lacks
 
@@ -146,22 +138,6 @@ class ReductionStep:
     queries: int
     file: str  # relative to `minify/`
     seconds: float = 0.0  # since the reduction began
-
-
-@dataclass(frozen=True)
-class RemovalTried:
-    """One part removed from the result (`what`), and the outcome: ``pass``, ``other: …``; "" without a program."""
-
-    what: str
-    outcome: str = ""
-
-
-@dataclass(frozen=True)
-class VariantTried:
-    """The result with another size, dtype or setting, and how it ended: ``passes``, ``fails``, or other words."""
-
-    what: str
-    outcome: str
 
 
 @dataclass(frozen=True)
@@ -197,14 +173,14 @@ class Reduction:
     stopped: Literal["fixpoint", "deadline", "budget"] = "fixpoint"
     others: tuple[str, ...] = ()  # signatures of other failures that the search met
     minimal: bool = False  # 1-minimal: every single removal was tried, and none fails alike
-    removals: tuple[RemovalTried, ...] = ()
-    variants: tuple[VariantTried, ...] = ()  # of the result, with another size, dtype or setting
+    removals: tuple[TriedVariant, ...] = ()  # each part: ``pass``, ``other: …``; "" if no program is left
+    variants: tuple[TriedVariant, ...] = ()  # of the result, with another size, dtype or setting
     twin: TwinFound | None = None
     number: NumberFound | None = None  # that `twin` changes
     repeats: int = 1  # runs of a program before it counted as passing; more than one for a flaky failure
     note: str = ""  # the rate of a flaky failure, and how reliable the reduction is
     difference: Difference | None = None  # between the compiled result and eager's
-    growth: str = ""  # of the result's compile time, in words, where that is the failure
+    growth: str = ""  # of the result's compile time, in words, if that is the failure
     failed: int = 0  # of `runs` runs of the captured program
     runs: int = 0
     ranks: int = 1  # processes that run the reduced script, as torchrun starts them
@@ -226,7 +202,7 @@ class BundleResult:
     flaky: str = ""  # how often repro.py fails, in words; "" when it always fails
     needs: tuple[str, ...] = ()  # what repro.py needs of this machine to fail, and does not contain
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
-    lacking: int = 0  # runs that a cell of the ablation must pass, where it was left out since cells ran less often
+    lacking: int = 0  # runs that a cell of the ablation must pass, if it was left out since cells ran less often
     answers: Answers = field(default_factory=Answers)  # as `story.json` has them
     title: str = ""  # of the issue, without the layer
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import orjson
 
 from repro_kit.case.case import Case
-from repro_kit.case.stage_results import Start
 from repro_kit.model.serialize import from_data, to_data
 
 _STARTS = "starts.jsonl"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of the user's command, a line of `starts.jsonl`: when (seconds since the epoch), and why."""
+
+    time: float
+    why: str
 
 
 def note_start(case: Case, why: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.model.failure.failure import Failure, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 
 
@@ -37,3 +37,12 @@ def outcome_of(verdict: Verdict, expected: Signature | None, strength: Strength)
         failure is not None and expected.matches(signature_of(focused(failure, expected)), strength)
     )
     return outcome_from(verdict.status, alike=alike and verdict.status is Status.FAIL)
+
+
+def failure_alike(
+    verdict: Verdict, expected: Signature | None, strength: Strength = Strength.REBASED
+) -> Failure | None:
+    """The failure of `verdict`, with what `expected` compares first, if the two are alike; else None."""
+    if verdict.failure is None or outcome_of(verdict, expected, strength) is not RunOutcome.FAILS_ALIKE:
+        return None
+    return focused(verdict.failure, expected) if expected is not None else verdict.failure

@@ -31,7 +31,7 @@ from repro_kit.session.verdicts.settle import by_runs
 from repro_kit.session.verdicts.symptoms import requested
 from repro_kit.ui import Ui
 
-#: The stages that run again where only the final check shows that the failure is flaky.
+#: The stages that run again if only the final check shows that the failure is flaky.
 _CELLS_AND_CLAIMS = ("ablate", "bundle")
 _MOST_REPEATS = 20  # runs of each cell: a rarer failure asks for hours, which the user decides on
 _WORDS = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted", "stopped": "ended the work"}
@@ -69,7 +69,7 @@ def collect(
 def _through(
     case: Case, options: Options, given: Options, ui: Ui, names: Sequence[str], again: Collection[str]
 ) -> StageEnding | None:
-    """Run the stages `names`; None where no stage ended the work. The case records the settings `given` by the user."""
+    """Run the stages `names`; None if no stage ended the work. The case records the settings `given` by the user."""
     for name in names:
         stage = REGISTRY[name]
         settings = settings_of(stage, case, given.of(name))
@@ -94,7 +94,7 @@ def _through(
 
 
 def _runs_that_cells_lack(case: Case, names: Sequence[str]) -> int:
-    """How often each cell must run, where the final check found the failure too flaky for the cells; 0 otherwise."""
+    """How often each cell must run, if the final check found the failure too flaky for the cells; 0 otherwise."""
     records = [case.stage(name) for name in _CELLS_AND_CLAIMS]
     is_done = all(record is not None and record.status == "done" for record in records)
     if not is_done or not {*_CELLS_AND_CLAIMS} <= {*names}:

@@ -52,7 +52,7 @@ class CaseSummary:
     statements: int | None = None
     statements_before: int | None = None
     minimal: bool = False  # every single removal was tried, and no smaller program fails alike
-    stopped: str | None = None  # "deadline" or "budget", where that ended the reduction
+    stopped: str | None = None  # "deadline" or "budget", if that ended the reduction
     passes_with: str | None = None  # the change that turns the program into one that passes
     workaround: str | None = None  # a setting with which it passes, or a workaround that was tried and works
     moved: str | None = None  # how the program came from another device to the CPU
@@ -67,7 +67,7 @@ class CaseSummary:
     runs: tuple[str, ...] = ()  # the starts of the user's command, each with its reason
     notes: tuple[str, ...] = ()
     rounding: Rounding | None = None  # why results differ without a bug
-    answers: Answers | None = None  # the facts that maintainers ask for, where there is a bundle
+    answers: Answers | None = None  # the facts that maintainers ask for, if there is a bundle
 
     def as_json(self) -> dict[str, Any]:
         """The fields by name, `exit` as a number."""

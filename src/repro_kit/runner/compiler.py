@@ -29,7 +29,7 @@ _KEPT = 30 * 86400.0  # seconds after which an unused directory is removed
 
 
 def probes(python: str) -> Path | None:
-    """Return the directory for the test libraries of `python` on this host, or None where it cannot be written.
+    """Return the directory for the test libraries of `python` on this host, or None if it cannot be written.
 
     The zygote uses the directory as Inductor's cache before it forks. Only files that depend on nothing but the
     machine may be stored there.

@@ -6,13 +6,12 @@ import errno
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from repro_kit.errors import StageError, UsageError
-from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
 from repro_kit.runner.places import instead_of
-from repro_kit.runner.supervised import CommandReport, Limits, SupervisedCommand, SupervisorDied
+from repro_kit.runner.supervised import Limits, SupervisedCommand, SupervisorDied
+from repro_kit.runner.supervised import Run as Run  # noqa: PLC0414 - for those who import it from here
 from repro_kit.runner.write_orders import in_force
 
 PROBE = Path(__file__).parent.parent / "probe"  # for the PYTHONPATH of the user's interpreter
@@ -30,30 +29,13 @@ class EndedEarly(Exception):
         self.seconds = seconds
 
 
-@dataclass(frozen=True)
-class Run:
-    """How a command ended. `exit_status` is None after a signal or a time-out; `peak_memory` in bytes."""
-
-    exit_status: int | None
-    signal: str | None
-    timed_out: bool
-    seconds: float
-    peak_memory: int
-    over_memory: bool = False  # ended at the memory limit
-
-    @property
-    def ok(self) -> bool:
-        """Whether the command ended by itself with status 0."""
-        return self.exit_status == 0
-
-
 def with_probe(env: Mapping[str, str]) -> dict[str, str]:
     """`env` with the probe first on its PYTHONPATH. What the user put there stays: torch may be there."""
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [_named(PROBE), env.get("PYTHONPATH")]))}
 
 
 def _named(directory: Path) -> str:
-    """`directory` as PYTHONPATH can name it: by a link, where the path has the mark that parts two paths."""
+    """`directory` as PYTHONPATH can name it: by a link, if the path has the mark that parts two paths."""
     if os.pathsep not in str(directory):
         return str(directory)
     link = instead_of(directory)
@@ -95,25 +77,16 @@ def launch(
     try:
         with in_force(env):
             try:
-                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
+                run = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
             except SupervisorDied:
-                report = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
+                run = _run(argv, cwd, env, limits, stdout, stderr, on_tick, on_interrupt)
     except EndedEarly as early:
         return Run(None, None, timed_out=True, seconds=early.seconds, peak_memory=0)
     except SupervisorDied as died:
         raise StageError(f"{argv[0]} was ended twice: {died}; run it again.") from died
-    if report.status != 0 and _is_full(stdout.parent):
+    if not run.ok and _is_full(stdout.parent):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stdout.parent))
-    status = report.status
-    died_of = signal_name(-status) if status is not None and status < 0 else None
-    return Run(
-        exit_status=None if died_of else status,
-        signal=died_of,
-        timed_out=report.timed_out,
-        seconds=report.seconds,
-        peak_memory=report.peak_memory,
-        over_memory=report.over_memory,
-    )
+    return run
 
 
 def _is_full(directory: Path) -> bool:
@@ -132,7 +105,7 @@ def _run(
     stderr: Path,
     on_tick: Callable[[float], None] | None,
     on_interrupt: Callable[[float], None] | None,
-) -> CommandReport:
+) -> Run:
     started = time.monotonic()
     with (
         stdout.open("wb") as out,

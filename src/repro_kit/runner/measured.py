@@ -20,7 +20,7 @@ class _ProcessTimeline:
 
     @property
     def rank_number(self) -> int:
-        """The rank as a number; 0 where RANK is not set or is no number."""
+        """The rank as a number; 0 if RANK is not set or is no number."""
         return int(self.rank) if self.rank and self.rank.isdecimal() else 0
 
 

@@ -35,16 +35,16 @@ def is_harmless(path: Path) -> bool:
 
 
 def temporary() -> Path:
-    """The directory for temporary files: the system's, or another where a compiler could not be given its path."""
+    """The directory for temporary files: the system's, or another if a compiler could not be given its path."""
     usual = Path(tempfile.gettempdir())
     others = (other for other in map(Path, OTHERS) if is_harmless(other) and os.access(other, os.W_OK | os.X_OK))
     return usual if is_harmless(usual) else next(others, usual)
 
 
 def temporary_variables() -> dict[str, str]:
-    """The variables that send the temporary files of repro-kit's own runs to `temporary`; none where they go anyway.
+    """The variables that send the temporary files of repro-kit's own runs to `temporary`; none if they go anyway.
 
-    Runs of the user's command get none: where the user's own directory makes compilations fail, these fail alike.
+    Runs of the user's command get none: if the user's own directory makes compilations fail, these fail alike.
     """
     place = temporary()
     return {} if place == Path(tempfile.gettempdir()) else {"TMPDIR": str(place)}
@@ -57,9 +57,9 @@ def cache_home() -> Path:
 
 
 def instead_of(directory: Path) -> Path:
-    """`directory`, or, where a compiler could not be given its path, another: the same one every time.
+    """`directory`, or, if a compiler could not be given its path, another: the same one every time.
 
-    Raises UsageError where that one belongs to somebody else.
+    Raises UsageError if that one belongs to somebody else.
     """
     if is_harmless(directory):
         return directory

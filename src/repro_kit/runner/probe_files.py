@@ -35,6 +35,6 @@ def read_lines(path: Path, cls: type[T], problems: list[str]) -> list[T]:
 
 
 def process_of(path: Path) -> int:
-    """Return the id of the process that wrote `path`; 0 where the file name has none."""
+    """Return the id of the process that wrote `path`; 0 if the file name has none."""
     pid = path.stem.rpartition("-")[2]
     return int(pid) if pid.isdecimal() else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +16,13 @@ import psutil
 from repro_kit.model.failure.classify import classify_reply
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.recipe import Recipe
-from repro_kit.probe.repro_probe.protocol.orders import Switch
+from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions, Switch
 from repro_kit.probe.repro_probe.protocol.queries import (
     Application,
     Capabilities,
     Query,
     QueryMode,
+    Recording,
     Reply,
     RoundingData,
     ScriptOrder,
@@ -43,7 +44,7 @@ class ProgramOracle:
     """Sends queries to a server (`runner/server.py`) and turns its replies into verdicts. A context manager.
 
     With `how` "fork", queries run in forked children of one process that has imported torch, which is fast. The server
-    starts fresh interpreters after all where a forked child cannot use the machine's accelerator. With "spawn", each
+    starts fresh interpreters after all if a forked child cannot use the machine's accelerator. With "spawn", each
     query gets a fresh interpreter. That is slow, and is meant for final checks.
 
     `cache` is a directory for files that queries may share. `jobs` is the number of queries that run at once. `memory`
@@ -112,10 +113,9 @@ class ProgramOracle:
         return _in_order(self._verdicts("eager", texts, inputs, timeout))
 
     def fake(self, texts: Sequence[str], inputs: Path | None) -> list[bool | None]:
-        """Return whether each text is valid, without running a kernel; None where that cannot be told."""
+        """Return whether each text is valid, without running a kernel; None if that cannot be told."""
         request: Query = {**self._request("fake", "", inputs, _FAKE), "texts": list(texts)}
-        replies = dict(self._replies([request]))
-        return list(replies[0].get("valid") or [None] * len(texts))
+        return list(self._ask(request).get("valid") or [None] * len(texts))
 
     def record(
         self,
@@ -134,7 +134,7 @@ class ProgramOracle:
         request = self._request("record", text, inputs, timeout)
         request["values"] = list(values)
         request["save"] = str(save.resolve()) if save else None
-        reply = dict(self._replies([request]))[0]
+        reply = self._ask(request)
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
@@ -144,12 +144,12 @@ class ProgramOracle:
         The result is only a hint. With the inputs and outputs that show all values and gradients the failure may be
         gone, or the program may not compile; the result is empty then.
         """
-        reply = dict(self._replies([self._request("diverge", text, inputs, timeout)]))[0]
+        reply = self._ask(self._request("diverge", text, inputs, timeout))
         return Divergence(tuple(reply.get("names") or ()), bool(reply.get("backward")))
 
     def explain_rounding(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> RoundingData | None:
         """Return why a difference of `text` is rounding: the errors, and what restores eager's rounding."""
-        reply = dict(self._replies([self._request("rounding", text, inputs, timeout)]))[0]
+        reply = self._ask(self._request("rounding", text, inputs, timeout))
         return reply.get("explained")
 
     def report(self, text: str, inputs: Path | None, asked: ReportAsked, *, timeout: float = 120.0) -> Reply:
@@ -158,7 +158,7 @@ class ProgramOracle:
         Without an answer, the reply says how the query ended.
         """
         request: Query = {**self._request("report", text, inputs, timeout), "report": asked}
-        return dict(self._replies([request]))[0]
+        return self._ask(request)
 
     def switched(
         self,
@@ -183,17 +183,17 @@ class ProgramOracle:
         *,
         timeout: float = 120.0,
         is_stuck: Callable[[ScriptOrder], bool] | None = None,
-    ) -> Iterator[ScriptEnd]:
+    ) -> Iterator[Run]:
         """Run each script, and yield in order how it ended; its findings, trace and output are in its directory.
 
         A script for which `is_stuck` is true while it runs ends at once, as at its time limit.
         """
         requests: list[Query] = [{**self._request("script", "", None, timeout), "script": order} for order in orders]
-        return _in_order((index, _script_end(reply)) for index, reply in self._replies(requests, is_stuck))
+        return _in_order((index, _run_of(reply)) for index, reply in self._replies(requests, is_stuck))
 
     def capabilities(self) -> Capabilities:
         """Return the parts of the compiler that this torch can switch off; empty when the server does not answer."""
-        reply = dict(self._replies([self._request("levers", "", None, _CAPABILITIES)]))[0]
+        reply = self._ask(self._request("levers", "", None, _CAPABILITIES))
         return reply.get("levers") or {}
 
     def _verdicts(
@@ -218,6 +218,11 @@ class ProgramOracle:
             "timeout": timeout,
             "memory": self._memory,
         }
+
+    def _ask(self, request: Query) -> Reply:
+        """The reply to one request."""
+        ((_, reply),) = self._replies([request])
+        return reply
 
     def _replies(
         self, requests: Sequence[Query], is_stuck: Callable[[ScriptOrder], bool] | None = None
@@ -283,20 +288,34 @@ class Divergence:
     backward: bool = False
 
 
-@dataclass(frozen=True)
-class ScriptEnd:
-    """How a script ended. `refused`: what the guard did not let it do. `problem`: why it could not be run."""
+def script_order(
+    text: str,
+    directory: Path,
+    options: ProbeOptions | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    ranks: int = 1,
+    recording: Recording | None = None,
+) -> ScriptOrder:
+    """The order to run a script under the probe, which changes it by `options`; without options it is observed."""
+    return {
+        "text": text,
+        "directory": str(directory.absolute()),
+        "mode": "override" if options else "observe",
+        "options": options or {},
+        "env": dict(env or {}),
+        "recording": recording,
+        "ranks": ranks,
+    }
 
-    run: Run
-    refused: tuple[str, ...] = ()
-    problem: str = ""
 
-
-def _script_end(reply: Reply) -> ScriptEnd:
-    timed_out, signal = bool(reply.get("timed_out")), reply.get("signal")
-    run = Run(reply.get("exit_status"), signal, timed_out, seconds=reply.get("seconds") or 0.0, peak_memory=0)
-    told = run.exit_status is not None or signal is not None or timed_out
-    return ScriptEnd(run, tuple(reply.get("refused") or ()), "" if told else reply.get("text") or "no reply")
+def _run_of(reply: Reply) -> Run:
+    """How a script ended that the server ran."""
+    status, signal, timed_out = reply.get("exit_status"), reply.get("signal"), bool(reply.get("timed_out"))
+    ended = status is not None or signal is not None or timed_out
+    problem = "" if ended else reply.get("text") or "no reply"
+    refused, seconds = tuple(reply.get("refused") or ()), reply.get("seconds") or 0.0
+    return Run(status, signal, timed_out, seconds, peak_memory=0, refused=refused, problem=problem)
 
 
 def _variables(request: Query) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from repro_kit.probe.repro_probe.protocol.queries import Query, Reply
 
-_MOST = 2  # times that a query is sent, where its end says nothing about it
+_MOST = 2  # times that a query is sent, if its end says nothing about it
 
 
 @dataclass
@@ -63,9 +63,9 @@ class QueryQueue:
                 each.beside_others = True
 
     def answered(self, reply: Reply) -> int | None:
-        """End the query that `reply` answers. Return its index, or None where the reply is no answer.
+        """End the query that `reply` answers. Return its index, or None if the reply is no answer.
 
-        It is none where the query is asked again, and where the query is not under way, such as a cancelled one.
+        It is none if the query is asked again, or is not under way, such as a cancelled one.
         """
         entry = self._running.pop(reply["id"], None)
         if entry is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,9 +48,7 @@ class UncaughtException:
     pid: int
     time: float
     links: tuple[ExceptionLink, ...]
-    tolerance: tuple[float, float] | None = (
-        None  # (rtol, atol) that the user's check states, when the check raised the exception
-    )
+    tolerance: tuple[float, float] | None = None  # (rtol, atol) of the user's check, if that raised the exception
     machine: bool = False  # the exception is an error of the operating system, or was caused by one
     compares: bool = False  # the condition that raised the exception compares tensors
     clock: bool = False  # the condition that raised the exception reads a clock
@@ -63,12 +61,9 @@ class Findings:
 
     processes: tuple[TorchProcess, ...] = ()
     exceptions: tuple[UncaughtException, ...] = ()
-    stacks: dict[int, str] = field(
-        default_factory=dict
-    )  # the text of faulthandler, for each process that crashed or hung
-    config: dict[str, Any] = field(
-        default_factory=dict
-    )  # settings that differ from their defaults, in the first process that compiled, else that ended normally
+    stacks: dict[int, str] = field(default_factory=dict)  # faulthandler's text, by the process that crashed or hung
+    #: Settings that differ from their defaults, in the first process that compiled, else that ended normally.
+    config: dict[str, Any] = field(default_factory=dict)
     threads: int | None = None
     modules: tuple[str, ...] = ()  # files of the user's own modules
     module_files: dict[str, str] = field(default_factory=dict)  # the same, by the name that they were imported with
@@ -109,7 +104,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Raised:
-    """An exception, and the tolerance of the check that raised it."""
+    """An `UncaughtException` as its process writes it; the fields are in the same order."""
 
     time: float
     exceptions: tuple[ExceptionLink, ...]
@@ -168,16 +163,7 @@ def read_ranks(directory: Path, problems: list[str]) -> tuple[RankState, ...]:
 def _exceptions(directory: Path, problems: list[str]) -> Iterator[UncaughtException]:
     for name in (EXCEPTION, THREAD_EXCEPTION):
         for path, raised in read_files(directory, name, _Raised, problems):
-            yield UncaughtException(
-                process_of(path),
-                raised.time,
-                raised.exceptions,
-                raised.tolerance,
-                raised.machine,
-                raised.compares,
-                raised.clock,
-                raised.interrupted,
-            )
+            yield UncaughtException(process_of(path), *(getattr(raised, each.name) for each in fields(raised)))
 
 
 _APPLICATION = cast(type[Application], tuple[str, str, str, str])

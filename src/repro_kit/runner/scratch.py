@@ -1,6 +1,6 @@
 """Temporary directories, which the next repro-kit removes when this process is killed.
 
-The directories lie where a compiler can be given their paths (`places.py`). The owner of a directory holds a lock on
+The directories lie where a compiler can be given their paths. The owner of a directory holds a lock on
 it. The system releases the lock when the owner dies, on any host. The name of a directory has the owner's process id,
 for people to read.
 """
@@ -20,7 +20,7 @@ from repro_kit.runner.places import temporary
 
 _NAME = re.compile(r"repro-kit-[0-9]+-[a-z0-9_]{8}")
 
-#: The directories of this process. A supervisor removes them when this process dies (`supervised.py`).
+#: The directories of this process. A supervisor removes them when this process dies (`SupervisedCommand`).
 _held: set[Path] = set()
 
 
@@ -37,7 +37,7 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=f"repro-kit-{os.getpid()}-", dir=parent)).resolve()
             try:
                 lock = _locked(self.path)
-            except OSError:  # a file system without locks, where no repro-kit removes directories
+            except OSError:  # a file system without locks: no repro-kit removes directories there
                 break
         self._lock = lock
         _held.add(self.path)
@@ -79,9 +79,9 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def _locked(path: Path) -> int | None:
-    """Lock the directory `path` and return the descriptor; None where it is gone, or a living process holds the lock.
+    """Lock the directory `path` and return the descriptor; None if it is gone, or a living process holds the lock.
 
-    Raises OSError where directories cannot be locked.
+    Raises OSError if directories cannot be locked.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
 from repro_kit.runner.scratch import held
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -36,14 +37,22 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class CommandReport:
-    """How a command ended. `status` is its exit code (negative: the signal), or None when the supervisor ended it."""
+class Run:
+    """What happened when a command or a script ran. `exit_status` is None after a signal or at a limit."""
 
-    status: int | None
+    exit_status: int | None
+    signal: str | None
     timed_out: bool
-    over_memory: bool
-    peak_memory: int
     seconds: float
+    peak_memory: int  # bytes
+    over_memory: bool = False  # ended at the memory limit
+    refused: tuple[str, ...] = ()  # what the guard did not let a script do
+    problem: str = ""  # why a script could not be run
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with status 0."""
+        return self.exit_status == 0
 
 
 class SupervisedCommand:
@@ -110,11 +119,18 @@ class SupervisedCommand:
             self._ended = not piece
         return True
 
-    def report(self) -> CommandReport:
+    def report(self) -> Run:
         """Return how the command ended.
 
         Raises OSError when it did not start, SupervisorDied when the supervisor was killed.
         """
+        report = self.raw_report()
+        status = report.pop("status")
+        died_of = signal_name(-status) if status is not None and status < 0 else None
+        return Run(None if died_of else status, died_of, **report)
+
+    def raw_report(self) -> dict[str, Any]:
+        """Return what the supervisor reports; its `status` is negative after a signal. Raises as `report` does."""
         self.wait()
         try:
             report: dict[str, Any] = marshal.loads(self._told)
@@ -122,7 +138,7 @@ class SupervisedCommand:
             raise SupervisorDied("the process that watched the command was killed") from None
         if "problem" in report:
             raise OSError(*report["problem"])
-        return CommandReport(**report)
+        return report
 
     def end(self) -> None:
         """End the command and all its descendants, and wait until they have ended."""
@@ -161,11 +177,9 @@ def run(
     ) as command:
         out, err = command.process.communicate(input.encode())
         try:
-            report = command.report()
+            status = command.raw_report()["status"]
         except SupervisorDied as died:
             raise ChildProcessError(0, str(died)) from died
-    if report.timed_out or report.status is None:
+    if status is None:
         raise subprocess.TimeoutExpired(list(argv), timeout)
-    return subprocess.CompletedProcess(
-        list(argv), report.status, out.decode(errors="replace"), err.decode(errors="replace")
-    )
+    return subprocess.CompletedProcess(list(argv), status, out.decode(errors="replace"), err.decode(errors="replace"))

@@ -1,7 +1,7 @@
 """Run one command, and end the command and all its descendants at a limit or when repro-kit ends for any reason.
 
-`supervised.py` starts ``python -I -S supervisor.py SOCKET``. The socket carries the order in and the report back. When
-repro-kit closes the socket, or dies, the supervisor ends the command.
+`SupervisedCommand` starts ``python -I -S supervisor.py SOCKET``. The socket carries the order in and the report back.
+When repro-kit closes the socket, or dies, the supervisor ends the command.
 
 The supervisor is two processes, so that nothing survives when one of the two is killed. The watcher starts the command
 and enforces the limits. The guard is the parent of the watcher: the guard ends the descendants when the watcher is
@@ -273,7 +273,7 @@ def _all_parents() -> dict[int, int]:
 
 
 def _memory() -> int:
-    """Return the bytes of memory that all descendants use; 0 where the system has no /proc."""
+    """Return the bytes of memory that all descendants use; 0 if the system has no /proc."""
     total = 0
     for pid in _descendants() if _LINUX else ():
         try:

@@ -1,4 +1,4 @@
-"""Run tlparse, where it is installed, to make its HTML pages of a trace."""
+"""Run tlparse, if it is installed, to make its HTML pages of a trace."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def without(env: Mapping[str, str]) -> dict[str, str]:
 def _private_file(directory: Path) -> tuple[Path, int]:
     """Return a new locked file that only this user can read.
 
-    The file is in `directory`, or among the temporary files where the file system of `directory` has no locks or no
+    The file is in `directory`, or among the temporary files if the file system of `directory` has no locks or no
     permissions.
     """
     for parent in (directory, Path(tempfile.gettempdir())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import orjson
 
 from repro_kit.model.failure.failure import Frame
+
+_FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+(?:_\d+)?")
 
 #: Keys of a record's JSON that are context; exactly one further key names the event.
 CONTEXT = frozenset(
@@ -84,6 +87,12 @@ def frames_of(stack: Any, strings: Mapping[int, str]) -> tuple[Frame, ...]:
 
 def _whole(value: Any) -> int:
     return value if isinstance(value, int) else -1
+
+
+def frame_of(compile_id: str) -> int | None:
+    """The number of the frame in a compile id such as ``!0/2/1_1``; the graphs of one function share a frame."""
+    match = _FRAME.fullmatch(compile_id)
+    return int(match[1]) if match else None
 
 
 def compile_id_of(data: dict[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from repro_kit.model.ablation import causes, diagnosis
+from repro_kit.model.ablation import causes, contrasts, diagnosis
 from repro_kit.model.ablation.causes import diagnose, part_of
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.diagnosis import Diagnosis
@@ -97,11 +97,11 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
 
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
     cells = ladder("aot_eager")
-    assert told([*cells, contrast(diagnosis.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
+    assert told([*cells, contrast(contrasts.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
         Layer.DECOMPOSITION,
         "decomposition",
     )
-    assert told([*cells, contrast(diagnosis.NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
+    assert told([*cells, contrast(contrasts.NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
 
 
 def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
@@ -111,11 +111,11 @@ def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
 
 def test_the_partitioner_is_told_from_a_decomposition() -> None:
     cells = ladder("aot_eager_decomp_partition")
-    assert told([*cells, contrast(diagnosis.NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
-    assert told([*cells, contrast(diagnosis.NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
-    another = contrast(diagnosis.NO_DECOMPOSITIONS, passes=False, same=False)
+    assert told([*cells, contrast(contrasts.NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
+    assert told([*cells, contrast(contrasts.NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
+    another = contrast(contrasts.NO_DECOMPOSITIONS, passes=False, same=False)
     assert told([*cells, another]) == (Layer.DECOMPOSITION, "")
-    assert told([*ladder("aot_eager"), contrast(diagnosis.DEFAULT_PARTITIONER, passes=True)]) == (
+    assert told([*ladder("aot_eager"), contrast(contrasts.DEFAULT_PARTITIONER, passes=True)]) == (
         Layer.AOT,
         "partitioner",
     )
@@ -124,14 +124,14 @@ def test_the_partitioner_is_told_from_a_decomposition() -> None:
 @pytest.mark.parametrize(("passes", "cause"), [(True, "graph-cache"), (False, "lowering")])
 def test_what_an_earlier_run_compiled_is_told_from_the_compiler_of_today(passes: bool, cause: str) -> None:
     cells = ladder("inductor", raised("torch/_inductor/lowering.py"))
-    assert told([*cells, contrast(diagnosis.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
+    assert told([*cells, contrast(contrasts.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
 
 
 def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
-    cells = [*ladder("aot_eager"), contrast(diagnosis.NOT_SPLIT_FOR_DDP, passes=True)]
+    cells = [*ladder("aot_eager"), contrast(contrasts.NOT_SPLIT_FOR_DDP, passes=True)]
     found = diagnose(cells, Recipe())
     assert found.layer is Layer.AOT and found.sentence.endswith("does not split graphs for DDP (optimize_ddp=False).")
-    split_or_not = [*ladder("aot_eager"), contrast(diagnosis.NOT_SPLIT_FOR_DDP, passes=False)]
+    split_or_not = [*ladder("aot_eager"), contrast(contrasts.NOT_SPLIT_FOR_DDP, passes=False)]
     assert "DDP" not in diagnose(split_or_not, Recipe()).sentence
 
 
@@ -148,13 +148,13 @@ def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
         ),
         (ladder("eager", Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemError", "x"),))), "bytecode"),
         (ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV")), "bytecode"),
-        ([*ladder("eager"), contrast(diagnosis.AFRESH, passes=True)], "guards"),
-        ([*ladder("eager"), contrast(diagnosis.AFRESH, passes=False)], ""),
-        ([*ladder("eager"), contrast(diagnosis.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
+        ([*ladder("eager"), contrast(contrasts.AFRESH, passes=True)], "guards"),
+        ([*ladder("eager"), contrast(contrasts.AFRESH, passes=False)], ""),
+        ([*ladder("eager"), contrast(contrasts.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
         (
             [
                 *ladder("eager", raised(type="torch._dynamo.exc.FailOnRecompileLimitHit")),
-                contrast(diagnosis.GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
+                contrast(contrasts.GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
             ],
             "recompile-limit",
         ),
@@ -233,7 +233,7 @@ def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:
 def checked(said: str) -> Cell:
     """A run in eager, which ends where an operator is not as it says."""
     wrong = raised(type="repro_setup.OperatorMismatch", kind=Kind.ACCURACY, message=said)
-    return contrast(diagnosis.OPERATORS_CHECKED, passes=False, failure=wrong, same=False)
+    return contrast(contrasts.OPERATORS_CHECKED, passes=False, failure=wrong, same=False)
 
 
 @pytest.mark.parametrize("backend", LADDER)
@@ -243,7 +243,7 @@ def test_an_operator_that_is_not_as_it_says_is_the_programs_unless_the_failure_s
     backend: str, kind: Kind, stays: bool
 ) -> None:
     said = "mine::bump returns shape (4,) with fake tensors, and shape (2,) without"
-    without = contrast(diagnosis.WITHOUT_OPERATORS, passes=not stays)
+    without = contrast(contrasts.WITHOUT_OPERATORS, passes=not stays)
     found = diagnose([*ladder(backend, raised("/home/me/a.py", kind=kind)), checked(said), without], Recipe())
     assert (found.layer is Layer.USER) == (not stays)
     assert (found.cause == "custom-operator") == (not stays)
@@ -256,11 +256,11 @@ def test_an_operator_that_is_not_as_it_says_is_the_programs_unless_the_failure_s
 
 def test_an_operator_that_is_not_as_it_says_is_the_programs_where_it_cannot_be_taken_out() -> None:
     said = checked("mine::bump writes to its argument 'x', and its schema does not say so")
-    otherwise = contrast(diagnosis.WITHOUT_OPERATORS, passes=False, same=False)
+    otherwise = contrast(contrasts.WITHOUT_OPERATORS, passes=False, same=False)
     for more in ([], [otherwise]):
         found = diagnose([*ladder("inductor"), said, *more], Recipe())
         assert found.layer is Layer.USER and "gone" not in found.sentence
-    assert told([*ladder("inductor"), contrast(diagnosis.OPERATORS_CHECKED, passes=True)])[0] is Layer.INDUCTOR
+    assert told([*ladder("inductor"), contrast(contrasts.OPERATORS_CHECKED, passes=True)])[0] is Layer.INDUCTOR
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_the_kinds_are_those_that_have_words() -> None:
 def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     """All in one interpreter, in forks: importing the compiler takes most of the time."""
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.cells.taken_out import keeping
+    from repro_kit.stages.ablate.special_contrasts import keeping
 
     script = ["import os, sys, torch, torch._inductor.compile_fx"]
     for kind, change in CHANGES.items():

@@ -155,7 +155,7 @@ def _ran(tmp_path: Path, source: str) -> str:
 @pytest.mark.slow
 def test_each_operator_is_held_to_what_it_says(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.cells.taken_out import setup_of
+    from repro_kit.stages.ablate.special_contrasts import setup_of
 
     operators = "\n".join([*(source for source, _ in BROKEN.values()), *KEPT.values()])
     setup = setup_of("own_operators", "check()")
@@ -167,7 +167,7 @@ def test_each_operator_is_held_to_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_formula_that_reads_what_changes_is_told(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.cells.taken_out import setup_of
+    from repro_kit.stages.ablate.special_contrasts import setup_of
 
     parts = [
         operator(name) + _FORMULA.format(name=name, formula=formula) + _TRAINED.format(name=name)
@@ -186,7 +186,7 @@ def test_a_formula_that_reads_what_changes_is_told(tmp_path: Path) -> None:
 def test_an_operator_is_kept_out_of_the_graphs(tmp_path: Path) -> None:
     """However the program calls it: the graph of the rest has the sizes that the operator returns."""
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.cells.taken_out import setup_of
+    from repro_kit.stages.ablate.special_contrasts import setup_of
 
     source, _ = BROKEN["shape"]
     for setup, right in (("", "False\n"), (setup_of("own_operators", "keep_out()"), "True\n")):

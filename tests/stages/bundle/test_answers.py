@@ -15,7 +15,7 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import RELEASES
-from repro_kit.case.stage_results import BuildsTried, Environment, Observation, Reduction, TwinFound, VariantTried
+from repro_kit.case.stage_results import BuildsTried, Environment, Observation, Reduction, TwinFound
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.diagnosis import WITNESS
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
@@ -333,7 +333,7 @@ def test_devices_subsystems_and_variants_say_what_was_tried(case: Case) -> None:
     ]
     assert answers.subsystems == (TriedVariant("lowerings", "passes"), TriedVariant("decomposition", "fails"))
     assert answers.variants == (TriedVariant("size 2 for 1", "passes"),)
-    tried = (VariantTried("float64 for x", "fails"), VariantTried("size 8 for 9", "passes"))
+    tried = (TriedVariant("float64 for x", "fails"), TriedVariant("size 8 for 9", "passes"))
     several = answered(case, form_of(reduction=replace(reduction, variants=tried)))
     assert [each.what for each in several.variants] == ["size 8 for 9", "float64 for x"]
 

@@ -11,6 +11,7 @@ from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
+from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.program.reading.graph_record import GraphRecord
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.stop import Stop
@@ -20,12 +21,13 @@ from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import SilentUi
 
 WRONG = Failure(Kind.ACCURACY, text="drift")
+PASSES, ALIKE, OTHERWISE = RunOutcome.PASSES, RunOutcome.FAILS_ALIKE, RunOutcome.FAILS_OTHERWISE
 
 
 class Told(OwnCheck):
     """Is told how the script ends, by the graphs that run in eager."""
 
-    def __init__(self, tmp_path: Path, ends: dict[str, str], *, users_cache: bool = False) -> None:
+    def __init__(self, tmp_path: Path, ends: dict[str, RunOutcome], *, users_cache: bool = False) -> None:
         case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
         failures = (ObservedFailure(WRONG, signature_of(WRONG), source="exception"),)
         observation = Observation((), 1, None, False, 1.0, 1, None, None, failures, users_cache=users_cache)
@@ -33,9 +35,9 @@ class Told(OwnCheck):
         super().__init__(case, CaptureOptions(), SilentUi())
         self.ends, self.ran = ends, list[str]()
 
-    def ending(self, failure: ObservedFailure, in_eager: str, why: str) -> str:
+    def ending(self, failure: ObservedFailure, in_eager: str, why: str) -> RunOutcome:
         self.ran.append(in_eager)
-        return self.ends.get(in_eager, "ends otherwise")
+        return self.ends.get(in_eager, OTHERWISE)
 
 
 def attempt(compile_id: str) -> Attempt:
@@ -45,19 +47,19 @@ def attempt(compile_id: str) -> Attempt:
 @pytest.mark.parametrize(
     ("compile_id", "ends", "depends", "ran"),
     [
-        ("1/0", {"1": "passes"}, True, ["1"]),
-        ("1/0", {"1": "fails alike", ">=0": "passes", "0-0,>1": "fails alike"}, True, ["1", ">=0", "0-0,>1"]),
-        ("0/2", {"0": "fails alike", ">=0": "passes", ">0": "fails alike"}, True, ["0", ">=0", ">0"]),
-        ("0/0", {"0": "fails alike", ">=0": "passes", ">0": "passes"}, False, ["0", ">=0", ">0"]),
-        ("0/0", {"0": "ends otherwise", ">=0": "passes", ">0": "ends otherwise"}, False, ["0", ">=0", ">0"]),
-        ("0/0", {"0": "fails alike", ">=0": "fails alike"}, False, ["0", ">=0"]),
+        ("1/0", {"1": PASSES}, True, ["1"]),
+        ("1/0", {"1": ALIKE, ">=0": PASSES, "0-0,>1": ALIKE}, True, ["1", ">=0", "0-0,>1"]),
+        ("0/2", {"0": ALIKE, ">=0": PASSES, ">0": ALIKE}, True, ["0", ">=0", ">0"]),
+        ("0/0", {"0": ALIKE, ">=0": PASSES, ">0": PASSES}, False, ["0", ">=0", ">0"]),
+        ("0/0", {"0": OTHERWISE, ">=0": PASSES, ">0": OTHERWISE}, False, ["0", ">=0", ">0"]),
+        ("0/0", {"0": ALIKE, ">=0": ALIKE}, False, ["0", ">=0"]),
     ],
 )
 def test_a_graph_counts_where_it_is_necessary_or_enough(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     compile_id: str,
-    ends: dict[str, str],
+    ends: dict[str, RunOutcome],
     depends: bool,
     ran: list[str],
 ) -> None:
@@ -70,7 +72,7 @@ def test_a_graph_counts_where_it_is_necessary_or_enough(
 
 def test_each_run_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_check.settle, "by_runs", lambda *_: None)
-    check = Told(tmp_path, {">=0": "passes"})
+    check = Told(tmp_path, {">=0": PASSES})
     for compile_id in ("0/0", "0/1", "2/0"):
         check.doubt(attempt(compile_id))
     assert check.ran == ["0", ">=0", ">0", "2", "0-1,>2"]
@@ -82,11 +84,11 @@ def test_a_script_that_fails_in_eager_too_ends_the_work(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(own_check.settle, "by_runs", in_eager_too)
     with pytest.raises(Stop):
-        Told(tmp_path, {"0": "fails alike", ">=0": "fails alike"}).doubt(attempt("0/0"))
+        Told(tmp_path, {"0": ALIKE, ">=0": ALIKE}).doubt(attempt("0/0"))
 
 
 def test_a_graph_that_is_wrong_with_an_empty_cache_is_not_why_a_script_fails_with_the_users(tmp_path: Path) -> None:
-    check = Told(tmp_path, {"0": "passes"}, users_cache=True)
+    check = Told(tmp_path, {"0": PASSES}, users_cache=True)
     assert "without the user's compiler cache" in check.doubt(attempt("0/0"))
     assert check.ran == []
 

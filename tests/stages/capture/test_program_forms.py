@@ -159,7 +159,7 @@ def test_the_graph_of_each_rank_can_run_beside_that_of_the_judged_one() -> None:
     assert program.recipe.group == ProcessGroup(3, "gloo", rank=1, others=(0, 2))
     assert "l_x_ * 2" in program.graph.statements[0].text or "* 2" in judged.text.partition("def graph")[2]
     assert program.peer is not None and "* 2" not in program.peer.graph.statements[0].text
-    assert judged.how == "3 ranks, with the graph of ranks 0, 2 beside it"
+    assert judged.how == "3 ranks, with another graph on ranks 0, 2"
 
 
 def test_ranks_with_equal_graphs_or_without_a_graph_are_left_out() -> None:

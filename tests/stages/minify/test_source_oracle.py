@@ -9,21 +9,21 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.source import SourceProgram
-from repro_kit.stages.minify.source_oracle import Compared, Expected, ScriptRun, SourceOracle, raising_lines
+from repro_kit.stages.minify.source_oracle import Compared, Expected, ScriptVerdict, SourceOracle, raising_lines
 
 FAILURE = Failure(Kind.COMPILE_ERROR, text="no kernel")
-FAILS = ScriptRun(Verdict(Status.FAIL, failure=FAILURE))
-PASSES = ScriptRun(Verdict(Status.PASS))
+FAILS = ScriptVerdict(Verdict(Status.FAIL, failure=FAILURE))
+PASSES = ScriptVerdict(Verdict(Status.PASS))
 
 
 class Told(SourceOracle):
     """Answers its runs with the compiler in order, and passes without it."""
 
-    def __init__(self, runs: Sequence[ScriptRun], seeds: Sequence[str], failure: Failure = FAILURE) -> None:
+    def __init__(self, runs: Sequence[ScriptVerdict], seeds: Sequence[str], failure: Failure = FAILURE) -> None:
         super().__init__(ProgramOracle("python"), Expected(signature_of(failure), seeds=frozenset(seeds)), 60)
         self.left = list(runs)
 
-    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
+    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptVerdict]:
         return [self.left.pop(0) for _ in programs]
 
     def needs_compiler(self, program: SourceProgram) -> bool:
@@ -43,7 +43,7 @@ class Told(SourceOracle):
     ],
 )
 def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
-    text: str, seeds: list[str], runs: list[ScriptRun], outcome: RunOutcome
+    text: str, seeds: list[str], runs: list[ScriptVerdict], outcome: RunOutcome
 ) -> None:
     oracle = Told(runs, seeds)
     (answer,) = oracle.check([SourceProgram(text)])
@@ -57,7 +57,7 @@ def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
 )
 def test_later_programs_are_repeated_only_where_values_may_decide(kind: Kind, runs: int) -> None:
     failure = Failure(kind, text="no kernel")
-    oracle = Told([ScriptRun(Verdict(Status.FAIL, failure=failure))] * runs, ["torch.manual_seed"], failure)
+    oracle = Told([ScriptVerdict(Verdict(Status.FAIL, failure=failure))] * runs, ["torch.manual_seed"], failure)
     programs = [SourceProgram("x = torch.randn(2)"), SourceProgram("torch.randn(2)")]
     assert [answer.outcome for answer in oracle.check(programs[:1])] == [RunOutcome.FAILS_ALIKE]
     assert [answer.outcome for answer in oracle.check(programs[1:])] == [RunOutcome.FAILS_ALIKE]

@@ -17,7 +17,7 @@ from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse
 from repro_kit.reduce import CannotReduce
 from repro_kit.session.options import MinifyOptions
-from repro_kit.stages.minify import stage
+from repro_kit.stages.minify import program_reduction, stage
 from repro_kit.ui import SilentUi
 
 PROGRAM = """# repro-kit program 1
@@ -126,8 +126,8 @@ def reduced(
     case.store(CAPTURE, Capture("program", "dynamo", 1, "0/0", statements, verdict, signature_of(failure)))
     for name in ("capture", "minify"):
         case.record(StageRecord(name, "done"))
-    monkeypatch.setattr(stage, "fresh_oracle", lambda _: nullcontext(oracle))
-    monkeypatch.setattr(stage, "open_oracle", lambda *_: nullcontext(oracle))
+    monkeypatch.setattr(program_reduction, "fresh_oracle", lambda _: nullcontext(oracle))
+    monkeypatch.setattr(program_reduction, "open_oracle", lambda *_: nullcontext(oracle))
     stage.run(case, options, SilentUi())
     return case
 
@@ -184,7 +184,7 @@ def test_a_deadline_that_is_given_counts_for_a_hang_too(
         deadlines.append(deadline)
         raise CannotReduce("recorded", None, [])
 
-    monkeypatch.setattr(stage, "minify", recorded)
+    monkeypatch.setattr(program_reduction, "minify", recorded)
     with pytest.raises(CannotReduce):
         hang = Failure(Kind.TIMEOUT)
         reduced(tmp_path, monkeypatch, Planted(), failure=hang, options=MinifyOptions(deadline=given))

@@ -68,7 +68,7 @@ def test_the_names_of_an_older_python_are_read() -> None:
     assert (found.file, found.names) == ("/work/tests/checks.py", ("Case", "test_a"))
 
 
-@pytest.mark.parametrize(("output", "reason"), [("OK", "names no test"), (f"{'=' * 70}\nERROR: a (b.C)\n", "b.C")])
+@pytest.mark.parametrize(("output", "reason"), [("OK", "no failed test"), (f"{'=' * 70}\nERROR: a (b.C)\n", "b.C")])
 def test_what_is_not_known_is_named(output: str, reason: str) -> None:
     with pytest.raises(CannotFold, match=reason):
         failed_test(output, "", {})

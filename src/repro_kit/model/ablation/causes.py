@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.diagnosis import (
+from repro_kit.model.ablation.contrasts import (
     AFRESH,
     DEFAULT_PARTITIONER,
     GRAPH_BREAKS_ALLOWED,
-    HELD_AT_FALSE,
     NO_DECOMPOSITIONS,
     NO_PYTHON_DECOMPOSITIONS,
     NOT_SPLIT_FOR_DDP,
+)
+from repro_kit.model.ablation.diagnosis import (
+    HELD_AT_FALSE,
     WITNESS,
     Diagnosis,
     contrasts_of,

@@ -1,4 +1,4 @@
-"""What a diagnosis is, and the names of the contrasts that it follows from."""
+"""The diagnosis of an ablation, and the names of contrasts that it follows from."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Layer
 from repro_kit.model.run_outcome import RunOutcome
 
-#: Contrasts: cells that leave one part out. `Cell.changed["contrast"]` holds one of these names.
-NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
-DEFAULT_PARTITIONER = "default-partitioner"
-NO_DECOMPOSITIONS = "no-decompositions"
-AFRESH = "afresh"
-OPERATORS_CHECKED = "operators-checked"  # in eager: does each operator of the program do what it says?
-WITHOUT_OPERATORS = "without-operators"  # the program's operators are in no graph
-NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
-NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
-GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
+#: Contrasts that need more than a changed recipe (`stages/ablate/`); `contrasts.py` has the others.
+#: `Cell.changed["contrast"]` holds the name.
 INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.diagnosis import INTERPRETED, contrasts_of, passes
@@ -56,7 +57,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     unsupported = first.signature is not None and first.signature.exceptions[-1:] == (_UNSUPPORTED,)
     layer = Layer.DYNAMO if unsupported else _LAYER_OF.get(failing, Layer.BACKEND)
     passing = [name for name in rungs(recipe.backend) if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
-    before = [name for name in passing if _rank(name) < _rank(failing)]
+    before = [name for name in passing if rank(name) < rank(failing)]
     plain = any(cell.is_baseline and cell.outcome is RunOutcome.PASSES for cell in cells)
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
@@ -77,8 +78,8 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
 
 def _between(before: Sequence[str], failing: str) -> list[str]:
     """The backends of the ladder after the last passing one, and before the failing one."""
-    least = _rank(before[-1]) if before else -1
-    return [name for name in LADDER if least < _rank(name) < _rank(failing)]
+    least = rank(before[-1]) if before else -1
+    return [name for name in LADDER if least < rank(name) < rank(failing)]
 
 
 def _raises_as(cell: Cell, failing: Cell) -> bool:
@@ -96,6 +97,13 @@ def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
     """The first backend of the ladder, then the subject's own backend, that fails like the subject."""
     ladder = _ladder(cells, recipe)
     return next((ladder[name] for name in rungs(recipe.backend) if name in ladder and ladder[name].same), None)
+
+
+def passing_before(cells: Sequence[Cell], recipe: Recipe, failing: str) -> Cell | None:
+    """The last backend of the ladder before `failing` that passes."""
+    ladder = _ladder(cells, recipe)
+    weaker = [ladder[name] for name in takewhile(lambda name: name != failing, rungs(recipe.backend)) if name in ladder]
+    return next((cell for cell in reversed(weaker) if cell.outcome is RunOutcome.PASSES), None)
 
 
 def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:
@@ -120,7 +128,8 @@ def is_decided(cells: Sequence[Cell], recipe: Recipe) -> bool:
     return False
 
 
-def _rank(name: str) -> int:
+def rank(name: str) -> int:
+    """The place of a backend in the order of how much each does; a user's own comes last."""
     order = (*LADDER, *ENTRIES)
     return order.index(name) if name in order else len(order)
 
@@ -147,13 +156,13 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
 
 
 def _rank_of(cell: Cell) -> int:
-    return _rank(cell.recipe.backend)
+    return rank(cell.recipe.backend)
 
 
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
     """Says that a backend passes although it does more than the failing one, or exports in another way."""
     later = [
-        name for name in (LADDER if failing in LADDER else ENTRIES) if _rank(name) > _rank(failing) and name in ladder
+        name for name in (LADDER if failing in LADDER else ENTRIES) if rank(name) > rank(failing) and name in ladder
     ]
     passing = [repr(name) for name in later if ladder[name].outcome is RunOutcome.PASSES]
     return f", though {' and '.join(passing)} pass{'es' if len(passing) == 1 else ''}" if passing else ""
@@ -161,7 +170,7 @@ def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
 
 def _uncertain_words(ladder: Mapping[str, Cell], failing: str, contrasts: Mapping[str, Cell]) -> str:
     """Says that a backend before the failing one has no verdict: it fails differently, or could not be run."""
-    unclear = [name for name in (*LADDER, *ENTRIES) if _rank(name) < _rank(failing) and name in ladder]
+    unclear = [name for name in (*LADDER, *ENTRIES) if rank(name) < rank(failing) and name in ladder]
     unclear = [name for name in unclear if ladder[name].outcome is not RunOutcome.PASSES]
     if not unclear:
         return ""

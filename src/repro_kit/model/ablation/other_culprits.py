@@ -9,18 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.contrasts import (
+    NO_ARTIFACTS,
+    OPERATORS_CHECKED,
+    WITHOUT_OPERATORS,
+)
 from repro_kit.model.ablation.diagnosis import (
     HELD_AT_FALSE,
     HELD_AT_TRUE,
-    NO_ARTIFACTS,
-    OPERATORS_CHECKED,
     OVERWRITTEN,
     OWN_BRANCH,
     OWN_CHANGE,
     REQUESTED_BREAK,
     TAKEN_OUT,
     WITHOUT_CHANGES,
-    WITHOUT_OPERATORS,
     Diagnosis,
     passes,
     renamed,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, cast
 
+from repro_kit.model.recipe import LADDER
 from repro_kit.model.torch_config import assigned
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override
 
 if TYPE_CHECKING:
@@ -41,7 +44,24 @@ def setup_words(plan: CellPlan) -> str:
     return "  # and with the cell's `setup` after `import torch`" if plan.setup else ""
 
 
-def by_hand(changed: Override) -> str:
+def repeat_by_hand(command: str, plan: CellPlan, own_backend: str) -> str:
+    """The shell command that repeats a cell by hand: `command` with the changes of `plan`.
+
+    `own_backend`: of the subject. An entry takes no backend from the environment.
+    """
+    changed = overrides(plan)
+    if not plan.compiled:
+        command = f"TORCH_COMPILE_DISABLE=1 {command}"
+    elif plan.overridden == ("backend",) and plan.recipe.backend in LADDER and own_backend not in ENTRIES:
+        command = f"TORCH_BISECT_BACKEND={plan.recipe.backend} {command}"
+    elif changed.keys() - {"setup"}:
+        command += f"  # with {_by_hand(changed)}"
+    if "env" in plan.overridden:
+        command = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in plan.recipe.env.items()), command])
+    return command + setup_words(plan)
+
+
+def _by_hand(changed: Override) -> str:
     """`changed` (from `overrides`) as the lines a person would write."""
     arguments = [f"{name}={value!r}" for name, value in changed.items() if name not in ("grad", "config", "setup")]
     parts = [f"torch.compile(…, {', '.join(arguments)})"] if arguments else []

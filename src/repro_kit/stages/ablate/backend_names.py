@@ -39,7 +39,7 @@ def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) ->
 
 
 def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> NamesData:
-    """Those of the names that the torch of the case does not know. Raises StageError where it cannot be asked."""
+    """Those of the names that the torch of the case does not know. Raises StageError if it cannot be asked."""
     request: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
@@ -56,7 +56,7 @@ def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) 
 
 
 def modes_of(case: Case) -> Modes:
-    """The modes of the case's torch with their options; those of torch 2.13 where it cannot list them."""
+    """The modes of the case's torch with their options; those of torch 2.13 if it cannot list them."""
     with open_oracle(case) as oracle:
         return oracle.capabilities().get("modes") or MODES
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro_kit.model.ablation.axis import varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.layer import first_failing, is_own
+from repro_kit.model.ablation.layer import first_failing, passing_before
 from repro_kit.model.ablation.words import word
 from repro_kit.model.failure.failure import Status
-from repro_kit.model.recipe import Recipe, rungs
+from repro_kit.model.recipe import Recipe
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 
@@ -34,11 +33,8 @@ def deciding_cells(cells: Sequence[Cell], recipe: Recipe) -> tuple[Cell, ...]:
     failing = first_failing(cells, recipe)
     if failing is None:
         return ()
-    weaker = itertools.takewhile(lambda backend: backend != failing.recipe.backend, rungs(recipe.backend))
-    own_cells = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe)}
-    before = [own_cells[backend] for backend in weaker if backend in own_cells]
-    passing = [cell for cell in before if cell.verdict.status == Status.PASS]
-    return (*passing[-1:], failing)
+    passing = passing_before(cells, recipe, failing.recipe.backend)
+    return (failing,) if passing is None else (passing, failing)
 
 
 def on_captured(captured: OnProgram, cells: Sequence[Cell], recipe: Recipe) -> Confirmation:

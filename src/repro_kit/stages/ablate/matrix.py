@@ -59,11 +59,8 @@ class Matrix:
         """The cells that depend on the first ones: Inductor's modes, if Inductor fails alike."""
         inductor = any(cell.same and cell.recipe.backend == "inductor" for cell in cells)
         names = {cell.name for cell in cells}
-        return (
-            [mode for mode in self.modes(own) if mode.name not in names]
-            if inductor and self.preset == "standard"
-            else []
-        )
+        modes = self.modes(own) if inductor and self.preset == "standard" else []
+        return [mode for mode in modes if mode.name not in names]
 
     def modes(self, own: Recipe) -> list[CellPlan]:
         """The modes of Inductor, with the subject's own dynamic setting."""

@@ -14,6 +14,7 @@ from repro_kit.model.ablation.axis import parse_axis
 from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.contrasts import contrasts
 from repro_kit.model.ablation.custom_pass import of_users_pass
 from repro_kit.model.ablation.diagnosis import Diagnosis
 from repro_kit.model.ablation.layer import IN_EAGER, is_decided
@@ -26,19 +27,15 @@ from repro_kit.session.script import leftovers
 from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.stages.ablate.backend_names import check_names, modes_of
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.cells.graph_handed_on import with_graphs_interpreted
-from repro_kit.stages.ablate.cells.held_answers import held_answers
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.cells.rank_axes import rank_axes
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
 from repro_kit.stages.ablate.cells.script_cells import OnScript
-from repro_kit.stages.ablate.cells.taken_out import taken_out
-from repro_kit.stages.ablate.cells.witness_pair import witness
 from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
-from repro_kit.stages.ablate.contrasts import contrasts
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.narrow import chain as narrow
 from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
+from repro_kit.stages.ablate.special_contrasts import special_contrasts, with_graphs_interpreted
 from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 from repro_kit.stages.ablate.workarounds import workaround_search
 from repro_kit.ui import Ui
@@ -122,19 +119,8 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
     if not options.stop_early:
         cells += work.cells.run(work.matrix.after(work.recipe, cells))
     cells = with_graphs_interpreted(work.cells, cells, work.recipe)
-    cells += work.cells.run(
-        contrasts(
-            cells,
-            work.recipe,
-            artifacts=work.cells.loads_artifacts(),
-            ddp=work.cells.is_under_ddp(),
-        )
-    )
-    if isinstance(work.cells, OnScript):
-        cells += witness(work.cells, cells, work.recipe)
-    if isinstance(work.cells, OnReducedScript):
-        cells += held_answers(work.cells, cells, work.recipe)
-    cells += taken_out(work.cells, cells, work.recipe)
+    cells += work.cells.run(contrasts(cells, work.recipe, work.cells.texts()))
+    cells += special_contrasts(work.cells, cells, work.recipe)
     return Judged(work, cells, tally, diagnose(cells, work.recipe))
 
 

@@ -44,7 +44,7 @@ from repro_kit.ui import Ui
 
 _KERNEL_LINES = 60
 _BOUNDS = (1.0, 10.0, 60.0, 600.0, 3600.0)  # seconds; a measured time would differ each time the bundle is made
-#: How much of the program a question runs; of other kinds a run tells nothing more, or ends the process.
+#: How much of the program a question runs; of other kinds a run adds nothing, or ends the process.
 _RUNS: dict[Kind, Literal["eager", "compiled"]] = {
     Kind.ACCURACY: "compiled",
     Kind.COMPILE_ERROR: "compiled",
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])|(?:(?<= \* )|(?
 
 @dataclass(frozen=True)
 class Told:
-    """What the interpreter with torch told; `why`: why it did not run the program, or gave no answer."""
+    """The reply of the interpreter with torch; `why`: why it did not run the program, or gave no answer."""
 
     data: ReportData = field(default_factory=ReportData)
     why: str = ""
@@ -72,7 +72,7 @@ class Told:
 
 
 def question(form: ReproForm) -> tuple[ReportAsked, str]:
-    """What to ask about `form`; and why the program is not run, where it is not."""
+    """What to ask about `form`; and why the program is not run, if it is not."""
     facts, run, why = form.facts, _RUNS.get(form.facts.signature.kind), ""
     if form.program is None:
         run, why = None, "there is no graph, only a script"
@@ -81,12 +81,12 @@ def question(form: ReproForm) -> tuple[ReportAsked, str]:
     elif facts.in_eager or form.recipe.validation:
         run, why = None, "the program fails in eager"
     elif facts.signature.kind in _RAISED and not (facts.layer is Layer.INDUCTOR and form.reduced):
-        run = None  # of an error only the kernels of a reduced program tell more
+        run = None  # for an error, only the kernels of a reduced program add something
     return {"run": run or "nothing", "places": asked_places(form)}, why
 
 
 def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> Told:
-    """Ask the interpreter of the case, once; no process is started where there is nothing to ask.
+    """Ask the interpreter of the case, once; no process is started if there is nothing to ask.
 
     `fails`: whether `repro.py` fails as expected with these variables; None: it is not verified.
     """
@@ -148,7 +148,7 @@ def answers_of(
         "kernel": why_no_kernel,
         "eager_seconds": told.why if form.facts.signature.kind is Kind.TIMEOUT else "",
         "builds": "no other build was tried",
-        "variants": "the reduction tried none beside the result" if form.smallest else "the program is not reduced",
+        "variants": "the reduction tried no variants" if form.smallest else "the program is not reduced",
         "workaround": "no change that was tried makes it pass",
     }
     return replace(answers, unknown=tuple(_unknown(answers, reasons)))
@@ -167,7 +167,7 @@ def _of_wrong_result(form: ReproForm, told: Told, *, hidden: bool) -> Iterator[t
         return
     unseen = missing.get("differences") or told.why or "a further run agreed with eager"
     stored = "it comes from stored tensor values, which are not in the bundle" if hidden else ""
-    of_script = "only the script's own check fails, and it does not say which value is eager's"
+    of_script = "only the script's own check fails, and it does not show which value is eager's"
     yield "first_wrong", stored or (of_script if form.program is None else unseen)
     if signature.difference in (None, *_OF_VALUES):
         yield "double", stored or missing.get("double") or unseen
@@ -192,7 +192,7 @@ def _first_wrong(results: CaseResults, form: ReproForm, told: Told, *, code: boo
 
 
 def _of_witness(ablation: Ablation | None) -> Difference | None:
-    """The state that differs, where the ablation has compared the calls of two runs."""
+    """The state that differs, if the ablation has compared the calls of two runs."""
     cells = ablation.cells if ablation else ()
     failures = (cell.verdict.failure for cell in cells if cell.changed.get("contrast") == WITNESS)
     found = (failure.difference for failure in failures if failure is not None)
@@ -219,7 +219,7 @@ def _by_casts(form: ReproForm, told: Told) -> TriedWorkaround | None:
 
 
 def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
-    """Where the error was raised, then what layer and operator name; nothing where torch is not to blame."""
+    """Where the error was raised, then what layer and operator name; nothing if torch is not to blame."""
     if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
         return ()
     commit, failure = form.facts.environment.torch_git, form.facts.failure
@@ -256,7 +256,7 @@ def _kernel(form: ReproForm, told: Told, first: FirstWrong | None) -> tuple[Gene
     named = [kernel for kernel in kernels if bare and re.search(rf"_{re.escape(bare)}(?:_|$)", kernel["name"])]
     chosen = named if named else kernels
     if len(chosen) > 1:
-        return None, f"Inductor generates {len(chosen)} kernels for it, and nothing tells which is wrong"
+        return None, f"Inductor generates {len(chosen)} kernels for it, and it is not known which is wrong"
     return _shown_kernel(chosen[0], first, form.facts.failure), ""
 
 
@@ -268,7 +268,7 @@ def _shown_kernel(kernel: KernelData, first: FirstWrong | None, failure: Failure
 
 
 def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] | None:
-    """The line that the native compiler quotes at its first error; None where it quotes no line, or there are two."""
+    """The line that the native compiler quotes at its first error; None if it quotes no line, or there are two."""
     message = failure.exceptions[-1].message if failure and failure.exceptions else ""
     quoted = _QUOTED.search(message)
     at = [at for at, line in enumerate(lines, 1) if quoted and line.strip() == quoted["line"].strip()]
@@ -276,7 +276,7 @@ def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] |
 
 
 def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:
-    """The only line with the number by which the compiled value differs from eager's; 0 where that is not one line."""
+    """The only line with the number by which the compiled value differs from eager's; 0 if that is not one line."""
     ratio = _ratio(first) if first is not None else None
     if ratio is None:
         return 0, ""
@@ -293,7 +293,7 @@ def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:
 
 
 def _ratio(first: FirstWrong) -> float | None:
-    """How many times eager's value the compiled one is; None where that is no telling number."""
+    """How many times eager's value the compiled one is; None if that is no telling number."""
     try:
         ratio = float(first.compiled) / float(first.eager)
     except (ValueError, ZeroDivisionError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,9 +46,9 @@ class Attempt:
     check: Check
     left_out: list[str]
     dropped: tuple[str, ...] = ()  # claims of earlier stages that do not hold for it
-    lacking: int = 0  # runs that each cell of the ablation must pass, where too few are the reason
+    lacking: int = 0  # runs that each cell of the ablation must pass, if too few are the reason
     against: str = ""  # why no claim of an earlier stage holds for it
-    checked: Contents | None = None  # what was checked, where the user's source files are not in `contents`
+    checked: Contents | None = None  # what was checked, if the user's source files are not in `contents`
 
     @property
     def source(self) -> tuple[tuple[str, int], ...]:
@@ -100,17 +100,14 @@ class Checking:
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words))
 
     def with_any_compiler(self, attempt: Attempt) -> Attempt:
-        """`attempt`; not verified where `repro.py` passes once the user's choice of a C++ compiler is left out.
+        """`attempt`; not verified if `repro.py` passes once the user's choice of a C++ compiler is left out.
 
-        A stranger gets these variables of his own machine, and so does the check.
+        Another machine has its own values of these variables.
         """
-        form, chosen = attempt.candidate, [name for name in OF_COMPILERS if os.environ.get(name)]
+        chosen = [name for name in OF_COMPILERS if os.environ.get(name)]
         if not chosen or not attempt.check.verified:
             return attempt
-        self.ui.progress(f"running repro.py without {', '.join(chosen)}")
-        with self._written(attempt.contents) as directory:
-            run = run_repro(self._python, directory, timeout=form.limit + START_MARGIN, without=chosen)
-        if run.verdict.status is not Status.PASS:
+        if not self._passes(attempt, f"running repro.py without {', '.join(chosen)}", without=chosen):
             return attempt
         words = tuple(f"the environment variable {name}" for name in chosen)
         passes = f"repro.py passes without {' and '.join(words)}"
@@ -118,7 +115,7 @@ class Checking:
         return replace(attempt, check=replace(attempt.check, reasons=(reason,), needs=words), against=passes)
 
     def with_narrow_casts(self, attempt: Attempt) -> Attempt:
-        """`attempt`; not verified where its wrong result is right once Inductor rounds to narrow dtypes as eager does.
+        """`attempt`; not verified if its wrong result is right once Inductor rounds to narrow dtypes as eager does.
 
         A fused kernel leaves these roundings out, which torch documents and does not call a bug. Where the user has
         rounding count as a failure, it is no reason.
@@ -128,14 +125,20 @@ class Checking:
         is_asked_for = observed is not None and observed.rounding
         if is_asked_for or not attempt.check.verified or not casts_may_explain(signature, files):
             return attempt
-        self.ui.progress(f"running repro.py with {CASTS}=1")
-        with self._written(attempt.contents) as directory:
-            limit = attempt.candidate.limit + START_MARGIN
-            run = run_repro(self._python, directory, timeout=limit, variables={CASTS: "1"})
-        if run.verdict.status is not Status.PASS:
+        if not self._passes(attempt, f"running repro.py with {CASTS}=1", variables={CASTS: "1"}):
             return attempt
         reason = f"repro.py passes with {CASTS}=1: the wrong result is a rounding that a fused kernel leaves out"
         return replace(attempt, check=replace(attempt.check, reasons=(reason,)))
+
+    def _passes(
+        self, attempt: Attempt, words: str, *, variables: Mapping[str, str] | None = None, without: Sequence[str] = ()
+    ) -> bool:
+        """Whether `repro.py` passes with some variables set, or left out. `words`: what the user sees meanwhile."""
+        self.ui.progress(words)
+        limit = attempt.candidate.limit + START_MARGIN
+        with self._written(attempt.contents) as directory:
+            run = run_repro(self._python, directory, timeout=limit, variables=variables, without=without)
+        return run.verdict.status is Status.PASS
 
     def attempt(self, form: ReproForm, before: Tally = NO_RUNS) -> Attempt:
         """`form` with its files, run as a stranger would. `before`: earlier runs of the same form."""
@@ -183,7 +186,7 @@ class Checking:
         )
 
     def told(self, attempt: Attempt) -> Told:
-        """What torch tells of the program of `attempt`, for those who maintain it."""
+        """Further facts about the program of `attempt`, from torch, for its maintainers."""
         with self._written(attempt.contents) as directory:
             words = "running repro.py with the line that replays the failure"
             fails = self._fails(attempt.candidate, directory, words, attempt.check.repeats)
@@ -216,7 +219,7 @@ class Checking:
     def _fails(
         self, form: ReproForm, directory: Path, words: str, repeats: int = 1
     ) -> Callable[[Mapping[str, str], Path | None], bool]:
-        """A function that runs `repro.py` with variables and a directory, and says whether it fails as expected.
+        """A function that runs `repro.py` with variables and a directory, and returns whether it fails as expected.
 
         `words`: what the user sees meanwhile.
         """
@@ -228,8 +231,7 @@ class Checking:
                 run = run_repro(
                     self._python, directory, timeout=form.limit + START_MARGIN, variables=variables, beside=beside
                 )
-                outcome = outcome_of(run.verdict, form.facts.signature, Strength.REBASED)
-                if outcome is RunOutcome.FAILS_ALIKE:
+                if outcome_of(run.verdict, form.facts.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE:
                     return True
             return False
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.layer import first_failing, is_own
+from repro_kit.model.ablation.layer import first_failing, is_own, rank
 from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import RunOutcome
@@ -26,7 +26,7 @@ FailsWithBackend = Callable[[str], bool]
 class CheckedClaims:
     """`form` with the claims that hold for it, and sentences about dropped claims with the reasons.
 
-    `lacking`: the runs that the cells of the ablation must pass, where too few runs are the reason.
+    `lacking`: the runs that the cells of the ablation must pass, if too few runs are the reason.
     """
 
     form: ReproForm
@@ -99,7 +99,7 @@ def _against(form: ReproForm, results: CaseResults, check: Check, ablation: Abla
     if form.program is not None and not _is_other_program(form, ablation) and _own_passed(ablation):
         yield "the ablation passed with the settings of repro.py itself"
     backend, failing = form.recipe.backend, first_failing(ablation.cells, ablation.recipe)
-    if form.program is not None and failing is not None and _rank(backend) < _rank(failing.recipe.backend):
+    if form.program is not None and failing is not None and rank(backend) < rank(failing.recipe.backend):
         yield f"repro.py fails with backend {backend!r}, which does less than {failing.recipe.backend!r}"
 
 
@@ -140,11 +140,11 @@ def _contradicted(form: ReproForm, ablation: Ablation, fails_with: FailsWithBack
     if not _is_other_program(form, ablation) or failing is None or failing.recipe.backend not in LADDER:
         return ""
     if form.recipe.backend in ENTRIES:
-        return ""  # TORCH_BISECT_BACKEND changes nothing where repro.py exports
+        return ""  # TORCH_BISECT_BACKEND changes nothing if repro.py exports
     program, backend = f"the {ablation.program or 'captured'} graph", failing.recipe.backend
     if ablation.program and backend != form.recipe.backend and not fails_with(backend):
         return f"repro.py passes with backend {backend!r}, with which {program} failed"
-    before = LADDER[_rank(backend) - 1] if _rank(backend) else ""
+    before = LADDER[rank(backend) - 1] if rank(backend) else ""
     passed = any(
         cell.recipe.backend == before and is_own(cell, ablation.recipe) and cell.outcome is RunOutcome.PASSES
         for cell in ablation.cells
@@ -160,8 +160,3 @@ def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
         return not form.is_users_script
     judged = form.smallest if ablation.program == "reduced" else not form.reduced
     return not judged
-
-
-def _rank(backend: str) -> int:
-    order = (*LADDER, *ENTRIES)
-    return order.index(backend) if backend in order else len(order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
@@ -81,7 +81,7 @@ class BundleRemarks:
     left_out: tuple[str, ...] = ()  # what the bundle lacks
     reason: str = ""  # why the bundle is not verified, or not minimized
     dropped: tuple[str, ...] = ()  # claims of earlier stages that were not shown to hold for repro.py, with reasons
-    proof: str = ""  # how a wrong result was told from chance and from rounding
+    proof: str = ""  # why a wrong result is neither chance nor rounding
 
 
 _NO_REMARKS = BundleRemarks()
@@ -99,7 +99,7 @@ def describe(
     *,
     code: bool,
 ) -> Story:
-    """Add the data files, the issue, the report and the README; returns the story that they tell.
+    """Add the data files, the issue, the report and the README; returns their story.
 
     `told`: what torch was asked. `code`: files may show the user's code.
     """
@@ -108,7 +108,7 @@ def describe(
     contents.add_made("env.json", "environment", lambda: dumps(contents.redact(facts.environment)).decode())
     if form.program is not None:
         contents.add_made("recipe.toml", "recipe", lambda: _recipe(contents.redact(form.recipe)))
-    # A memory limit or a process group would apply to the whole test suite, and a test says nothing about times.
+    # A memory limit or a process group would apply to the whole test suite, and a test measures no times.
     recipe = form.recipe
     if form.program is not None and recipe.memory is None and recipe.growth is None and recipe.group is None:
         name = _test_name(facts.signature.kind, form.program)
@@ -150,11 +150,8 @@ def _issue(story: Story) -> str:
 
 
 def _page(story: Story) -> str:
-    return _filled(*report(story))
-
-
-def _filled(text: str, code: Mapping[str, str]) -> str:
-    """`text` with the code in place of its marks."""
+    """The report, with the code in place of its marks."""
+    text, code = report(story)
     for mark, shown in code.items():
         text = text.replace(mark, shown)
     return text

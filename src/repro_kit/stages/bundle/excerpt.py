@@ -16,7 +16,7 @@ _PLACE = re.compile(r'File "(?P<file>(?:(?!\n *File ").)+?)", line (?P<line>\d+)
 
 
 def excerpt_of(failure: Failure | None, sources: Mapping[str, Path], contents: Contents) -> Excerpt | None:
-    """The excerpt, redacted as in `contents`; None where no source of the user's is seen in `failure` or packed.
+    """The excerpt, redacted as in `contents`; None if no source of the user's is seen in `failure` or packed.
 
     `sources`: the user's files by their names below `PLACE`.
     """
@@ -36,7 +36,7 @@ def excerpt_of(failure: Failure | None, sources: Mapping[str, Path], contents: C
 
 
 def _places(failure: Failure) -> Iterator[tuple[str, int]]:
-    """(file, line) of what the failure tells of, the likeliest first: Dynamo quotes the user's code in its message."""
+    """The (file, line) pairs in a failure, the likeliest first: Dynamo quotes the user's code in its message."""
     for exception in reversed(failure.exceptions):
         yield from reversed([(match["file"], int(match["line"])) for match in _PLACE.finditer(exception.message)])
         yield from ((frame.file, frame.line) for frame in reversed(exception.frames))

@@ -71,7 +71,7 @@ class ReproForm:
     path: Path | None = None
     program: Program | None = None
     reduced: bool = False  # whether the reduction accepted the program
-    rewritten: bool = True  # whether public names and `with` blocks stand for the calls that the graph has
+    rewritten: bool = True  # whether public names and `with` blocks replace the calls of the graph
     whole: bool = True  # whether results of every kind are compared; else a shorter text is tried
     text: str = ""  # of a reduced script that compares its compiled call itself
     env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
@@ -209,7 +209,7 @@ def _with_own_failure(case: Case, facts: Facts) -> Facts:
 
 
 def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
-    """The reduced script, and the steps before it, since a script may pass where nothing was imported before."""
+    """The reduced script, and the steps before it, since a script may pass if nothing was imported before."""
     reduction = case.load(SOURCE_REDUCTION)
     directory = case.path / "minify" / "source"
     facts = replace(results.facts, reduction=reduction)
@@ -234,10 +234,8 @@ def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
     """The paths of the programs, each with the reason why it is not smaller."""
     if results.reduction is not None:
         yield case.path / _SMALLEST, ""
-        if results.reduction.repeats > 1 or results.facts.signature.kind in (
-            Kind.TIMEOUT,
-            Kind.CRASH,
-        ):  # these vary between runs
+        varies = results.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH)  # from run to run
+        if varies or results.reduction.repeats > 1:
             earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
             yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
     yield case.path / "capture/program.py", "the captured program is not reduced"
@@ -266,15 +264,11 @@ def _script(case: Case, results: CaseResults) -> ReproForm:
     elif results.capture is not None and results.capture.subject == "program":
         reason = ""  # the check of the program says why the program is not used
     else:
-        reason = _in_short(results.capture.note if results.capture else "") or "no graph was captured"
+        note = results.capture.note if results.capture else ""  # the case names all graphs that were tried
+        reason = "; ".join(note.split("; ")[:2]) or "no graph was captured"
     record = case.stage("minify")
     unreduced = record.note if record is not None and record.status == "done" and results.reduction is None else ""
     return ReproForm(results.facts, limit, "; ".join(filter(None, [reason, unreduced])))
-
-
-def _in_short(note: str) -> str:
-    """The note of a capture without a program, with the first of the graphs that were tried; all are in the case."""
-    return "; ".join(note.split("; ")[:2])
 
 
 def fill(
@@ -318,12 +312,13 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     for name, path in sorted(own.items()) if is_whole else ():
         contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
     words = contents.shown_words(sources.argv[1:])
+    facts = without_private(form.facts, contents.redactor)
     traced = results.observed is not None and results.observed.source in ("trace", "log")
     subject = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
     text = render_script(
         replace(subject, argv=sources.argv) if subject.form != "command" else subject,
         replace(sources, argv=(sources.argv[0], *words)),
-        without_private(form.facts, contents.redactor),
+        facts,
         why=_sentence(form.note) if is_whole else f"The files are not in this bundle. {_sentence(form.note)}",
         limit=int(form.limit),
         traced=traced,
@@ -333,7 +328,6 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     )
     if form.text:
         asked = Recipe(fullgraph="fullgraph=True" in form.text)
-        facts = without_private(form.facts, contents.redactor)
         text = program_check(PlainScript(form.text, 0, 0), asked, facts)
     if form.path is not None:
         settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
@@ -346,7 +340,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
     left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
     if not is_whole:
         add = f"`{with_source(case)}` adds what is missing"
-        left_out.append(f"Left out is what repro.py runs: the {named_files(sources)}; {add}.")
+        left_out.append(f"The bundle lacks the {named_files(sources)}, which repro.py runs; {add}.")
     left_out.append(
         "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
     )
@@ -374,7 +368,7 @@ def named_files(sources: SourceFiles) -> str:
 
 
 def _ranks(form: ReproForm, launch: Launch | None, seen: int) -> int:
-    """The processes that `repro.py` starts for its script; 0 where it starts one in the usual way.
+    """The processes that `repro.py` starts for its script; 0 if it starts one in the usual way.
 
     `seen`: the ranks of the observed run.
     """

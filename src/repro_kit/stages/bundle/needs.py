@@ -32,7 +32,7 @@ _PACKAGE = Path(__file__).resolve().parents[3]  # the directory on the path for 
 
 @dataclass(frozen=True)
 class Needs:
-    """Names of the variables that `repro.py` needs. `HOME` and `DIRECTORY` stand for files in these directories."""
+    """Names of the variables that `repro.py` needs. `HOME` and `DIRECTORY` mean files in these directories."""
 
     names: tuple[str, ...]
     sure: bool = True  # whether each name is needed; if not, only some may be

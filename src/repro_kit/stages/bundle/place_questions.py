@@ -33,7 +33,7 @@ _PARTS = {
 
 
 def asked_places(form: ReproForm) -> list[PlaceAsked]:
-    """What the layer at fault, its part and its operator let one look up; empty where they say too little."""
+    """The places that follow from the layer at fault, its part and its operator; empty if none does."""
     layer, ablation = form.facts.layer, form.facts.ablation
     if ablation is None or layer in (None, Layer.USER, Layer.BACKEND):
         return []
@@ -66,7 +66,7 @@ def bare_operators(form: ReproForm) -> list[str]:
 
 
 def operator_of(chain: Chain | None) -> tuple[str, str] | None:
-    """(subsystem, operator or pass) that the chain of evidence ends with; None where it names none for certain."""
+    """(subsystem, operator or pass) that the chain of evidence ends with; None if it names none for certain."""
     if chain is None:
         return None
     main = [link for link in chain.links if not link.beside]

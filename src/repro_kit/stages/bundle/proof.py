@@ -1,4 +1,4 @@
-"""What shows that a wrong result is no chance, and whether casts to a narrow dtype may explain it."""
+"""Why a wrong result is not chance, and whether casts to a narrow dtype may explain it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def casts_may_explain(signature: Signature, texts: Iterable[str]) -> bool:
 
 
 def proof_of(form: ReproForm) -> str:
-    """How the wrong result of `repro.py` was told from chance, in one sentence; "" where nobody asked.
+    """Why the wrong result of `repro.py` is not chance, in one sentence; "" if nobody asked.
 
     The judge of graphs asks (probe/repro_probe/judge/recheck.py). Double precision and casts are in `Answers`.
     """
@@ -33,5 +33,5 @@ def proof_of(form: ReproForm) -> str:
     if not own or failure is None or failure.difference is None:
         return ""
     if failure.doubts is None or RANDOM_NUMBERS in failure.doubts:
-        return "Eager gives the same in two runs, and was held against the compiled code with the same random numbers."
+        return "Eager gives the same in two runs, and was compared to compiled code with the same random numbers."
     return "Eager gives the same in two runs, and draws no random numbers."

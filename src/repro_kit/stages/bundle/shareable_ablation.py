@@ -15,10 +15,9 @@ from repro_kit.case.case import Case
 from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
-from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words
+from repro_kit.model.ablation.overrides import repeat_by_hand
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
+from repro_kit.model.recipe import Recipe
 from repro_kit.runner.subject_start import command as launched
 from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.stages.bundle.forms import ReproForm, sources_of
@@ -140,21 +139,10 @@ def _short(failure: Failure) -> Failure:
 
 def _of_program(cell: Cell, own_recipe: Recipe) -> str:
     """The command that runs the cell on `repro.py`."""
-    if not cell.compiled:
-        return "TORCH_COMPILE_DISABLE=1 python repro.py"
-    changed = tuple(
-        field.name for field in fields(Recipe) if getattr(cell.recipe, field.name) != getattr(own_recipe, field.name)
-    )
-    plan = CellPlan(cell.name, cell.recipe, overridden=changed, setup=cell.setup)
-    command = "python repro.py"
-    if changed == ("backend",) and cell.recipe.backend in LADDER and own_recipe.backend not in ENTRIES:
-        command = f"TORCH_BISECT_BACKEND={cell.recipe.backend} {command}"
-    else:
-        override = overrides(plan)
-        command += f"  # with {by_hand(override)}" if override.keys() - {"setup"} else ""
-    if "env" in changed:
-        command = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in cell.recipe.env.items()), command])
-    return command + setup_words(plan)
+    names = (field.name for field in fields(Recipe)) if cell.compiled else ()
+    changed = tuple(name for name in names if getattr(cell.recipe, name) != getattr(own_recipe, name))
+    plan = CellPlan(cell.name, cell.recipe, compiled=cell.compiled, overridden=changed, setup=cell.setup)
+    return repeat_by_hand("python repro.py", plan, own_recipe.backend)
 
 
 def _chain(chain: Chain, repeat: Callable[[str], str], shown: str | None, *, other_numbers: bool) -> Chain:

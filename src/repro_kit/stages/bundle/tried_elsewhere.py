@@ -34,7 +34,7 @@ def with_replay(answers: Answers, ablation: Ablation | None, *, replays: bool = 
     replay = _replay(ablation, ("op", "backend") if replays else ("backend",))
     if replay:
         return replace(answers, replay=replay)
-    why = "no step of the ablation is a matter of torch's own variables alone" if ablation else "there is no ablation"
+    why = "torch's environment variables alone repeat no step of the ablation" if ablation else "there is no ablation"
     return replace(answers, unknown=(*answers.unknown, UnknownFact("replay", why)))
 
 
@@ -88,7 +88,7 @@ def variants(form: ReproForm) -> Iterator[TriedVariant]:
     reduction = form.facts.reduction
     if reduction is None or not form.smallest:
         return
-    tried = [TriedVariant(each.what, each.outcome) for each in reduction.variants]
+    tried = list(reduction.variants)
     if not tried and reduction.twin is not None:  # of a version that kept no others
         tried = [TriedVariant(reduction.twin.what, "passes")]
     yield from sorted(tried, key=lambda each: each.outcome != "passes")[:_MOST_VARIANTS]

@@ -1,4 +1,4 @@
-"""How the user's own command ended, in words that are true of that run, and not of repro.py's."""
+"""How the user's own command ended, which may differ from how repro.py ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repro_kit.model.failure.tracebacks import short
 from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.bundle.forms import CaseResults
 
-_SHOWN_BY_END = (Kind.TIMEOUT, Kind.CRASH)  # what the end of the run says already
+_SHOWN_BY_END = (Kind.TIMEOUT, Kind.CRASH)  # the way in which the run ended shows these
 
 
 def users_end(case: Case, results: CaseResults, redact: Callable[[str], str], *, code: bool) -> str:

@@ -15,7 +15,7 @@ def arguments_for(placeholders: Inputs, own: Inputs, call: Inputs) -> tuple[Inpu
 
     Both graphs are of one frame, so an argument is known by its source. A number that the graph of the call holds as a
     constant, and that became symbolic later, is unknown: it gets another value than that of `placeholders`, since that
-    it changed is what made it symbolic. None where the tensors of the call do not fit.
+    it changed is what made it symbolic. None if the tensors of the call do not fit.
     """
     tensors = _tensors(placeholders, own, call)
     if tensors is None:
@@ -47,7 +47,7 @@ def _is_tensor(placeholder: InputRecord) -> bool:
 
 
 def _tensors(placeholders: Inputs, own: Inputs, call: Inputs) -> list[InputRecord] | None:
-    """The tensors of the call, by source where both graphs name the same, else by position; None if they do not fit."""
+    """The tensors of the call, by source if both graphs name the same, else by position; None if they do not fit."""
     wanted = [placeholder for placeholder in placeholders if _is_tensor(placeholder)]
     given = {key(mine): value for mine, value in zip(own, call, strict=False) if _is_tensor(mine)}
     if len(given) != len(wanted):
@@ -59,7 +59,7 @@ def _tensors(placeholders: Inputs, own: Inputs, call: Inputs) -> list[InputRecor
 
 
 def _number(placeholder: InputRecord, recorded: InputRecord | None) -> InputRecord:
-    """The number of a call; another one than the placeholder's where the call's graph has it as a constant."""
+    """The number of a call; another one than the placeholder's if the call's graph has it as a constant."""
     if recorded is not None and placeholder.as_tensor:
         return replace(placeholder, value=recorded.value if recorded.scalar is None else recorded.scalar)
     if recorded is not None:

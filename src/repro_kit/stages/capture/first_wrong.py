@@ -14,8 +14,8 @@ from repro_kit.program.effects import op_name
 from repro_kit.session.oracles import open_oracle
 from repro_kit.ui import Ui
 
-_PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
-_MOST_NAMED = 3
+PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
+MOST_NAMED = 3
 
 
 def first_wrong(
@@ -30,7 +30,7 @@ def first_wrong(
     ui.progress("looking where the values begin to differ")
     with open_oracle(case) as oracle:
         inputs = case.path / "capture" / "inputs"
-        divergence = oracle.diverge(render(program), inputs, timeout=_PATIENCE * timeout)
+        divergence = oracle.diverge(render(program), inputs, timeout=PATIENCE * timeout)
     statements = {statement.target: statement for statement in program.graph.statements}
     return tuple(
         WrongStatement(name, named.line, op_name(named), divergence.backward, lines.get(name, ""))
@@ -40,7 +40,7 @@ def first_wrong(
 
 def show(ui: Ui, wrong: tuple[WrongStatement, ...]) -> None:
     """Show the first of the statements."""
-    for first in wrong[:_MOST_NAMED]:
+    for first in wrong[:MOST_NAMED]:
         what = "gradient" if first.backward else "value"
         ui.note(f"The first wrong {what} is that of: {first.statement}{_at(first.line)}")
 

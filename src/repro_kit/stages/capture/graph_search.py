@@ -10,8 +10,8 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.model.run_outcome import failure_alike
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.session.options import CaptureOptions
 from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
@@ -22,8 +22,8 @@ from repro_kit.ui import Ui
 _MOST_ATTEMPTS = 200
 _SECONDS = 900.0  # for all attempts together
 _MOST_AFRESH = 6  # attempts that are repeated in fresh interpreters
-#: Where a fresh interpreter would show nothing else: an export traces anew each time, and eager compiles nothing.
-_ALIKE = (*ENTRIES, "eager")
+#: Backends with which a fresh interpreter shows nothing new: an export always traces anew, eager compiles nothing.
+_NOT_AFRESH = (*ENTRIES, "eager")
 
 
 class GraphSearch:
@@ -83,7 +83,8 @@ class GraphSearch:
                     continue
                 if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
                     self.done.add(graph)  # other forms of the graph take as long
-                if verdict.status is not Status.INVALID and attempt.graph.code and attempt.recipe.backend not in _ALIKE:
+                may_fail_afresh = attempt.graph.code and attempt.recipe.backend not in _NOT_AFRESH
+                if verdict.status is not Status.INVALID and may_fail_afresh:
                     self.tried.append(attempt)
                 reasons.append(f"{named}: {_verdict_words(verdict)}")
         return None, reasons
@@ -118,10 +119,9 @@ class GraphSearch:
         return bool(self.hopeless)
 
     def _accepts(self, verdict: Verdict) -> bool:
-        alike = outcome_of(verdict, self.target, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if not alike or verdict.failure is None:
+        failure = failure_alike(verdict, self.target)
+        if failure is None:
             return False
-        failure = verdict.failure if self.target is None else focused(verdict.failure, self.target)
         signature = signature_of(failure)
         if self.target is None and signature.kind != self.kind:
             return False

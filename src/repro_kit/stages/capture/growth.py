@@ -39,11 +39,11 @@ _OF_HANGS = 1.5  # the power above which the growth explains a compile that does
 _SMALLEST = 2  # statements of a part
 _POWER = re.compile(r"the power (\d[\d.]*) of")
 _SHARE = 0.75  # of the power that was measured: a reduced program must exceed it
-_STEEPEST = 4.0  # what grows by a factor, or with a higher power, may read as this power where few repetitions end
+_STEEPEST = 4.0  # what grows by a factor, or with a higher power, may read as this power if few repetitions end
 
 
 def limit_of(case: Case, options: CaptureOptions) -> float | None:
-    """The power that compile time may grow with: the user's, or that for a hang; None where growth is not asked for."""
+    """The power that compile time may grow with: the user's, or that for a hang; None if growth is not asked for."""
     symptom = parse_symptom(options.check) if options.check else None
     if symptom is not None and symptom.kind is Kind.COMPILE_GROWTH:
         return symptom.limit
@@ -73,7 +73,7 @@ def search(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraph
 
 
 def kept_limit(words: str, limit: float) -> float:
-    """The power that a reduced program must exceed to grow in the way that `words` tell of (query/growth.py)."""
+    """The power that a reduced program must exceed to grow in the way that `words` describe (query/growth.py)."""
     power = _POWER.search(words)
     return max(limit, round(_SHARE * min(float(power[1]) if power else _STEEPEST, _STEEPEST), 1))
 

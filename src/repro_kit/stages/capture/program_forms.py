@@ -130,14 +130,10 @@ class Variants:
         calls = self._calls(graph)
         if len(calls) > 1:
             yield recipe, Variant(calls=calls), f"{len(calls)} calls"
-            yield (
-                recipe.with_(dynamic=None),
-                Variant(sizes="arguments", calls=calls),
-                f"{len(calls)} calls, static first",
-            )
-        if graph.recipe.get("fullgraph") is False and not _is_entry(
-            graph
-        ):  # fullgraph also decides which scalars are captured
+            static_first = Variant(sizes="arguments", calls=calls)
+            yield recipe.with_(dynamic=None), static_first, f"{len(calls)} calls, static first"
+        # fullgraph also decides which scalars are captured.
+        if graph.recipe.get("fullgraph") is False and not _is_entry(graph):
             yield recipe.with_(fullgraph=False), Variant(), "fullgraph=False"
             if related:
                 yield recipe.with_(fullgraph=False), Variant(related=True), f"fullgraph=False, {_RELATED}"
@@ -281,7 +277,7 @@ def _group(graph: GraphRecord) -> tuple[ProcessGroup | None, dict[str, str]]:
 
 
 def _on_real_ranks(shapes: Sequence[tuple[Recipe, Variant, str]]) -> Iterator[tuple[Recipe, Variant, str]]:
-    """Each shape with a real process for each rank, where all ranks can run the same program."""
+    """Each shape with a real process for each rank, if all ranks can run the same program."""
     for recipe, variant, how in shapes:
         if recipe.group is not None and not recipe.group.subgroups and recipe.group.size <= MOST_RANKS:
             group = replace(recipe.group, backend="gloo")
@@ -327,7 +323,7 @@ def _with_other_code(attempt: Attempt, other: Program, others: tuple[int, ...]) 
     recipe = attempt.recipe.with_(group=replace(group, others=others))
     text = render(with_peer(program.with_(recipe=recipe), other))
     named = ", ".join(map(str, others))
-    how = _words(attempt.how, f"with the graph of rank{'s' if len(others) > 1 else ''} {named} beside it")
+    how = _words(attempt.how, f"with another graph on rank{'s' if len(others) > 1 else ''} {named}")
     return replace(attempt, text=text, recipe=recipe, how=how)
 
 
@@ -346,10 +342,8 @@ def _own_operators(graph: GraphRecord) -> set[str]:
 
 
 def _own_config(config: dict[str, Any], dynamic: bool | None) -> dict[str, Any]:
-    not_own = (
-        "dynamo.compiled_autograd",
-        *(() if dynamic is None else _SET_BY_DYNAMIC),
-    )  # compiled_autograd is a field of the recipe
+    # compiled_autograd is a field of the recipe.
+    not_own = ("dynamo.compiled_autograd", *(() if dynamic is None else _SET_BY_DYNAMIC))
     return {key: value for key, value in config.items() if key not in not_own}
 
 

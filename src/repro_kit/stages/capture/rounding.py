@@ -13,12 +13,11 @@ from repro_kit.probe.repro_probe.protocol.queries import RoundingData
 from repro_kit.program import Program, parse
 from repro_kit.program.effects import op_name
 from repro_kit.session.oracles import open_oracle
+from repro_kit.stages.capture.first_wrong import MOST_NAMED, PATIENCE
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import Ui
 
-_PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
-_MOST_NAMED = 3
 _CHAOTIC = 1e4  # the growth of one rounding error from which a model counts as chaotic
 _ALONE = Rounding(evidence=("the captured graph is as close to double precision as eager",))
 #: The reasons by the operator at which the two part; the first that fits counts.
@@ -46,9 +45,9 @@ def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> 
     if not search.rounded or not (alone or (case.holds(ROUNDING) and not case.load(ROUNDING).random)):
         return
     attempt = search.rounded[-1 if alone else 0]
-    ui.progress(f"looking why graph {attempt.graph.compile_id} rounds otherwise than eager")
+    ui.progress(f"looking for the reason why graph {attempt.graph.compile_id} rounds differently from eager")
     with open_oracle(case) as oracle:
-        data = oracle.explain_rounding(attempt.text, search.inputs, timeout=_PATIENCE * search.timeout)
+        data = oracle.explain_rounding(attempt.text, search.inputs, timeout=PATIENCE * search.timeout)
     if data is not None:
         verdict = _ALONE if alone else case.load(ROUNDING)
         case.store(ROUNDING, _with(verdict, attempt, data))
@@ -63,7 +62,7 @@ def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
     return replace(
         rounding,
         errors=rounding.errors or from_data(data["errors"], tuple[ResultErrors, ...]),
-        first=tuple(first[:_MOST_NAMED]),
+        first=tuple(first[:MOST_NAMED]),
         why=_why(program, first[:1], restored_by, data["growth"]),
         growth=data["growth"],
         restored_by=restored_by,
@@ -72,7 +71,7 @@ def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
 
 
 def _why(program: Program, first: Sequence[str], restored_by: str, growth: float) -> str:
-    """The reason in words: measured where a setting restores eager's rounding, else read off the first operator."""
+    """The reason in words: measured if a setting restores eager's rounding, else read off the first operator."""
     if growth >= _CHAOTIC:
         return f"the model is chaotic, since it makes one rounding error {growth:.2g} times larger"
     if "emulate_precision_casts" in restored_by:
@@ -80,7 +79,7 @@ def _why(program: Program, first: Sequence[str], restored_by: str, growth: float
     if "fallback_random" in restored_by:
         return "the compiled graph draws other random numbers"
     if restored_by:
-        return "an operator is computed by another rule than eager's"
+        return "an operator is computed by a different rule than in eager"
     if not first:
         return ""
     names = {op_name(statement) for statement in program.graph.statements if statement.line in first}

@@ -1,4 +1,4 @@
-"""The aten border: the graphs of a program that Inductor compiles, as programs of their own."""
+"""The aten border: the graphs of a program that Inductor compiles, each as a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a reduction may take where the user gives no deadline, in seconds."""
+"""How long a reduction may take if the user gives no deadline, in seconds."""
 
 from __future__ import annotations
 

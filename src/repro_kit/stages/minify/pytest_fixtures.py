@@ -106,7 +106,7 @@ class Values:
 
 
 def _takes_parameter(function: ast.FunctionDef) -> bool:
-    """Make a fixture take its parameter in place of the request; False where it uses more of the request than that."""
+    """Make a fixture take its parameter in place of the request; False if it uses more of the request than that."""
     uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == _REQUEST]
     of_parameter = [
         node

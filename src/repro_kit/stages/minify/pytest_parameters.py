@@ -1,4 +1,4 @@
-"""The values that the words in brackets of a test's name stand for: ``test_a[float32-2]``.
+"""The parameters of a test, from the words in brackets of its name: ``test_a[float32-2]``.
 
 The names are those that pytest gives: ``IdMaker`` in _pytest/python.py. Where a value has several possible names as an
 expression, such as an object and a class, each is tried.
@@ -67,7 +67,7 @@ class Parameters:
 
 
 def parameters(choices: Sequence[Choices], brackets: str) -> Parameters | None:
-    """The values that the words in brackets stand for; None where they fit no choice of rows, or several."""
+    """The values that the words in brackets name; None if they fit no choice of rows, or several."""
     found = _fitting(choices, brackets)
     if len(found) != 1:
         return None
@@ -125,7 +125,7 @@ def _rows(names: Sequence[str], rows: ast.expr, ids: ast.expr | None, module: as
 
 
 def _elements(node: ast.expr, module: ast.Module) -> Sequence[ast.expr]:
-    """The elements of a list, of a name for one, or of ``range(…)``; none where they are not written out."""
+    """The elements of a list, of a name for one, or of ``range(…)``; none if they are not written out."""
     if isinstance(node, ast.Name):
         value = _assigned(node.id, module)
         return _elements(value, module) if value is not None else []

@@ -44,7 +44,7 @@ class ChosenTest:
     def of(subject: Subject, output: str = "", error: str = "") -> ChosenTest | None:
         """The test that `subject` runs, or the first that failed in the `output` of several.
 
-        `error`: the exception of the chosen failure, as ``TYPE: MESSAGE``; a test that raised it comes first. None if
+        `error`: the exception of the chosen failure, as ``TYPE: MESSAGE``; a test that raised it is preferred. None if
         the command is not one of pytest. Raises CannotFold.
         """
         words = _words(subject)
@@ -64,7 +64,7 @@ class ChosenTest:
         return ChosenTest(str(found), tuple(names), parameters if bracket else None)
 
     def conftests(self, cwd: Path) -> tuple[Path, ...]:
-        """The files with fixtures for the test: ``conftest.py`` beside the test and above, the outermost first."""
+        """The files with fixtures for the test: ``conftest.py`` in its directory and above, the outermost first."""
         places = (cwd / self.file).parents if self.of_pytest else ()
         directories = [place for place in places if place.is_relative_to(cwd)]
         return tuple(file for place in reversed(directories) if (file := place / "conftest.py").is_file())
@@ -180,7 +180,7 @@ def _instance(cls: ast.ClassDef, test: ChosenTest, functions: Sequence[ast.Funct
 
 
 def _bases(cls: ast.ClassDef, tree: ast.Module) -> Iterator[ast.expr]:
-    """The bases of a class and, where the file defines them, theirs."""
+    """The bases of a class and, if the file defines them, theirs."""
     for base in cls.bases:
         yield base
         yield from (above for defined in _defined(base, tree) for above in _bases(defined, tree))

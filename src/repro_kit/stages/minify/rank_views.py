@@ -23,7 +23,7 @@ class RankView:
     program: SourceProgram
     ranks: int = 1
     note: str = ""
-    without_group: str = ""  # the note where what is left of the script joins no process group
+    without_group: str = ""  # the note if what is left of the script joins no process group
 
     def note_of(self, reduced: SourceProgram) -> str:
         """The note on what is left of the script."""

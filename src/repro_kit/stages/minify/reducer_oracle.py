@@ -157,7 +157,7 @@ class ReducerOracle:
 
 
 def without_slip(judge: ReducerOracle, search: Callable[[], Result[Program]]) -> Result[Program]:
-    """The result of `search`; of a second one where the first has slipped to another bug."""
+    """The result of `search`; of a second one if the first has slipped to another bug."""
     result = search()
     return search() if judge.has_slipped(result.program) else result
 

@@ -18,11 +18,10 @@ from repro_kit.case.stage_results import (
     ObservedFailure,
     Reduction,
     ReductionStep,
-    RemovalTried,
     TwinFound,
-    VariantTried,
 )
 from repro_kit.files import write_atomic
+from repro_kit.model.answers import TriedVariant
 from repro_kit.model.failure.brief import brief_failure
 from repro_kit.model.failure.failure import Failure, Kind
 from repro_kit.model.failure.signature import signature_of
@@ -164,8 +163,8 @@ def _write(
         stopped=result.stopped,
         others=tuple(note for note, _ in result.others),
         minimal=neighbours.minimal,
-        removals=tuple(RemovalTried(removal.what, _outcome(removal)) for removal in neighbours.removals),
-        variants=tuple(VariantTried(each.what, _ended(each)) for each in neighbours.variants if each.outcome),
+        removals=tuple(TriedVariant(removal.what, _outcome(removal)) for removal in neighbours.removals),
+        variants=tuple(TriedVariant(each.what, _ended(each)) for each in neighbours.variants if each.outcome),
         twin=_twin(result.program, neighbours.twin, text_of),
         number=_number(neighbours.number),
         repeats=result.repeats,

@@ -25,7 +25,7 @@ def folded(case: Case) -> SourceProgram:
     subject = case.file.subject
     files = read_findings(case.path / "observe" / "probe").module_files
     main, arguments = _main(case, files)
-    if not files:  # the process died before it could say what it had imported
+    if not files:  # the process died before it wrote what it had imported
         files = _by_place(rank_subject(subject), main)
     packages = {PurePath(path).parent for path in files.values() if PurePath(path).name == "__init__.py"}
     modules = {name: Path(path) for name, path in files.items() if name != _MAIN}
@@ -63,7 +63,7 @@ def test_of(case: Case) -> ChosenTest | None:
 
 
 def ranks_of(subject: Subject) -> int:
-    """The processes that run the script: several where a launcher starts them, 0 where it does not tell how many."""
+    """The processes that run the script: several if a launcher starts them, 0 if it does not give their number."""
     launch = launch_in(subject)
     return launch.ranks if launch is not None else 1
 
@@ -104,7 +104,7 @@ def _package(subject: Subject, main: Path, files: Mapping[str, str]) -> str:
 
 
 def _by_place(subject: Subject, main: Path) -> dict[str, str]:
-    """The modules that the files seem to import, by their place beside the script or in the working directory."""
+    """The modules that the files seem to import, by their path next to the script or in the working directory."""
     found: dict[str, str] = {}
     cwd = Path(subject.cwd)
     roots = (cwd,) if subject.form == "module" else (main.parent, cwd)

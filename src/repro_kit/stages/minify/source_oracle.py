@@ -16,14 +16,14 @@ from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdic
 from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.measure.timing import CompiledCall, is_explained, wrong_result
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.run_outcome import RunOutcome, failure_alike, outcome_of
 from repro_kit.model.serialize import to_data
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
-from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.reduce import Answer
-from repro_kit.runner.program_oracle import ProgramOracle, ScriptEnd
+from repro_kit.runner.launch import Run
+from repro_kit.runner.program_oracle import ProgramOracle, script_order
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.scratch import Scratch
+from repro_kit.runner.scratch import scratch
 from repro_kit.session.verdicts import eager_run, symptoms
 from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.session.verdicts.script_verdict import verdict_of
@@ -69,7 +69,7 @@ class Compared:
     rounded: bool = False
 
     def unlike(self, other: Compared) -> str:
-        """Why `other`, of a candidate, is other evidence than this, of the script; empty where it is the same."""
+        """Why `other`, of a candidate, is other evidence than this, of the script; empty if it is the same."""
         if self.wrong is None and other.wrong is not None:
             return f"a compiled call differs from eager, which at first none does ({other.wrong.summary()})"
         if other.rounded and not self.rounded:
@@ -84,13 +84,13 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class ScriptRun:
-    """One run of a source program: its verdict, the causes of the symptom, and the lines of the calls that compiled."""
+class ScriptVerdict:
+    """The verdict on a source program, the causes of the symptom, and the lines of the calls that compiled."""
 
     verdict: Verdict
     causes: frozenset[str] = frozenset()
     compiled_at: tuple[int, ...] = ()
-    calls: tuple[CompiledCall, ...] = ()  # where compiled calls were compared with eager
+    calls: tuple[CompiledCall, ...] = ()  # if compiled calls were compared with eager
 
 
 def seeds_in(text: str) -> frozenset[str]:
@@ -143,9 +143,9 @@ class SourceOracle:
         """No failure of a script is equivalent but not alike."""
         raise AssertionError(f"{answer.note} was not called equivalent")
 
-    def _answer(self, program: SourceProgram, run: ScriptRun) -> Answer:
+    def _answer(self, program: SourceProgram, run: ScriptVerdict) -> Answer:
         expected, verdict = self._expected, run.verdict
-        # Where a hang is interrupted is chance: the part of the compiler that it is in tells.
+        # A hang is interrupted at a random place: compare the part of the compiler that it is in.
         strength = Strength.REBASED if expected.signature.kind is Kind.TIMEOUT else Strength.STRICT
         outcome = outcome_of(verdict, expected.signature, strength)
         failure = verdict.failure
@@ -160,7 +160,7 @@ class SourceOracle:
             if unlike:
                 return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, unlike)
             if not self._needs_no_seed(program, strength):
-                return Answer(RunOutcome.PASSES, verdict.seconds, "it fails with some random numbers only")
+                return Answer(RunOutcome.PASSES, verdict.seconds, "it fails only with some random seeds")
             return Answer(outcome, verdict.seconds)
         if failure is None or outcome is not RunOutcome.FAILS_OTHERWISE:
             return Answer(outcome, verdict.seconds, verdict.note)
@@ -171,17 +171,17 @@ class SourceOracle:
     def _needs_no_seed(self, program: SourceProgram, strength: Strength) -> bool:
         """Whether a program that has lost a seed of the script's fails alike with other random numbers, too.
 
-        Where the compiler raises, hardly any value has been computed: the first such program is enough to tell.
+        When the compiler raises, hardly any value has been computed: the first such program is enough.
         """
         expected = self._expected
         if expected.seeds <= seeds_in(program.text) or self._seed_is_needless:
             return True
         verdicts = [run.verdict for run in self.runs([program] * _AGAIN)]
-        fail_alike = all(outcome_of(it, expected.signature, strength) is RunOutcome.FAILS_ALIKE for it in verdicts)
+        fail_alike = all(failure_alike(it, expected.signature, strength) for it in verdicts)
         self._seed_is_needless = fail_alike and expected.signature.kind in _BEFORE_VALUES
         return fail_alike
 
-    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptRun]:
+    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptVerdict]:
         """Run programs as they must fail: with the compiler, unless the failure needs none."""
         if self._expected.in_eager:
             return self._run(programs, cast(ProbeOptions, eager_run.PROBE), compiled=False)
@@ -198,7 +198,7 @@ class SourceOracle:
     def compared(self, program: SourceProgram) -> Compared:
         """How the compiled calls of a script differ from the same calls in eager.
 
-        The script's own check alone does not tell: it may fail by rounding, by chance, or by another bug, too.
+        The script's own check is not enough: it may also fail by rounding, by chance, or by another bug.
         """
         (run,) = self._run([program], {"measure": ["accuracy"], **self._options()}, compiled=True)
         failure, before = wrong_result(run.calls), self._expected.compared
@@ -208,7 +208,7 @@ class SourceOracle:
         return Compared(signature_of(focused(failure, target) if target else failure))
 
     def is_right_interpreted(self, program: SourceProgram) -> bool:
-        """Whether a program that fails with a weaker backend passes where the graph is interpreted.
+        """Whether a program that fails with a weaker backend passes if the graph is interpreted.
 
         A stronger backend gets that graph, and not the code that is printed for it: it fails by another bug.
         """
@@ -227,76 +227,62 @@ class SourceOracle:
 
         `cwd` and `main`: the user's directory and file, for the whole script; a shorter one runs where candidates do.
         """
-        scratch = Scratch()
-        file = scratch.path / "recorded.json"
-        order: ScriptOrder = {
-            "text": instrumented(program),
-            "directory": str(scratch.path),
-            "mode": "override",
-            "options": cast(ProbeOptions, eager_run.PROBE),
-            "env": dict(eager_run.VARIABLES),
-            "recording": {"cwd": cwd, "main": main, "file": str(file)},
-            "ranks": self._ranks,
-        }
-        try:
+        with scratch() as directory:
+            file = directory / "recorded.json"
+            order = script_order(
+                instrumented(program),
+                directory,
+                cast(ProbeOptions, eager_run.PROBE),
+                env=eager_run.VARIABLES,
+                ranks=self._ranks,
+                recording={"cwd": cwd, "main": main, "file": str(file)},
+            )
             for _ in self._oracle.run_scripts([order], timeout=self._timeout):
                 pass
             return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
-        finally:
-            scratch.remove()
 
-    def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptRun]:
-        scratch = Scratch()
-        try:
-            orders: list[ScriptOrder] = []
-            for number, program in enumerate(programs):
-                directory = scratch.path / str(number)
+    def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
+        env = {} if compiled else eager_run.VARIABLES
+        with scratch() as parent:
+            directories = [parent / str(number) for number in range(len(programs))]
+            for directory in directories:
                 directory.mkdir()
-                orders.append(
-                    {
-                        "text": program.text,
-                        "directory": str(directory),
-                        "mode": "override" if options else "observe",
-                        "options": options,
-                        "env": {} if compiled else dict(eager_run.VARIABLES),
-                        "recording": None,
-                        "ranks": self._ranks,
-                    }
-                )
-            ends = self._oracle.run_scripts(
-                orders, timeout=self._timeout, is_stuck=is_stuck if self._ranks > 1 else None
-            )
-            return [
-                self._read(Path(order["directory"]), end, compiled=compiled)
-                for order, end in zip(orders, ends, strict=True)
+            orders = [
+                script_order(program.text, directory, options, env=env, ranks=self._ranks)
+                for program, directory in zip(programs, directories, strict=True)
             ]
-        finally:
-            scratch.remove()
+            stuck = is_stuck if self._ranks > 1 else None
+            runs = self._oracle.run_scripts(orders, timeout=self._timeout, is_stuck=stuck)
+            return [
+                self._read(directory, run, compiled=compiled) for directory, run in zip(directories, runs, strict=True)
+            ]
 
-    def _read(self, directory: Path, end: ScriptEnd, *, compiled: bool) -> ScriptRun:
+    def _read(self, directory: Path, run: Run, *, compiled: bool) -> ScriptVerdict:
         expected = self._expected
-        if end.problem:
-            return ScriptRun(Verdict(Status.CANNOT_TELL, seconds=end.run.seconds, note=end.problem[-200:]))
-        if end.refused:
-            note = f"it does what repro-kit refuses while it reduces a script ({', '.join(dict.fromkeys(end.refused))})"
-            return ScriptRun(Verdict(Status.INVALID, seconds=end.run.seconds, note=note))
+        if run.problem:
+            return ScriptVerdict(Verdict(Status.CANNOT_TELL, seconds=run.seconds, note=run.problem[-200:]))
+        if run.refused:
+            note = f"it does what repro-kit refuses while it reduces a script ({', '.join(dict.fromkeys(run.refused))})"
+            return ScriptVerdict(Verdict(Status.INVALID, seconds=run.seconds, note=note))
         if not compiled:
             doubt = eager_run.doubt(directory / "probe")
             if doubt:
-                return ScriptRun(Verdict(Status.CANNOT_TELL, seconds=end.run.seconds, note=doubt))
+                return ScriptVerdict(Verdict(Status.CANNOT_TELL, seconds=run.seconds, note=doubt))
         is_check = expected.signature.kind is Kind.ACCURACY
         verdict = verdict_of(
             directory,
-            end.run,
+            run,
             expected.symptom if compiled else None,
             expected.signature,
             passes_in_eager=compiled and is_check,
         )
         if not compiled:
-            return ScriptRun(verdict)
+            return ScriptVerdict(verdict)
         trace = directory / "trace"
         calls = read_findings(directory / "probe").compiled if is_check else ()
-        return ScriptRun(verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), calls)
+        return ScriptVerdict(
+            verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), calls
+        )
 
 
 def _compile_stacks(trace: Path) -> Iterator[Frame]:

@@ -1,4 +1,4 @@
-"""Reduce the user's script itself, where no graph of it fails alike, or where the user wants Python."""
+"""Reduce the user's script itself, if no graph of it fails alike, or if the user wants Python."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from repro_kit.case.case import Case
 from repro_kit.errors import Exit, StageError
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import DEADLOCK, Signature, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.recipe import LADDER
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
+from repro_kit.model.run_outcome import failure_alike
 from repro_kit.reduce import CannotReduce, Event, Journal, Result
 from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -53,7 +53,7 @@ _LEFT_OUT = {
     Kind.SLOWDOWN: "times differ from run to run",
     Kind.MEMORY: "the peak of the memory is measured on the script itself",
 }
-_WAITING = 40.0  # seconds of a run in which the ranks come to wait for each other, which ends it
+_WAITING = 40.0  # seconds of a run that ends once the ranks wait for each other
 
 
 class _NotReduced(Exception):
@@ -62,33 +62,37 @@ class _NotReduced(Exception):
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     """Write `minify/source/`; say why if the script cannot be reduced."""
-    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
-    try:
-        reduced = _reduced(case, options, ui)
-    except (_NotReduced, CannotFold, CannotReduce) as reason:
-        why = str(reason).rstrip(".")
-        if fails_in_eager(case):
-            raise Stop(Exit.USER_BUG, f"{IN_EAGER} The script is not reduced: {why}.") from reason
-        if options.source:
-            raise StageError(f"The script cannot be reduced: {why}.") from reason
-        ui.done(f"the script is not reduced: {why}")
+    reduced = _reduced_or_why(case, options, ui)
+    if isinstance(reduced, _Reduced):
+        ui.done(_written(case, reduced, ui))
         return
-    ui.done(_written(case, reduced, ui))
+    if fails_in_eager(case):
+        raise Stop(Exit.USER_BUG, f"{IN_EAGER} The script is not reduced: {reduced}.")
+    if options.source:
+        raise StageError(f"The script cannot be reduced: {reduced}.")
+    ui.done(f"the script is not reduced: {reduced}")
 
 
 def beside(case: Case, options: MinifyOptions, ui: Ui) -> str:
-    """Write `minify/source/` where the reduced program needs stored values; returns what came of it in words.
+    """Write `minify/source/` when the reduced program needs stored values; returns the result in words.
 
     A script that was not seen to fail alike in a fresh interpreter is not kept: the program was.
     """
-    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)
-    try:
-        reduced = _reduced(case, options, ui)
-    except (_NotReduced, CannotFold, CannotReduce) as reason:
-        return f"the script is not reduced: {str(reason).rstrip('.')}"
+    reduced = _reduced_or_why(case, options, ui)
+    if isinstance(reduced, str):
+        return f"the script is not reduced: {reduced}"
     if reduced.failure is None:
         return "the reduced script was not seen to fail in a fresh interpreter, and is not used"
     return _written(case, reduced, ui)
+
+
+def _reduced_or_why(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced | str:
+    """The reduction; or why the script stays as it is."""
+    shutil.rmtree(case.path / "minify" / "source", ignore_errors=True)  # an earlier result
+    try:
+        return _reduced(case, options, ui)
+    except (_NotReduced, CannotFold, CannotReduce) as reason:
+        return str(reason).rstrip(".")
 
 
 def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
@@ -111,14 +115,14 @@ class _Reduced:
     result: Result[SourceProgram]
     failure: Failure | None
     view: RankView
-    stand_in: int = 0  # statements that stand for the launcher and the other ranks
+    stand_in: int = 0  # statements that replace the launcher and the other ranks
 
     @property
     def larger(self) -> str:
-        """Why the result is larger than the script; "" where it is not."""
+        """Why the result is larger than the script; "" if it is not."""
         if self.result.statements_after <= self.result.statements_before:
             return ""
-        return f"it is larger than the script, since {self.stand_in} statements stand for the launcher and other ranks"
+        return f"the result has {self.stand_in} extra statements that replace the launcher and the other ranks"
 
 
 def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
@@ -146,12 +150,12 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
             ui.note("The script is reduced without torch.compile, to show what makes the ranks wait.")
         ui.progress("running the script as one file")
         afresh = stack.enter_context(fresh_oracle(case))
-        # A fork compiles faster than the script, and what runs beside it makes it slower.
+        # A fork compiles faster than the script, and other processes make it slower.
         is_timed = symptom is not None and symptom.timed
         oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
         start: _Start | str = "starts its ranks in a way that repro-kit cannot repeat"  # until there is a view
         for view in rank_views(case, program, together=together):
-            attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
+            attempt = _ScriptSearch(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
             recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
             attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
@@ -187,7 +191,7 @@ class _Start:
 
 
 @dataclass(frozen=True)
-class _Attempt:
+class _ScriptSearch:
     """A search with one oracle."""
 
     oracle: ProgramOracle
@@ -196,6 +200,9 @@ class _Attempt:
     timeout: float
     ranks: int
     in_eager: bool = False
+
+    def _judge(self, expected: Expected, timeout: float | None = None) -> SourceOracle:
+        return SourceOracle(self.oracle, expected, self.timeout if timeout is None else timeout, self.ranks)
 
     def first(self, program: SourceProgram) -> _Start | str:
         """Run the whole script; in words what it does, if not fail alike with the compiler and pass without it."""
@@ -209,32 +216,23 @@ class _Attempt:
                 unseeded=draws_unseeded(program.text),
                 in_eager=self.in_eager,
             )
-            judge = SourceOracle(self.oracle, expected, self.timeout, self.ranks)
+            judge = self._judge(expected)
             (seen,) = judge.runs([program])
-            failure = seen.verdict.failure
-            alike = outcome_of(seen.verdict, self.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-            if not alike or failure is None:
+            failure = failure_alike(seen.verdict, self.signature)
+            if failure is None:
                 why = f"does not fail alike: {seen.verdict.note}" if seen.verdict.note else why
                 continue
             if judge.needs_compiler(program):
-                failure = focused(failure, self.signature)
                 is_own_check = failure.kind is Kind.ACCURACY and self.symptom is None
-                return _Start(
-                    replace(
-                        expected,
-                        signature=signature_of(failure),
-                        causes=seen.causes,
-                        compared=judge.compared(program) if is_own_check else None,
-                    ),
-                    raising_lines(failure) or seen.compiled_at,
-                    seen.verdict.seconds,
-                )
+                compared = judge.compared(program) if is_own_check else None
+                seen_alike = replace(expected, signature=signature_of(failure), causes=seen.causes, compared=compared)
+                return _Start(seen_alike, raising_lines(failure) or seen.compiled_at, seen.verdict.seconds)
             why = "does not pass without torch.compile either"
         return why
 
     def is_right_interpreted(self, program: SourceProgram, start: _Start) -> bool:
         """Whether the graph that a weaker backend hands on is right, although the backend fails alike."""
-        return SourceOracle(self.oracle, start.expected, self.timeout, self.ranks).is_right_interpreted(program)
+        return self._judge(start.expected).is_right_interpreted(program)
 
     def search(
         self,
@@ -247,7 +245,7 @@ class _Attempt:
     ) -> Result[SourceProgram]:
         """Reduce the script."""
         limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
-        judge = SourceOracle(self.oracle, start.expected, limit, self.ranks)
+        judge = self._judge(start.expected, limit)
         is_check = start.expected.signature.kind is Kind.ACCURACY and start.failing_lines
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)
@@ -271,9 +269,9 @@ class _Attempt:
 
 
 def _first(
-    attempt: _Attempt, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
-) -> tuple[_Attempt, SourceProgram, _Start | str]:
-    """The script without reads of data, else as it is; it may fail only where nothing was imported before.
+    attempt: _ScriptSearch, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
+) -> tuple[_ScriptSearch, SourceProgram, _Start | str]:
+    """The script without reads of data, else as it is; it may fail only if nothing was imported before.
 
     In place of a start the reason why there is none, of the script as it is.
     """
@@ -287,7 +285,7 @@ def _first(
     return attempt, program, start
 
 
-def _with_less(attempt: _Attempt, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
+def _with_less(attempt: _ScriptSearch, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
     """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own.
 
     A backend that fails, but hands on a graph that is right, shows another failure.
@@ -314,8 +312,7 @@ def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected
     """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])
-        alike = outcome_of(seen.verdict, expected.signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if not alike or not judge.needs_compiler(result.program):
+        if failure_alike(seen.verdict, expected.signature) is None or not judge.needs_compiler(result.program):
             continue
         if expected.compared is None or not expected.compared.unlike(judge.compared(result.program)):
             return seen.verdict.failure

@@ -1,49 +1,19 @@
-"""Minify: reduce the captured program to a smaller one that fails alike, and check it in a fresh interpreter."""
+"""Minify: reduce the captured program, or the script, to a smaller one that fails alike."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
-
 from repro_kit.case.case import Case
 from repro_kit.case.handles import CAPTURE
-from repro_kit.errors import StageError
-from repro_kit.files import link_or_copy, read_text
-from repro_kit.model.failure.failure import Failure, Kind, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.probe.repro_probe.protocol.entries import CALLS, ENTRIES, PACKAGED
-from repro_kit.program import Program, parse, render, size
-from repro_kit.program.collectives import swapped
+from repro_kit.program import Program
 from repro_kit.program.effects import is_transform
-from repro_kit.reduce import CannotReduce, Event, Journal, Result
-from repro_kit.reduce.candidate_search import Accepted
-from repro_kit.reduce.naming import with_plain_names
-from repro_kit.reduce.order import measure
-from repro_kit.reduce.reducer import minify
-from repro_kit.reduce.result import Twin
-from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.comparison_recipe import with_tolerance
 from repro_kit.session.options import MinifyOptions
-from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
 from repro_kit.session.script.subject_check import is_program_alone
-from repro_kit.stages.minify import source_stage
-from repro_kit.stages.minify.aten_graphs import aten_programs
-from repro_kit.stages.minify.deadlines import deadline_of_program
-from repro_kit.stages.minify.event_log import events_to
-from repro_kit.stages.minify.progress import ended, shown
-from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until, without_slip
+from repro_kit.stages.minify import program_reduction, source_stage
+from repro_kit.stages.minify.progress import ended
 from repro_kit.stages.minify.results import write_reduction
 from repro_kit.ui import Ui
 
-_ALIKE = RunOutcome.FAILS_ALIKE
-_TURNS = 4  # reductions of the code of one set of ranks after that of the others
-_CHECKS = 3  # most checks of the result, if it does not fail at once
 _MOST_NAMED = 5  # other failures that are named
-_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
 
 
 def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
@@ -52,32 +22,11 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     Without a program, or with the option ``--source``, the script itself is reduced instead. It is reduced as well
     where the reduced program needs stored values, or has what torch.func becomes in a graph: no person writes that.
     """
-    captured = case.current(CAPTURE)
-    if options.source or captured is None or captured.subject == "script":
+    capture = case.current(CAPTURE)
+    if options.source or capture is None or capture.subject == "script":
         source_stage.run(case, options, ui)
         return
-    capture = case.load(CAPTURE)
-    if capture.signature is None or capture.verdict is None or not case.has("capture/program.py"):
-        raise StageError("There is no captured program to reduce; run capture first.")
-    program = parse(read_text(case.path / "capture" / "program.py"))
-    directory = case.path / "minify"
-    _stock_inputs(case.path / "capture" / "inputs", directory / "inputs")
-    with ExitStack() as stack:
-        deadline = options.deadline or deadline_of_program(capture.signature, capture.verdict.seconds)
-        on_event = stack.enter_context(events_to(options.events, shown(ui, "operator")))
-        afresh = stack.enter_context(fresh_oracle(case))
-        oracle = stack.enter_context(open_oracle(case, options.jobs))
-        afresh.prepare(program.recipe)
-        limit = query_timeout(case, options, capture.signature.kind)
-        limit_afresh = fresh_timeout(case, options, capture.signature.kind)
-        work = _Work(oracle, afresh, directory, options, ui, on_event, limit, limit_afresh, deadline)
-        result, failure = work.by_inductor(program, capture.signature) or work.reduced(
-            program, capture.signature, capture.verdict, hints=[wrong.name for wrong in capture.wrong]
-        )
-        result, failure = work.with_peer(result, failure, capture.signature)
-        whole = program.peer is None and program.recipe.backend not in ENTRIES
-        if options.border != "dynamo" and capture.border == "dynamo" and whole:
-            result, failure = work.at_aten(case, result, failure, capture.signature)
+    result, failure = program_reduction.reduced(case, options, ui, capture)
     write_reduction(case, result, failure)
     for number, (note, _) in enumerate(result.others[:_MOST_NAMED]):
         ui.detail(f"Another failure was met, and kept in minify/also/{number:03d}.py: {note}")
@@ -96,224 +45,3 @@ def why_script(program: Program) -> str:
     if any(map(is_transform, (each for function in program.functions() for each in function.statements))):
         return "That has private calls in place of torch.func's; the script has torch.func's"
     return ""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What a reduction needs. `timeout`: seconds for one query. `deadline`: seconds for one reduction.
-
-    `timeout_afresh`: seconds for one query in a fresh interpreter.
-    """
-
-    oracle: ProgramOracle
-    afresh: ProgramOracle
-    directory: Path
-    options: MinifyOptions
-    ui: Ui
-    on_event: Callable[[Event], None]
-    timeout: float
-    timeout_afresh: float
-    deadline: float
-
-    def reduced(
-        self,
-        program: Program,
-        signature: Signature,
-        verdict: Verdict,
-        journal: str = "journal.jsonl",
-        hints: Sequence[str] = (),
-    ) -> tuple[Result[Program], Failure | None]:
-        """Reduce `program`, whose verdict is `verdict`; returns the result, and its failure in a fresh interpreter.
-
-        `hints`: the names to start from, where they are known.
-        """
-        inputs = self.directory / "inputs"
-        early = until(verdict, signature, program)
-        before = [verdict]
-        if early is not None:
-            (stopped,) = self.oracle.check([render(program)], inputs, timeout=self.timeout, until=early)
-            if outcome_of(stopped, signature, Strength.STRICT) is _ALIKE:
-                before.append(stopped)
-            else:  # the failure comes after that step
-                early = None
-        judge = ReducerOracle(self.oracle, signature, inputs, self.timeout, self.ui, early)
-        hints = hints or judge.hints(program, verdict.failure)
-        judge.begins_at(program, hints)
-
-        def search() -> Result[Program]:
-            return minify(
-                program,
-                judge,
-                hints=hints,
-                before=[judge.answer(each) for each in before],
-                journal=Journal(self.directory / journal, about=judge.about),
-                budget=self.options.budget,
-                deadline=self.deadline,
-                on_event=self.on_event,
-            )
-
-        result = without_slip(judge, search)
-        self.ui.progress("checking the result in a fresh interpreter")
-        runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
-        named = with_plain_names(result, program.graph.params)
-        for each in (named, result) if named is not result else (result,):  # a message may hold a name
-            smallest, failure = verified(self.afresh, each.program, signature, inputs, self.timeout_afresh, runs)
-            if failure is not None:
-                return replace(each, program=smallest), failure
-        return result, None
-
-    def with_peer(
-        self, result: Result[Program], failure: Failure | None, signature: Signature
-    ) -> tuple[Result[Program], Failure | None]:
-        """`result`, with the code that the other ranks run reduced in the same way, and each again while that helps."""
-        if result.program.peer is None:
-            return result, failure
-        for turn in range(_TURNS):
-            turned = swapped(result.program)
-            (verdict,) = self.oracle.check([render(turned)], self.directory / "inputs", timeout=self.timeout)
-            if result.stopped != "fixpoint" or outcome_of(verdict, signature, Strength.REBASED) is not _ALIKE:
-                break
-            try:
-                second, second_failure = self.reduced(turned, signature, verdict, f"journal-peer-{turn}.jsonl")
-            except CannotReduce as error:
-                self.ui.detail(f"The code of the other ranks stays as it is. {error}")
-                break
-            if second_failure is None:
-                break
-            around = (result.neighbours, second.neighbours)
-            settled = size(second.program) == size(result.program)
-            result, failure = _joined(result, second, turned, "peer"), second_failure
-            if settled:
-                removals = tuple(removal for each in around for removal in each.removals)
-                complete = all(each.complete for each in around)
-                return replace(result, neighbours=replace(around[1], removals=removals, complete=complete)), failure
-        return replace(result, neighbours=replace(result.neighbours, complete=False)), failure
-
-    def by_inductor(self, program: Program, signature: Signature) -> tuple[Result[Program], Failure | None] | None:
-        """The result of a program of AOTInductor or precompilation that fails alike under torch.compile, reduced there.
-
-        A query of torch.compile takes a fraction of the time. None where torch.compile does not fail alike, or the
-        reduced program does not fail alike by its own way to compile.
-        """
-        own = program.recipe.backend
-        if own not in PACKAGED:
-            return None
-        self.ui.progress("trying torch.compile, which is faster")
-        inputs = self.directory / "inputs"
-        cheaper = program.with_(recipe=program.recipe.with_(backend="inductor", fullgraph=True))
-        (verdict,) = self.oracle.check([render(cheaper)], inputs, timeout=self.timeout)
-        if outcome_of(verdict, signature, Strength.REBASED) is not RunOutcome.FAILS_ALIKE or verdict.failure is None:
-            return None
-        alike = signature_of(focused(verdict.failure, signature))
-        result, _ = self.reduced(cheaper, alike, verdict, "journal-inductor.jsonl")
-        smallest, failure = verified(self.afresh, _by(own, result.program), signature, inputs, self.timeout_afresh, 1)
-        if failure is None:
-            return None
-        twin = self._twin_by(own, result.neighbours.twin, signature)
-        neighbours = replace(
-            result.neighbours, twin=twin, number=result.neighbours.number if twin else None, variants=()
-        )  # the others were compiled by torch.compile
-        return replace(result, program=smallest, neighbours=neighbours), failure
-
-    def _twin_by(self, entry: str, twin: Twin[Program] | None, signature: Signature) -> Twin[Program] | None:
-        """A variant that passes under torch.compile, compiled by `entry`; None where that does not pass."""
-        if twin is None:
-            return None
-        self.ui.progress(f"trying the nearest variant that passes with {CALLS[entry]}")
-        program = _by(entry, twin.program)
-        (verdict,) = self.afresh.check([render(program)], self.directory / "inputs", timeout=self.timeout_afresh)
-        passes = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.PASSES
-        return replace(twin, program=program) if passes else None
-
-    def at_aten(
-        self, case: Case, result: Result[Program], failure: Failure | None, signature: Signature
-    ) -> tuple[Result[Program], Failure | None]:
-        """`result`, reduced further as an aten graph, if a graph of Inductor's fails alike and ends smaller.
-
-        With the option ``--border aot``, the aten graph is taken even if it is not smaller.
-        """
-        inputs, python = self.directory / "inputs", case.file.subject.python
-        self.ui.progress("looking for the aten graph that fails")
-        graphs = aten_programs(result.program, inputs, python, signature.kind, self.options.timeout)
-        for number, aten in enumerate(graphs):
-            (verdict,) = self.oracle.check([render(aten)], inputs, timeout=self.timeout)
-            outcome = outcome_of(verdict, signature, Strength.REBASED)
-            if outcome is not RunOutcome.FAILS_ALIKE or verdict.failure is None:
-                continue
-            try:
-                aten_signature = signature_of(focused(verdict.failure, signature))
-                lower, lower_failure = self.reduced(aten, aten_signature, verdict, f"journal-aten-{number}.jsonl")
-            except CannotReduce:
-                continue
-            smaller = _measured(lower.program) < _measured(result.program)
-            if lower_failure and (smaller or self.options.border == "aot"):
-                self.ui.note(
-                    f"Going on with the aten graph, reduced from {size(aten)} to {size(lower.program)} operators."
-                )
-                return _joined(result, lower, aten, "aten_border"), lower_failure
-        self.ui.note(
-            "No aten graph of the result is smaller and fails alike alone, so the result stays Dynamo's graph."
-        )
-        return result, failure
-
-
-def _by(entry: str, program: Program) -> Program:
-    """A program of torch.compile, compiled by `entry` (protocol/entries.py)."""
-    return program.with_(recipe=program.recipe.with_(backend=entry, fullgraph=False))
-
-
-def _measured(program: Program) -> tuple[int, ...]:
-    return measure(program, {}, render(program))
-
-
-def _joined(first: Result[Program], second: Result[Program], start: Program, step: str) -> Result[Program]:
-    """Two reductions as one: the second starts from `start`, which `step` made of the first result."""
-    border = Accepted(step, start, size(start), first.queries, first.seconds)
-    later = [
-        replace(step, queries=step.queries + first.queries, seconds=step.seconds + first.seconds)
-        for step in second.history
-    ]
-    return replace(
-        second,
-        statements_before=first.statements_before,
-        queries=first.queries + second.queries,
-        steps=first.steps + 1 + second.steps,
-        seconds=first.seconds + second.seconds,
-        history=(*first.history, border, *later),
-        others=(*first.others, *second.others),
-    )
-
-
-def _stock_inputs(source: Path, target: Path) -> None:
-    """Link (or copy) the captured values to the directory where candidates look for them; delete other values."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for file in source.glob("*.pt"):
-        link_or_copy(file, target / file.name)
-
-
-def verified(
-    oracle: ProgramOracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
-) -> tuple[Program, Failure | None]:
-    """Check `program` in a fresh interpreter; returns it, with a tolerance if it needs one, and its failure."""
-    failure = _fails_afresh(oracle, program, signature, inputs, timeout, runs)
-    if failure is None:
-        return program, None
-    with_stated_tolerance = with_tolerance(program, failure)
-    fails_with_tolerance = (
-        with_stated_tolerance is program
-        or _fails_afresh(oracle, with_stated_tolerance, signature, inputs, timeout, runs) is not None
-    )
-    return with_stated_tolerance if fails_with_tolerance else program, failure
-
-
-def _fails_afresh(
-    oracle: ProgramOracle, program: Program, signature: Signature, inputs: Path, timeout: float, runs: int
-) -> Failure | None:
-    """The first failure that is alike, in up to `runs` runs of a fresh interpreter with an empty cache."""
-    for _ in range(runs):
-        (verdict,) = oracle.check([render(program)], inputs, timeout=timeout)
-        alike = outcome_of(verdict, signature, Strength.REBASED) is RunOutcome.FAILS_ALIKE
-        if alike and verdict.failure is not None:
-            return focused(verdict.failure, signature)
-    return None

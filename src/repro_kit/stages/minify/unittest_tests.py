@@ -13,7 +13,7 @@ from repro_kit.stages.minify.pytest_script import ChosenTest
 _NAME = "unittest"
 _BETWEEN = "=" * 70 + "\n"  # before each failed test
 #: ``FAIL: test_a (package.module.Class.test_a)``; before Python 3.11 without the second ``test_a``.
-_FAILED = re.compile(r"(?:FAIL|ERROR): (\w+) \(([\w.]+)\)")
+_FAILED_UNITTEST = re.compile(r"(?:FAIL|ERROR): (\w+) \(([\w.]+)\)")
 
 
 def runs_unittest(subject: Subject) -> bool:
@@ -25,13 +25,15 @@ def runs_unittest(subject: Subject) -> bool:
 
 
 def failed_test(output: str, message: str, files: Mapping[str, str]) -> ChosenTest:
-    """The first test that failed in the `output` of unittest; one that raised an exception with `message` comes first.
+    """The first test that failed in the `output` of unittest; preferably one that raised an exception with `message`.
 
     `files`: the files of the user's modules by name. Raises CannotFold.
     """
-    sections = [(found, section) for section in output.split(_BETWEEN)[1:] if (found := _FAILED.match(section))]
+    sections = [
+        (found, section) for section in output.split(_BETWEEN)[1:] if (found := _FAILED_UNITTEST.match(section))
+    ]
     if not sections:
-        raise CannotFold("unittest names no test that failed")
+        raise CannotFold("unittest reports no failed test")
     first_line = message.partition("\n")[0]
     found, _ = min(sections, key=lambda entry: first_line not in entry[1])
     name, qualified = found.groups()

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
-from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
+from repro_kit.case.stage_results import Environment, Observation
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
-from repro_kit.model.failure.signature import in_words
+from repro_kit.model.failure.failure import COMPARED, Kind
 from repro_kit.model.measure.symptom import Symptom
-from repro_kit.probe.repro_probe.protocol.entries import CALLS
 from repro_kit.runner.compiler import users_cache
-from repro_kit.runner.launch import Run, exit_name
 from repro_kit.runner.read_findings import Findings, read_findings
-from repro_kit.runner.recorded import read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.session.options import ObserveOptions
 from repro_kit.session.script import leftovers, users_logs
@@ -27,19 +23,18 @@ from repro_kit.session.script.interpreter_environment import begin_environment, 
 from repro_kit.session.script.script_run import SubjectRun, run_subject, write_artifacts
 from repro_kit.session.script.stuck import CompileWatch
 from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, by_rounding, not_begun, observed_failures, symptoms, users_own
+from repro_kit.session.verdicts import by_rounding, not_begun, observed_failures, symptoms
 from repro_kit.session.verdicts.blame import Blame
 from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
-from repro_kit.session.verdicts.lacking_device import lacks_device
 from repro_kit.session.verdicts.lacking_resource import lacks_resource
 from repro_kit.session.verdicts.rank_report import RankReport, rank_report
-from repro_kit.stages.observe import extra_runs, nothing_failed
+from repro_kit.stages.observe import extra_runs
+from repro_kit.stages.observe.conclusion import ObservedRun, conclude, entries
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
 
 _LOGS = "graph_breaks,recompiles"
 _RECORDED = 512 << 20  # bytes of tensor values that one process records
-_NAMED = 3  # other failures
 _LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied for a second run
 
 
@@ -54,28 +49,26 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     ui.progress(f"running {case.file.subject}")
     described = _described_beside(case, symptom)
     seen = _observe_once(case, options, ui, symptom)
-    observed, findings, summary = seen.run, seen.findings, seen.summary
-    failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
-    measured = symptoms.look_for(case, options, ui, observed, findings, summary)
+    failures = list(seen.failures)
+    measured = symptoms.look_for(case, options, ui, seen.run, seen.findings, seen.summary)
     if symptom is not None and symptom.kind is Kind.VALIDATION:  # what a script catches may be raised in eager too
         failures = [failure for failure in failures if failure.source not in ("trace", "log")]
     failures = [*measured.failures, *failures]
-    cache: Path | None = None
     if not failures and symptom is None:
-        with_cache = _with_users_cache(case, options, ui)
-        if with_cache is not None:
-            seen, failures, cache = with_cache
-            observed, findings, summary = seen.run, seen.findings, seen.summary
+        seen = _with_users_cache(case, options, ui) or seen
+        failures = list(seen.failures)
     blamed = Blame(None, tuple(failures))
-    index = observed_failures.index_of(options.failure, failures) if failures else 0
-    lacking = lacks_resource(failures[index].failure) if failures else None
-    if failures and lacking is None and not summary.compile_ids:
-        not_begun.refuse(failures[index].failure, case.file.subject)
-    if failures and lacking is None:
-        waits = seen.deadlock and failures[index].failure.deadlock
-        of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
-        blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=of_a_graph)
-    ranks = rank_report(case.path / "observe" / "trace", findings)
+    chosen = failures[observed_failures.index_of(options.failure, failures)].failure if failures else None
+    lacking = lacks_resource(chosen) if chosen else None
+    if chosen and lacking is None:
+        if not seen.summary.compile_ids:
+            not_begun.refuse(chosen, case.file.subject)
+        waits = seen.deadlock and chosen.deadlock
+        of_a_graph = not waits and not (seen.run.timed_out and _compiled_nothing(case, seen.summary))
+        blamed = symptoms.compare_with_eager(
+            case, options, ui, failures, seen.run, seen.users_cache, of_a_graph=of_a_graph
+        )
+    ranks = rank_report(case.path / "observe" / "trace", seen.findings)
     for sentence in ranks.sentences:
         ui.warn(sentence)
     for line in ranks.lines:
@@ -84,8 +77,9 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if parted:
         ui.warn(parted)
     remarks = filter(None, [parted, seen.ended_early, blamed.nobody])
-    warnings = [*_warnings(case, findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
-    _write(case, observed, findings, summary, blamed, warnings, ranks, described, users_cache=cache is not None)
+    warnings = [*_warnings(seen.findings), *ranks.sentences, *notes, *blamed.warnings, *remarks]
+    case.store(ENVIRONMENT, _environment(case, seen.findings, described))
+    _write(case, seen, blamed, warnings, ranks)
     if lacking is not None:
         raise lacking
     if blamed.nobody:
@@ -93,7 +87,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     extra_runs.runs(case, options, ui)
     if blamed.rounding is not None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
-    _conclude(case, options, ui, seen, blamed, measured.words, symptom)
+    conclude(case, options, ui, seen, blamed, measured.words, symptom)
 
 
 def _described_beside(case: Case, symptom: Symptom | None) -> Callable[[], Environment]:
@@ -104,20 +98,9 @@ def _described_beside(case: Case, symptom: Symptom | None) -> Callable[[], Envir
     return begin_environment(subject.python, Path(subject.cwd)).result
 
 
-@dataclass(frozen=True)
-class _ObservedRun:
-    """One observed run; `ended_early` says why it was taken never to end."""
-
-    run: Run
-    findings: Findings
-    summary: TraceSummary
-    ended_early: str = ""
-    deadlock: bool = False  # the ranks wait for each other, as they may without torch.compile
-
-
 def _observe_once(
     case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom | None = None, copy_of: Path | None = None
-) -> _ObservedRun:
+) -> ObservedRun:
     """Run the subject once under the probe. Output, trace, logs and graphs go below `observe/`.
 
     With a `symptom` to measure on the script, no graphs are recorded: recording would change the measurement.
@@ -150,9 +133,9 @@ def _observe_once(
     if reason:
         ui.warn(reason)
     users_logs.give_back(directory, ui)
-    return _ObservedRun(
-        observed, read_findings(directory / "probe"), summarise(directory / "trace"), reason, bool(deadlock.reason)
-    )
+    findings, summary = read_findings(directory / "probe"), summarise(directory / "trace")
+    failures = observed_failures.found_in(directory, observed, findings, summary)
+    return ObservedRun(observed, findings, summary, tuple(failures), reason, bool(deadlock.reason), copy_of)
 
 
 def _probed(run: SubjectRun, symptom: Symptom | None) -> SubjectRun:
@@ -175,24 +158,21 @@ def _logging(directory: Path) -> dict[str, str]:
     }
 
 
-def _with_users_cache(
-    case: Case, options: ObserveOptions, ui: Ui
-) -> tuple[_ObservedRun, list[ObservedFailure], Path] | None:
-    """Nothing failed with an empty cache: run again with a copy of the user's cache, which may be the bug."""
+def _with_users_cache(case: Case, options: ObserveOptions, ui: Ui) -> ObservedRun | None:
+    """Run again with a copy of the user's compiler cache, which may be the bug; None if that does not fail either."""
     cache = users_cache(os.environ)
     size = leftovers.size_of(cache)
     if not size or size > _LARGEST_CACHE:
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")
     seen = _observe_once(case, options, ui, copy_of=cache)
-    failures = observed_failures.found_in(case.path / "observe", seen.run, seen.findings, seen.summary)
-    if not failures:
+    if not seen.failures:
         return None
     ui.warn(f"The program fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
-    return seen, failures, cache
+    return seen
 
 
-def _warnings(case: Case, findings: Findings) -> list[str]:
+def _warnings(findings: Findings) -> list[str]:
     warnings = [
         f"The probe had a problem: {text.strip().splitlines()[-1]}" for text in findings.problems if text.strip()
     ]
@@ -201,23 +181,18 @@ def _warnings(case: Case, findings: Findings) -> list[str]:
     return warnings
 
 
-def _write(
-    case: Case,
-    observed: Run,
-    findings: Findings,
-    summary: TraceSummary,
-    blamed: Blame,
-    warnings: list[str],
-    ranks: RankReport,
-    described: Callable[[], Environment],
-    *,
-    users_cache: bool,
-) -> None:
-    first = next(iter(findings.processes), None)
-    subject = case.file.subject
+def _environment(case: Case, findings: Findings, described: Callable[[], Environment]) -> Environment:
+    """The environment of the run. The run of a command also shows its interpreter, which goes to the case first."""
+    first, subject = next(iter(findings.processes), None), case.file.subject
     if subject.form == "command" and first is not None and first.executable != subject.python:
         case.update(subject=replace(subject, python=first.executable))
-    case.store(ENVIRONMENT, _with_findings(described(), findings))
+    env = described()
+    return replace(env, config=findings.config, threads=findings.threads or env.threads)
+
+
+def _write(case: Case, seen: ObservedRun, blamed: Blame, warnings: list[str], ranks: RankReport) -> None:
+    observed, summary = seen.run, seen.summary
+    first = next(iter(seen.findings.processes), None)
     observation = Observation(
         argv=tuple(command(case.file.subject)),
         exit_status=observed.exit_status,
@@ -235,8 +210,8 @@ def _write(
         ranks=ranks.lines,
         settled=blamed.settled,
         recorded=any((case.path / "observe" / "probe").glob("events-*.jsonl")),
-        compared=sum(call.compared for call in findings.compiled),
-        users_cache=users_cache,
+        compared=sum(call.compared for call in seen.findings.compiled),
+        users_cache=seen.users_cache is not None,
     )
     case.store(OBSERVATION, observation)
     if blamed.rounding is not None:
@@ -247,83 +222,4 @@ def _write(
 
 def _compiled_nothing(case: Case, summary: TraceSummary) -> bool:
     """Whether the run had not begun to compile or to export anything, so that no graph of it can hang."""
-    return not summary.compile_ids and not summary.open_step and not any(_entries(case))
-
-
-def _with_findings(env: Environment, findings: Findings) -> Environment:
-    return replace(env, config=findings.config, threads=findings.threads or env.threads)
-
-
-def _entries(case: Case) -> Iterator[str]:
-    """The way to compile that each recorded process used last, where that is torch.export or AOTInductor."""
-    for process in read_recorded(case.path / "observe" / "probe"):
-        settings = process.compile_settings()
-        if settings is not None and settings["backend"] in CALLS:
-            yield settings["backend"]
-
-
-def _nothing_failed(
-    case: Case, options: ObserveOptions, ui: Ui, seen: _ObservedRun, measured: str, symptom: Symptom | None
-) -> None:
-    """Say that nothing failed. Raises Stop, unless a graph may still show what the user asked for."""
-    if symptom is not None and symptom.kind in OF_GRAPHS:
-        if measured:
-            ui.note(measured)
-        ui.done(f"nothing raised; looking for {options.check} in each graph")
-        return
-    recorded = read_recorded(case.path / "observe" / "probe")
-    graphs = max(len(seen.summary.compile_ids), sum(len(process.graphs) for process in recorded))
-    why = nothing_failed.why_nothing(os.environ, saw_torch=bool(seen.findings.processes))
-    ended = f"{exit_name(seen.run)} after {seen.run.seconds:.0f} s"
-    subject = case.file.subject
-    words = subject.argv[1:] if case.file.exported else subject.words  # the script for an exported program is ours
-    raise Stop(Exit.NOTHING_FAILED, nothing_failed.sentences(ended, graphs, measured, words, why))
-
-
-def _conclude(
-    case: Case,
-    options: ObserveOptions,
-    ui: Ui,
-    seen: _ObservedRun,
-    blamed: Blame,
-    measured: str,
-    symptom: Symptom | None,
-) -> None:
-    """Print how the stage ended. `measured`: the measurement of the symptom that the user asked for, in words."""
-    if not blamed.failures:
-        _nothing_failed(case, options, ui, seen, measured, symptom)
-        return
-    if measured:
-        ui.note(measured)
-    failures = list(blamed.failures)
-    index = observed_failures.index_of(options.failure, failures)
-    chosen = failures[index]
-    if blamed.needs is not None:
-        needs = blamed.needs.failure
-        raise Stop(Exit.CANNOT_RUN, f"{lacks_device(needs)}\n{observed_failures.excerpt(needs)}")
-    if blamed.deadlock:
-        ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
-    elif blamed.eager == Status.FAIL:
-        raise users_own.stop(blamed.in_eager or chosen)
-    raised = in_words(chosen.signature, chosen.failure)
-    if not blamed.settled:  # the failure that a graph must show to settle it
-        chosen = blame.as_wrong_result(chosen)
-    words = f"{chosen.failure.kind}: {in_words(chosen.signature, chosen.failure)}"
-    if chosen.failure.kind is Kind.ACCURACY and chosen.failure.difference is None and blamed.eager is None:
-        words = f"the script raises {raised} (not yet known: whether it does so without torch.compile)"
-    case.update(signature=chosen.signature, failure_index=index)
-    ui.done(words)
-    for entry in _entries(case):
-        ui.note(f"The model is compiled by {CALLS[entry]}.")
-    others = [
-        f"--failure {number}: {in_words(failure.signature, failure.failure)}"
-        for number, failure in enumerate(failures)
-        if number != index
-    ]
-    if others:
-        more = f"; and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        ui.note(f"Also failed, to be chosen with {'; '.join(others[:_NAMED])}{more}.")
-    if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
-        ui.note(f"The program was in this compile step: {chosen.failure.step}")
-    if chosen.failure.kind is Kind.TIMEOUT and chosen.source == "exception":
-        ui.note(f"The script's own alarm ended the compile ({chosen.failure.text}). It may hang, or be slow.")
+    return not summary.compile_ids and not summary.open_step and not any(entries(case))

@@ -153,7 +153,7 @@ def test_a_lowering(narrowed: Narrowed, tmp_path: Path) -> None:
 def test_two_lowerings_that_only_fail_together(narrowed: Narrowed) -> None:
     chain = narrowed(TOGETHER, Recipe())
     assert "#2 aten.cos.default" in in_one_line(chain)
-    assert "the failure needs #1 aten.sinh.default beside it" in chain.links[-1].claim
+    assert "the failure also needs #1 aten.sinh.default" in chain.links[-1].claim
 
 
 def test_a_decomposition(narrowed: Narrowed) -> None:

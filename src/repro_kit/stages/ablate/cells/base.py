@@ -22,7 +22,6 @@ from repro_kit.ui import Ui
 
 STOPPED = "not run: the layer was known"
 
-_DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
 _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 #: A name of what changes torch, or an assignment to an attribute of a module that is no setting.
 _CHANGES = re.compile(
@@ -35,12 +34,8 @@ _CHANGES = re.compile(
 Until = Callable[[Sequence[Cell]], bool]
 
 
-def judged(cells: Sequence[Cell], target: Signature | None) -> list[Cell]:
-    """`cells` with the signatures of their failures, and whether these match the expected signature."""
-    return [_judged(cell, target) for cell in cells]
-
-
-def _judged(cell: Cell, target: Signature | None) -> Cell:
+def judged(cell: Cell, target: Signature | None) -> Cell:
+    """`cell` with the signature of its failure, and whether that matches the expected signature."""
     failure = cell.verdict.failure
     signature = cell.signature or (signature_of(failure) if failure is not None else None)
     failed = cell.verdict.status == Status.FAIL and signature is not None and target is not None
@@ -66,21 +61,13 @@ class Cells(ABC):
     def usual(self) -> float:
         """The expected time of a cell, in seconds."""
 
-    def uses_custom_operators(self) -> bool:
-        """Whether the text of the subject uses or defines operators that are not torch's own."""
-        return any(_CUSTOM.search(text) for text in self.texts())
-
     def changes_torch(self) -> bool:
         """Whether the text of the subject may change torch's tables, operators, functions or passes, or marks some."""
         return any(map(may_change_torch, self.texts()))
 
-    def loads_artifacts(self) -> bool:
-        """Whether the text of the subject loads what an earlier run compiled (torch's Mega-cache)."""
-        return any("load_cache_artifacts" in text for text in self.texts())
-
-    def is_under_ddp(self) -> bool:
-        """Whether the text of the subject mentions DistributedDataParallel, for which Dynamo splits graphs."""
-        return any(_DDP.search(text) for text in self.texts())
+    def uses_custom_operators(self) -> bool:
+        """Whether the text of the subject may use operators that are not torch's."""
+        return any(map(_CUSTOM.search, self.texts()))
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -126,7 +113,7 @@ class Cells(ABC):
         if plan.no_effect:
             return self._cell(plan, Verdict(Status.NOT_RUN))
         cell = self.cache.find(self._parts(plan))
-        return _judged(replace(cell, name=plan.name), self.target) if cell else None
+        return judged(replace(cell, name=plan.name), self.target) if cell else None
 
     def keep(self, plan: CellPlan, cell: Cell) -> None:
         """Record `cell` as the result of `plan`."""
@@ -147,7 +134,7 @@ class Cells(ABC):
             changed=dict(plan.axes),
             setup=plan.setup,
         )
-        return _judged(cell, self.target)
+        return judged(cell, self.target)
 
 
 def may_change_torch(text: str) -> bool:

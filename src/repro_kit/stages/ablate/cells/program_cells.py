@@ -82,8 +82,7 @@ class OnProgram(Cells):
         again = "run" in plan.axes or self.options.repeat > 1
         if cell is not None or capture.verdict is None or self.which == "reduced" or not is_own or again:
             return cell
-        (cell,) = judged([replace(self._cell(plan, capture.verdict), signature=capture.signature)], self.target)
-        return cell
+        return judged(replace(self._cell(plan, capture.verdict), signature=capture.signature), self.target)
 
     def texts(self) -> list[str]:
         """The text of the program."""

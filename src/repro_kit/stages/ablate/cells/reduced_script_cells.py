@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,11 @@ from repro_kit.model.failure.failure import Kind
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions
-from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.launch import Run
+from repro_kit.runner.program_oracle import script_order
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle
+from repro_kit.session.script.script_run import SubjectRun
 from repro_kit.session.verdicts import eager_run
 from repro_kit.session.verdicts.deadlock_watch import is_stuck
 from repro_kit.source import SourceProgram
@@ -44,7 +44,7 @@ def reduced_script(case: Case) -> Path | None:
 
 
 class OnReducedScript(OnScript):
-    """Cells on the reduced script: in forks of a process that has imported torch, where a fork shows the same."""
+    """Cells on the reduced script: in forks of a process that has imported torch, if a fork shows the same."""
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, script: Path, *, infer: bool = False) -> None:
         self.script, self.text = script.absolute(), read_text(script)
@@ -55,7 +55,7 @@ class OnReducedScript(OnScript):
         super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
 
     def of_text(self, text: str) -> OnReducedScript:
-        """Cells on `text`, which is made from the reduced script; the axes of a plan must tell how."""
+        """Cells on `text`, which is made from the reduced script; the axes of a plan must name the change."""
         other = copy(self)
         other.text = text
         return other
@@ -85,28 +85,19 @@ class OnReducedScript(OnScript):
         """The text of the reduced script, and everything that a cell on the user's script depends on."""
         return [self.text, *super().about()]
 
-    def _ended(
-        self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str], without: Sequence[str]
-    ) -> Run:
+    def _ended(self, run: SubjectRun, changed: Override) -> Run:
         forks = {name for name, value in changed.items() if value} <= _IN_A_FORK
-        if forks and not without and env in ({}, eager_run.VARIABLES):
-            return self._forked(directory, changed, timeout, env)
+        if forks and not run.without and run.env in ({}, eager_run.VARIABLES):
+            return self._forked(run, changed)
         launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(self._ranks)] if self._ranks > 1 else []
-        return self._started(
-            directory, changed, timeout, env, without, [self.case.file.subject.python, *launcher, str(self.script)]
-        )
+        argv = [self.case.file.subject.python, *launcher, str(self.script)]
+        return super()._ended(replace(run, why="", argv=argv), changed)
 
-    def _forked(self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str]) -> Run:
-        directory.mkdir(parents=True, exist_ok=True)
+    def _forked(self, run: SubjectRun, changed: Override) -> Run:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        options = cast(ProbeOptions, changed)
+        order = script_order(self.text, run.directory, options, env=run.env, ranks=self._ranks)
         with self._one_at_a_time, open_oracle(self.case, self._workers) as oracle:
-            order: ScriptOrder = {
-                "text": self.text,
-                "directory": str(directory.absolute()),
-                "mode": "override",
-                "options": cast(ProbeOptions, changed),
-                "env": dict(env),
-                "recording": None,
-                "ranks": self._ranks,
-            }
-            (end,) = oracle.run_scripts([order], timeout=timeout, is_stuck=is_stuck if self._ranks > 1 else None)
-        return end.run
+            stuck = is_stuck if self._ranks > 1 else None
+            (ended,) = oracle.run_scripts([order], timeout=run.timeout, is_stuck=stuck)
+        return ended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -17,11 +17,10 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.overrides import by_hand, overrides, setup_words, slug
+from repro_kit.model.ablation.overrides import overrides, repeat_by_hand, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import probe_failure
@@ -141,10 +140,6 @@ class OnScript(Cells):
         finally:
             self._abandoned.clear()
 
-    def _tick(self, seconds: float) -> None:
-        if self._abandoned.is_set():
-            raise Abandoned
-
     def _inferred(self, plan: CellPlan, cells: Iterable[Cell]) -> Cell | None:
         """The cell of `plan`, if its outcome follows from one of `cells`. The subject's own cell always runs."""
         if not plan.compiled or not plan.axes or plan.setup:
@@ -198,17 +193,9 @@ class OnScript(Cells):
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
-        repeat = shlex.join(command(self.case.file.subject))
-        changed = overrides(plan)
-        if not plan.compiled:
-            repeat = f"TORCH_COMPILE_DISABLE=1 {repeat}"
-        elif plan.overridden == ("backend",) and plan.recipe.backend in LADDER and self.recipe().backend not in ENTRIES:
-            repeat = f"TORCH_BISECT_BACKEND={plan.recipe.backend} {repeat}"
-        elif changed.keys() - {"setup"}:
-            repeat += f"  # with {by_hand(changed)}"
-        if "env" in plan.overridden:
-            repeat = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in plan.recipe.env.items()), repeat])
-        return self._made(plan, verdict, repeat + setup_words(plan))
+        command_line = shlex.join(command(self.case.file.subject))
+        own_backend = self.recipe().backend if plan.overridden == ("backend",) else ""  # it takes time to read
+        return self._made(plan, verdict, repeat_by_hand(command_line, plan, own_backend))
 
     def verdict(
         self,
@@ -232,42 +219,32 @@ class OnScript(Cells):
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
             verdict = user_oracle.ask(self.case, self.symptom, directory, changed, timeout, env, without)
         else:
-            ended = self._ended(directory, changed, timeout, env or {}, without)
+            run = SubjectRun(
+                directory,
+                why=f"a cell on the script: {name}",
+                timeout=timeout,
+                env=env or {},
+                without=without,
+                on_tick=self._watched(directory),
+            )
             passes_in_eager = self.observation.eager in (Status.PASS, None)
+            ended = self._ended(run, changed)
             verdict = verdict_of(directory, ended, self.symptom, self.target, passes_in_eager=passes_in_eager)
         failed = probe_failure(directory / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=failed) if failed else verdict
 
-    def _ended(
-        self, directory: Path, changed: Override, timeout: float, env: Mapping[str, str], without: Sequence[str]
-    ) -> Run:
-        """Run the subject once; its findings, trace and output go to `directory`."""
-        return self._started(directory, changed, timeout, env, without)
+    def _ended(self, run: SubjectRun, changed: Override) -> Run:
+        """Run the subject once; its findings, trace and output go to the directory of the run."""
+        return run_overridden(self.case, run, changed)
 
-    def _started(
-        self,
-        directory: Path,
-        changed: Override,
-        timeout: float,
-        env: Mapping[str, str],
-        without: Sequence[str],
-        argv: Sequence[str] | None = None,
-    ) -> Run:
-        """Run the subject, or `argv` in its place, in processes of its own."""
+    def _watched(self, directory: Path) -> Callable[[float], None]:
+        """A function that looks at a run, and ends it when nobody waits for it or its ranks wait for each other."""
         expected = self.target is not None and self.target.message == DEADLOCK
         deadlock = DeadlockWatch(directory / "probe", STUCK_AT_END if expected else STUCK)
 
         def tick(seconds: float) -> None:
-            self._tick(seconds)
+            if self._abandoned.is_set():
+                raise Abandoned
             deadlock.look(seconds)
 
-        run = SubjectRun(
-            directory,
-            why="" if argv else f"a cell on the script: {directory.name}",
-            timeout=timeout,
-            env=env,
-            without=without,
-            on_tick=tick,
-            argv=argv,
-        )
-        return run_overridden(self.case, run, changed)
+        return tick

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
 
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.evidence import STEPS, Chain, Flip, Link, Side, Step, Untried, in_one_line
-from repro_kit.model.ablation.layer import first_failing, is_own
+from repro_kit.model.ablation.evidence import STEPS, Chain, Link, Side, Step, Untried, in_one_line
+from repro_kit.model.ablation.layer import first_failing, passing_before
 from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe, rungs
+from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.session.options import AblateOptions
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.narrow.experiment_runner import OVERRIDABLE, runner_for
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import OVERRIDABLE, Experiments, Found, not_taken
 from repro_kit.stages.ablate.narrow.failing_graph import which_graph
 from repro_kit.stages.ablate.narrow.flips import flips, needs
 from repro_kit.stages.ablate.narrow.subsystems import subsystem_and_op
@@ -48,59 +46,29 @@ def narrow(
     if cell is None:
         why = "no cell of the matrix fails like the subject"
         return Chain(runner.subject, untried=(Untried("backend", why),))
-    experiments = Experiments(runner_for(runner, cell, target))
-    parts = _ChainParts([_backend(cells, cell, recipe)])
+    experiments = Experiments(runner, cell, target)
+    found = [Found([_backend(cells, cell, recipe)])]
     capabilities = experiments.runner.capabilities() if {"subsystem", "op", "flips"} & set(steps) else {}
-    step_functions: dict[Step, Callable[[], None]] = {
-        "graph": lambda: parts.add(*which_graph(experiments, ui)),
-        "subsystem": lambda: parts.add(
-            *subsystem_and_op(experiments, capabilities.get("subsystems"), ui, op="op" in steps)
-        ),
-        "flips": lambda: parts.flip(*flips(experiments, capabilities.get("settings") or (), ui)),
-        "needs": lambda: parts.need(*needs(experiments, ui)),
+    take: dict[Step, Callable[[], Found]] = {
+        "graph": lambda: which_graph(experiments, ui),
+        "subsystem": lambda: subsystem_and_op(experiments, capabilities.get("subsystems"), ui, op="op" in steps),
+        "flips": lambda: flips(experiments, capabilities.get("settings") or (), ui),
+        "needs": lambda: needs(experiments, ui),
     }
     if "op" in steps:  # the operator needs the subsystem
         steps = [step for step in STEPS if step in {*steps, "subsystem"}]
-    for step, take in step_functions.items():
-        if step not in steps:
-            continue
+    for step in [step for step in take if step in steps]:
         why = _too_long(runner, step)
-        if why:
-            parts.untried.append(Untried(step, why))
-        else:
-            take()
-    seconds = round(time.monotonic() - started, 1)
+        found.append(not_taken(step, why) if why else take[step]())
     return Chain(
         runner.subject,
-        tuple(parts.links),
-        tuple(parts.untried),
-        tuple(parts.flips),
-        parts.needs,
+        tuple(link for each in found for link in each.links),
+        tuple(untried for each in found for untried in each.untried),
+        tuple(flip for each in found for flip in each.flips),
+        next((each.needs for each in found if each.needs is not None), None),
         runs=experiments.runs,
-        seconds=seconds,
+        seconds=round(time.monotonic() - started, 1),
     )
-
-
-class _ChainParts:
-    """The parts of the chain that the steps have found so far."""
-
-    def __init__(self, links: list[Link]) -> None:
-        self.links = links
-        self.untried: list[Untried] = []
-        self.flips: list[Flip] = []
-        self.needs: tuple[str, ...] | None = None
-
-    def add(self, links: Sequence[Link], untried: Sequence[Untried]) -> None:
-        self.links += links
-        self.untried += untried
-
-    def flip(self, links: Sequence[Link], flips: Sequence[Flip], untried: Sequence[Untried]) -> None:
-        self.add(links, untried)
-        self.flips += flips
-
-    def need(self, links: Sequence[Link], needs: tuple[str, ...] | None, untried: Sequence[Untried]) -> None:
-        self.add(links, untried)
-        self.needs = needs
 
 
 def _too_long(runner: Cells, step: Step) -> str:
@@ -125,25 +93,9 @@ def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 
 def _backend(cells: Sequence[Cell], cell: Cell, recipe: Recipe) -> Link:
     """The first link of the chain, from the cells of the matrix."""
-    passing_cells = {
-        passing_cell.recipe.backend: passing_cell
-        for passing_cell in cells
-        if is_own(passing_cell, recipe) and passing_cell.outcome is RunOutcome.PASSES
-    }
     name = cell.recipe.backend
-    before = tuple(itertools.takewhile(lambda backend: backend != name, rungs(recipe.backend)))
-    good = next(
-        (passing_cells[passing_cell] for passing_cell in reversed(before) if passing_cell in passing_cells), None
-    )
-    plain = next(
-        (
-            passing_cell
-            for passing_cell in cells
-            if passing_cell.is_baseline and passing_cell.outcome is RunOutcome.PASSES
-        ),
-        None,
-    )
-    passing = good or plain
+    plain = (each for each in cells if each.is_baseline and each.outcome is RunOutcome.PASSES)
+    passing = passing_before(cells, recipe, name) or next(plain, None)
     bad = Side(f"backend {name!r}", "fails as observed", cell.repeat)
     if passing is None:
         return Link("backend", name, f"Backend {name!r} fails.", bad=bad)

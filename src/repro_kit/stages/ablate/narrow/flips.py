@@ -10,8 +10,7 @@ from repro_kit.model.ablation.flippable_settings import FlipCandidate, candidate
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.queries import SettingData
 from repro_kit.reduce.first import curing, needed
-from repro_kit.stages.ablate.narrow.experiment_runner import Variation
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import Experiments, Found, Variation, not_taken
 from repro_kit.ui import Ui
 
 _GROUP = 24  # settings that one run flips together
@@ -22,16 +21,14 @@ _VARIABLES = ("TORCH", "PYTORCH", "OMP_", "MKL_", "TRITON_")
 _PLACES = ("TRACE", "LOGS", "CACHE", "DIR", "HOME", "BISECT", "OVERRIDE")
 
 
-def flips(
-    experiments: Experiments, settings: Sequence[SettingData], ui: Ui
-) -> tuple[list[Link], list[Flip], list[Untried]]:
+def flips(experiments: Experiments, settings: Sequence[SettingData], ui: Ui) -> Found:
     """Find the settings that make the subject pass with one flipped value. `settings`: those that torch lists."""
     env = experiments.runner.cells.case.load(ENVIRONMENT)
     tried = candidates(settings, experiments.runner.cell.recipe.backend, bool(env.accelerator))
     own_settings = {**experiments.runner.cell.recipe.config, **experiments.runner.users_config}
     tried = [candidate for candidate in tried if own_settings.get(candidate.name) != candidate.value]
     if not tried:
-        return [], [], [Untried("flips", "this torch lists no settings that could be flipped")]
+        return not_taken("flips", "this torch lists no settings that could be flipped")
     before = experiments.spent()
 
     def change(numbers: Sequence[int]) -> Variation:
@@ -39,7 +36,7 @@ def flips(
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
         ui.progress(f"looking for settings with which it passes: {sum(map(len, sets))} of {len(tried)}")
-        return [experiment.outcome for experiment in experiments.ask([change(set_) for set_ in sets])]
+        return experiments.outcomes([change(set_) for set_ in sets])
 
     numbers, whole = curing(groups(tried, _GROUP), ask, _BUDGET)
     working = [_flip(experiments, tried[at], change([at])) for at in numbers]
@@ -47,14 +44,15 @@ def flips(
     untried = [] if whole else [Untried("flips", f"the search stopped after {_BUDGET} runs")]
     if not working:
         why = f"none of {len(tried)} settings alone makes the subject pass with its other value"
-        return [], [], [*untried, Untried("flips", why)]
+        return Found(untried=[*untried, Untried("flips", why)])
     first = working[0]
     alone = f"{'each ' if len(working) > 1 else ''}alone; {len(tried)} were tried"
     claim = f"The failure is gone with {_listed(working)} ({alone})."
     good = experiments.side(_assigned(first.name, first.value), Variation(config={first.name: first.value}))
     bad = experiments.side(f"{_assigned(first.name, first.before)}, unchanged", Variation())
     name = f"gone with {_assigned(first.name, first.value)}"
-    return [experiments.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)], working, untried
+    link = experiments.costed(Link("flips", name, claim, good, bad, bool(first.limits)), before)
+    return Found([link], untried, working)
 
 
 def _flip(experiments: Experiments, candidate: FlipCandidate, change: Variation) -> Flip:
@@ -70,12 +68,12 @@ def _assigned(name: str, value: object) -> str:
     return f"{name}={value!r}"
 
 
-def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...] | None, list[Untried]]:
+def needs(experiments: Experiments, ui: Ui) -> Found:
     """Find which of the user's own settings the failure needs; it may need none."""
     own_settings = _own(experiments)
     if not own_settings:
-        return [], (), []
-    ui.progress(f"looking which of your {len(own_settings)} settings the failure needs")
+        return Found(needs=())
+    ui.progress(f"checking which of your {len(own_settings)} settings the failure needs")
     before = experiments.spent()
     names = list(own_settings)
 
@@ -83,7 +81,7 @@ def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...]
         return Variation(unset=tuple(name for at, name in enumerate(names) if at not in kept_numbers))
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
-        return [experiment.outcome for experiment in experiments.ask([change(kept_numbers) for kept_numbers in sets])]
+        return experiments.outcomes([change(kept_numbers) for kept_numbers in sets])
 
     needed_numbers, sure = needed(range(len(names)), ask, experiments.jobs, _BUDGET)
     needed_names = tuple(names[at] for at in needed_numbers)
@@ -91,17 +89,15 @@ def needs(experiments: Experiments, ui: Ui) -> tuple[list[Link], tuple[str, ...]
     untried = [] if sure else [Untried("needs", f"the search stopped after {_BUDGET} runs")]
     if not needed_names:
         claim = f"The failure needs none of your own settings ({', '.join(names)})."
-        return (
-            [experiments.costed(Link("needs", "no settings of your own", claim, None, bad, beside=True), before)],
-            needed_names,
-            untried,
-        )
+        link = Link("needs", "no settings of your own", claim, None, bad, beside=True)
+        return Found([experiments.costed(link, before)], untried, needs=())
     words = ", ".join(own_settings[name] for name in needed_names)
     claim = f"Of your own settings, the failure needs {words}" + (
         f", of {len(names)}." if len(names) > len(needed_names) else "."
     )
     good = experiments.side("these settings unset too", change([]))
-    return [experiments.costed(Link("needs", f"needs {words}", claim, good, bad), before)], needed_names, untried
+    link = experiments.costed(Link("needs", f"needs {words}", claim, good, bad), before)
+    return Found([link], untried, needs=needed_names)
 
 
 def _own(experiments: Experiments) -> dict[str, str]:

@@ -11,8 +11,7 @@ from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.orders import Switch
 from repro_kit.probe.repro_probe.protocol.queries import Subsystem
 from repro_kit.reduce.first import Boundary, first_failing, needed
-from repro_kit.stages.ablate.narrow.experiment_runner import Applied, Experiment, Variation
-from repro_kit.stages.ablate.narrow.experiments import Experiments
+from repro_kit.stages.ablate.narrow.experiments import Applied, Experiment, Experiments, Found, Variation, not_taken
 from repro_kit.ui import Ui
 
 _WHOLE = 40  # most runs of the search for all operators of a fusion
@@ -21,18 +20,18 @@ _OFF = -1  # all applications after this number are off, so all are
 
 def subsystem_and_op(
     experiments: Experiments, subsystems: Mapping[str, Sequence[Subsystem]] | None, ui: Ui, *, op: bool
-) -> tuple[list[Link], list[Untried]]:
+) -> Found:
     """Links for the subsystem and one of its applications. `subsystems`: those that torch lists, by backend."""
     backend = experiments.runner.cell.recipe.backend
     if not subsystems:
-        return [], [Untried("subsystem", "this torch has no CompilerBisector to switch subsystems with")]
+        return not_taken("subsystem", "this torch has no CompilerBisector to switch subsystems with")
     of_backend = subsystems.get(backend)
     if not of_backend:
-        return [], [Untried("subsystem", f"backend {backend!r} has no subsystems that can be switched off")]
+        return not_taken("subsystem", f"backend {backend!r} has no subsystems that can be switched off")
     ui.progress("looking for the part at fault: what each part of the compiler does")
     (base,) = experiments.ask([Variation(switch={})])
     if not base.fails:
-        return [], [Untried("subsystem", f"with empty caches the subject {base.words}")]
+        return not_taken("subsystem", f"with empty caches the subject {base.words}")
     applied = {subsystem["name"]: _of(base, backend, subsystem["name"]) for subsystem in of_backend}
     # Without lowerings, eager's kernels run the output of the passes, and a wrong pass stays wrong. So lowerings come
     # first: if the failure goes away without them, a pass can only have made what is then lowered wrongly.
@@ -51,11 +50,11 @@ def subsystem_and_op(
         gone = [subsystem for subsystem, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
         if gone:
             links, untried = _links(experiments, backend, gone, applied, base, before, ui, op=op)
-            return [replace(links[0], tried=_tried(answers)), *links[1:]], untried
+            return Found([replace(links[0], tried=_tried(answers)), *links[1:]], untried)
     still_passing = [f"without {name} {experiment.words}" for name, experiment in answers if not experiment.fails]
     words = f" ({'; '.join(still_passing)})" if still_passing else ""
     why = f"the failure does not go away without any one of {len(answers)} subsystems{words}"
-    return [], [Untried("op", why, _tried(answers))]
+    return Found(untried=[Untried("op", why, _tried(answers))])
 
 
 def _tried(answers: Sequence[tuple[str, Experiment]]) -> tuple[Side, ...]:
@@ -134,7 +133,7 @@ def _op(
 
     def ask(points: Sequence[int]) -> list[RunOutcome]:
         ui.progress(f"looking for the part at fault: which of {len(applied)} {subsystem}")
-        return [experiment.outcome for experiment in experiments.ask([_until(backend, subsystem, at) for at in points])]
+        return experiments.outcomes([_until(backend, subsystem, at) for at in points])
 
     border = first_failing(_OFF, len(applied) - 1, ask, experiments.jobs)
     name, claim = _named(subsystem, applied, border)
@@ -185,7 +184,7 @@ def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, 
 
 
 def _not_lowered(experiments: Experiments, backend: str) -> list[Link]:
-    """A link that says that the failure stays with all lowerings off; none where it does not."""
+    """A link for a failure that stays with all lowerings off; none if it does not."""
     change = _until(backend, "lowerings", _OFF)
     (experiment,) = experiments.ask([change])
     if not experiment.fails:
@@ -199,8 +198,7 @@ def _together(experiments: Experiments, switch: Switch, number: int, applied: Se
     """The other applications that the failure needs, in words, if application `number` alone does not fail."""
 
     def ask(sets: Sequence[Sequence[int]]) -> list[RunOutcome]:
-        changes = [Variation(switch={**switch, "only": [*kept, number]}) for kept in sets]
-        return [experiment.outcome for experiment in experiments.ask(changes)]
+        return experiments.outcomes([Variation(switch={**switch, "only": [*kept, number]}) for kept in sets])
 
     if number == 0 or ask([list(range(number))])[0] is not RunOutcome.FAILS_ALIKE:
         return ""
@@ -209,4 +207,4 @@ def _together(experiments: Experiments, switch: Switch, number: int, applied: Se
         return ""
     named = ", ".join(f"#{at} {applied[at].name}".rstrip() for at in companions[:8])
     more = f" and {len(companions) - 8} more" if len(companions) > 8 else ""
-    return f": the failure needs {'' if sure else 'no more than '}{named}{more} beside it"
+    return f": the failure also needs {'' if sure else 'at most '}{named}{more}"

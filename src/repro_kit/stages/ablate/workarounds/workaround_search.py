@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -77,22 +78,16 @@ class _Trial:
 
     def of_all(self, proposed: Iterator[Workaround]) -> Iterator[Workaround]:
         """Try `proposed`, of each kind until one works; yields the results."""
-        tries: dict[Intrusion, int] = {}
+        tries: Counter[Intrusion] = Counter()
         settled: set[Intrusion] = set()
         for workaround in proposed:
-            if (
-                workaround.intrusion in settled
-                or tries.get(workaround.intrusion, 0) >= _MOST_TRIES[workaround.intrusion]
-            ):
+            kind = workaround.intrusion
+            if kind in settled or tries[kind] >= _MOST_TRIES[kind]:
                 continue
-            tries[workaround.intrusion] = tries.get(workaround.intrusion, 0) + 1
+            tries[kind] += 1
             result = self.of(workaround)
             if result.works:  # if a part of a frame in eager helps, the whole frame is not tried
-                settled |= (
-                    {workaround.intrusion, Intrusion.FRAME}
-                    if workaround.intrusion is Intrusion.DISABLE
-                    else {workaround.intrusion}
-                )
+                settled |= {kind, Intrusion.FRAME} if kind is Intrusion.DISABLE else {kind}
             yield result
 
     def of(self, workaround: Workaround) -> Workaround:
@@ -116,7 +111,7 @@ class _Trial:
         return self._time(name)
 
     def passes_in_eager(self, ablation: Ablation) -> bool:
-        """Whether the script passes without torch.compile. It is run only if no earlier run on the script tells."""
+        """Whether the script passes without torch.compile. It runs only if no earlier run shows that."""
         on_script = (cell for cell in ablation.cells if cell.is_baseline and cell.subject == "script")
         cell = next(on_script, None)
         if cell is not None:
@@ -174,9 +169,8 @@ def _disabled(function: UserFunction) -> Workaround:
     disabled: FunctionData = {"name": function.name, "file": function.file, "line": function.line}
     lines: tuple[str, ...] = ("@torch.compiler.disable", f"def {function.name}(…):")
     where = f"at {file}:{function.line}"
-    if (
-        function.whole and function.name != "forward"
-    ):  # torch.compile ignores the decorator of the function that it gets
+    # torch.compile ignores the decorator of the function that it gets.
+    if function.whole and function.name != "forward":
         lines, where = (f"torch.compile({function.name}, disable=True)",), "where it is compiled"
     kind = Intrusion.FRAME if function.whole else Intrusion.DISABLE
     return Workaround(

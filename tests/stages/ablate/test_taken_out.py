@@ -7,12 +7,13 @@ from typing import Any, cast
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.diagnosis import OPERATORS_CHECKED, TAKEN_OUT, WITHOUT_CHANGES, WITHOUT_OPERATORS
+from repro_kit.model.ablation.contrasts import OPERATORS_CHECKED, WITHOUT_OPERATORS
+from repro_kit.model.ablation.diagnosis import TAKEN_OUT, WITHOUT_CHANGES
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Phase, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
-from repro_kit.stages.ablate.cells.taken_out import taken_out
+from repro_kit.stages.ablate.special_contrasts import special_contrasts
 
 WRONG = Verdict(Status.FAIL, Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "output 0")))
 MISMATCH = Verdict(
@@ -51,7 +52,7 @@ def contrasts(subject: Told, own: Recipe | None = None) -> list[str]:
     ladder = [
         Cell(name, True, own.with_(backend=name), WRONG, same=True, changed={"backend": name}) for name in LADDER[1:]
     ]
-    return [str(cell.changed["contrast"]) for cell in taken_out(cast(Cells, subject), ladder, own)]
+    return [str(cell.changed["contrast"]) for cell in special_contrasts(cast(Cells, subject), ladder, own)]
 
 
 def test_operators_are_taken_out_only_where_one_is_not_as_it_says() -> None:

@@ -14,12 +14,13 @@ from repro_kit.model.ablation.causes import diagnose
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis
+from repro_kit.model.ablation.layer import first_failing
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.failure.signature import Signature
 from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import shared_oracles
-from repro_kit.stages.ablate.cells.held_answers import held_answers, held_at
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
+from repro_kit.stages.ablate.special_contrasts import forced_is_compiling, held_at
 from repro_kit.ui import SilentUi
 
 ASKED = frozenset({"is_compiling", "is_dynamo_compiling"})
@@ -88,7 +89,9 @@ def ablated(place: Path, text: str) -> tuple[list[Cell], Diagnosis]:
         on = OnReducedScript(case, AblateOptions(jobs=1), SilentUi(), script)
         recipe = on.recipe()
         cells = on.run([CellPlan("no torch.compile", recipe, compiled=False), CellPlan("eager", recipe)])
-        cells += held_answers(on, cells, recipe)
+        failing = first_failing(cells, recipe)
+        assert failing is not None
+        cells += forced_is_compiling(on, failing, ASKED)
     return cells, diagnose(cells, recipe)
 
 

@@ -11,7 +11,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.failure.failure import Difference, Failure, Kind, Layer, Status, Verdict
 from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.ablate.cells.graph_handed_on import with_graphs_interpreted
+from repro_kit.stages.ablate.special_contrasts import with_graphs_interpreted
 
 WRONG = Verdict(Status.FAIL, Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_rel=1.0)))
 PASS = Verdict(Status.PASS)

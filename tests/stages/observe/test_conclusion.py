@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from repro_kit.cli.collect import collect
-from repro_kit.stages.observe.nothing_failed import sentences, why_nothing
+from repro_kit.stages.observe.conclusion import sentences, why_nothing
 
 
 def test_what_was_compiled_is_said_with_one_command_to_paste() -> None:

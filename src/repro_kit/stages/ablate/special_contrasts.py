@@ -1,0 +1,267 @@
+"""Contrasts that need more than a changed recipe: another text of the script, two runs compared, several cells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+
+from repro_kit.errors import StageError
+from repro_kit.files import read_text
+from repro_kit.model.ablation.axis import varied
+from repro_kit.model.ablation.cell import Cell
+from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.contrasts import AFRESH, OPERATORS_CHECKED, WITHOUT_OPERATORS
+from repro_kit.model.ablation.diagnosis import (
+    HELD,
+    HELD_AT_FALSE,
+    INTERPRETED,
+    TAKEN_OUT,
+    WITHOUT_CHANGES,
+    WITNESS,
+    contrasts_of,
+    passes,
+)
+from repro_kit.model.ablation.handed_on import INTERPRETERS
+from repro_kit.model.ablation.layer import first_failing, is_own, name_layer
+from repro_kit.model.ablation.other_culprits import mismatch_of
+from repro_kit.model.ablation.parting import parting
+from repro_kit.model.failure.failure import COMPARED, MEASURED, Difference, Kind, Layer
+from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.model.serialize import loads
+from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
+from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
+from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.launch import PROBE
+from repro_kit.session.verdicts import eager_run
+from repro_kit.stages.ablate.cells.base import Cells
+from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
+from repro_kit.stages.ablate.cells.script_cells import OnScript
+
+#: Failures that show when a graph has run.
+_OF_RUNS = (Kind.ACCURACY, Kind.RUNTIME_ERROR, Kind.CRASH)
+_COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})
+#: The functions of torch whose answer a layer changes.
+_ASKED = {Layer.DYNAMO: _COMPILING, Layer.EXPORT: _COMPILING | {"is_exporting"}}
+_SETUP_FILE = "repro_setup"
+
+
+def with_graphs_interpreted(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:
+    """`cells`, and the first weaker backends that fail alike with their graph interpreted.
+
+    If that passes, the weaker backend's cells count as another failure, and the next one is tried.
+    """
+    failing = {cell.recipe.backend: cell for cell in cells if is_own(cell, recipe) and cell.same}
+    known = list(cells)
+    if recipe.backend not in failing:
+        return known
+    for backend in takewhile(lambda name: name != recipe.backend, LADDER):
+        failure = failing[backend].verdict.failure if backend in failing else None
+        if failure is None or failure.kind not in _OF_RUNS:
+            continue
+        plan = CellPlan(
+            f"{backend} with its graph interpreted",
+            varied(recipe, "backend", backend),
+            overridden=("backend",),
+            axes={"backend": backend, "contrast": f"{INTERPRETED}: {backend}"},
+            setup=INTERPRETERS,
+        )
+        (interpreted,) = subject.run([plan])
+        if interpreted.outcome is not RunOutcome.PASSES:
+            return [*known, interpreted]
+        known = [replace(it, same=False) if it.compiled and it.recipe.backend == backend else it for it in known]
+        known.append(interpreted)
+    return known
+
+
+def special_contrasts(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> Iterator[Cell]:
+    """The cells of this module that apply to the layer that `cells` name."""
+    layer, _ = name_layer(cells, recipe)
+    failing = first_failing(cells, recipe)
+    if failing is None:
+        return
+    asked = _ASKED.get(layer) if layer else None
+    if layer is Layer.DYNAMO and isinstance(subject, OnScript) and not passes(contrasts_of(cells), AFRESH):
+        yield from witness(subject, failing)
+    if asked is not None and isinstance(subject, OnReducedScript):
+        yield from forced_is_compiling(subject, failing, asked)
+    if layer not in (Layer.USER, Layer.BACKEND) and _kind(failing) not in MEASURED:
+        yield from taken_out(subject, failing)
+
+
+def _kind(failing: Cell) -> Kind | None:
+    return failing.verdict.failure.kind if failing.verdict.failure else None
+
+
+def _plan(failing: Cell, name: str, contrast: str, setup: str = "") -> CellPlan:
+    axes = {**failing.changed, "contrast": contrast}
+    return CellPlan(name, failing.recipe, overridden=tuple(failing.changed), axes=axes, setup=setup)
+
+
+def witness(script: OnScript, failing: Cell) -> list[Cell]:
+    """A cell whose note names the first difference between backend 'eager' and no torch.compile in a wrong result."""
+    failure = failing.verdict.failure
+    if failure is None or failure.kind is not Kind.ACCURACY:
+        return []
+    plan = _plan(failing, "eager beside no torch.compile", WITNESS)
+    cached = script.settled(plan)
+    if cached is not None:
+        return [cached]
+    difference = parting(
+        _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
+        _calls(script, "witness-eager", {"backend": "eager"}, {}),
+    )
+    if difference is not None and difference.what == "state":
+        where = f"{difference.name} after call {difference.call}"
+        failure = replace(failure, difference=Difference.of_state(where, difference.eager, difference.compiled))
+    note = str(difference) if difference else "no difference was seen in the results and side effects of the calls"
+    changed = {**plan.axes, "parting": difference.what if difference else "none"}
+    verdict = replace(failing.verdict, failure=failure, note=note)
+    cell = replace(failing, name=plan.name, verdict=verdict, changed=changed)
+    script.keep(plan, cell)
+    return [cell]
+
+
+def _calls(script: OnScript, name: str, override: Override, env: dict[str, str]) -> list[WitnessedCall]:
+    """The calls of the process with the most calls."""
+    script.verdict({**override, "witness": True}, name, env)
+    files = sorted((script.case.path / "ablate" / name / "probe").glob(finding(WITNESS_FILE, "*")))
+    return max(map(_read_calls, files), key=len, default=[])
+
+
+def _read_calls(path: Path) -> list[WitnessedCall]:
+    try:
+        calls: list[WitnessedCall] = loads(path.read_bytes())
+    except ValueError as error:
+        raise StageError(f"{path} is damaged ({error}); run the command again.") from None
+    return calls
+
+
+def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset[str]) -> list[Cell]:
+    """The failing cell with the answer of the functions `asked` held at False and, if that passes, at True.
+
+    A script that asks whether it is being compiled may do another thing by intent when compiled. With the answer held,
+    eager and compiled code take the same branch, and any difference that is left is the compiler's. There are no cells
+    if the script does not ask, or if the compiler raises.
+    """
+    held: list[Cell] = []
+    for contrast, answer in HELD.items() if _kind(failing) in COMPARED else ():
+        text = held_at(script.text, asked, answer=answer)
+        if text is None:
+            return []
+        plan = _plan(failing, f"{failing.recipe.backend} with is_compiling() held at {answer}", contrast)
+        (cell,) = script.of_text(text).run([plan])
+        by_hand = f"{cell.repeat}  # with {answer} in place of each torch.compiler.is_compiling()"
+        held.append(replace(cell, repeat=by_hand))
+        if contrast == HELD_AT_FALSE and cell.outcome is not RunOutcome.PASSES:
+            break
+    return held
+
+
+def held_at(text: str, asked: frozenset[str], *, answer: bool) -> str | None:
+    """`text` with `answer` for every call of torch's functions `asked`; None if there is no such call."""
+    tree = ast.parse(text)
+    holder = _Holder(_of_torch(tree), asked, answer)
+    tree = holder.visit(tree)
+    return ast.unparse(tree) + "\n" if holder.count else None
+
+
+def _of_torch(tree: ast.Module) -> dict[str, str]:
+    """The names that an import binds to torch or to a part of it, each with the full name of that part."""
+    bound: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                bound |= {alias.asname or alias.name.partition(".")[0]: alias.name for alias in aliases}
+            case ast.ImportFrom(module=str(module), names=aliases):
+                bound |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
+    return {name: whole for name, whole in bound.items() if whole.partition(".")[0] == "torch"}
+
+
+class _Holder(ast.NodeTransformer):
+    """Replaces each call by the answer, and counts the calls."""
+
+    def __init__(self, of_torch: dict[str, str], asked: frozenset[str], answer: bool) -> None:
+        self.of_torch, self.asked, self.answer = of_torch, asked, answer
+        self.count = 0
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The answer, if this is a call of one of the functions."""
+        root, _, _ = ast.unparse(node.func).partition(".")
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else self._function(root)
+        if root not in self.of_torch or called not in self.asked:
+            return self.generic_visit(node)
+        self.count += 1
+        return ast.Constant(self.answer)
+
+    def _function(self, name: str) -> str:
+        return self.of_torch.get(name, "").rpartition(".")[2]
+
+
+def taken_out(subject: Cells, failing: Cell) -> list[Cell]:
+    """The failing cell without what the program changes in torch and, if it stays, without the program's operators.
+
+    There are none if the text of the subject has no such thing.
+    """
+    changes = _without_changes(subject, failing) if subject.changes_torch() else []
+    if not subject.uses_custom_operators() or (changes and changes[0].outcome is RunOutcome.PASSES):
+        return changes
+    return [*changes, *_without_operators(subject, failing)]
+
+
+def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
+    """The failing cell without all changes and, if that passes, without those of one kind at a time.
+
+    Torch's own is put back in the place of the changes.
+    """
+    backend = failing.recipe.backend
+    every = f"{backend} without what the program changes in torch"
+    (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(tuple(TAKEN_OUT)))])
+    if whole.outcome is not RunOutcome.PASSES:
+        return [whole]
+    by_kind = [
+        _plan(failing, f"{backend} without {words}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,)))
+        for kind, words in TAKEN_OUT.items()
+    ]
+    return [whole, *subject.run(by_kind)]
+
+
+def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
+    """A run in eager that checks the program's operators and, if one is not as it says, the failing cell without them.
+
+    What is exported cannot do without: its graph has no breaks.
+    """
+    backend, axes = failing.recipe.backend, {"contrast": OPERATORS_CHECKED}
+    check = setup_of("own_operators", "check()")
+    cells = subject.run(
+        [CellPlan("eager with custom operators checked", failing.recipe, compiled=False, axes=axes, setup=check)]
+    )
+    if not mismatch_of({OPERATORS_CHECKED: cells[0]}) or backend in ENTRIES:
+        return cells
+    without = CellPlan(
+        f"{backend} without custom operators",
+        failing.recipe.with_(fullgraph=False),
+        overridden=(*failing.changed, "fullgraph"),
+        axes={**failing.changed, "fullgraph": False, "contrast": WITHOUT_OPERATORS},
+        setup=setup_of("own_operators", "keep_out()"),
+    )
+    return [*cells, *subject.run([without])]
+
+
+def setup_of(module: str, call: str) -> str:
+    """Python code that runs a module of the probe's `change` package, and then `call`.
+
+    It runs under a file name of its own, which distinguishes its frames from the program's.
+    """
+    code = read_text(PROBE / "repro_probe" / "change" / f"{module}.py") + f"\n\n{call}\n"
+    names = {"__name__": _SETUP_FILE, "__file__": _SETUP_FILE}
+    return f"exec(compile({code!r}, {_SETUP_FILE!r}, 'exec'), {names!r})\n"
+
+
+def keeping(kinds: Sequence[str]) -> str:
+    """Python code that keeps these kinds of things as torch has them."""
+    return setup_of("originals", f"keep(*{tuple(kinds)!r})")
