@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import zipfile
@@ -13,7 +12,8 @@ from pathlib import Path
 from repro_kit.builds.interpreters import find_python
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE
-from repro_kit.errors import Exit, StageError
+from repro_kit.commands.intake.minifier_storages import write_values
+from repro_kit.errors import Exit
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.failure.across_devices import Transplant, gpu_only, in_words, is_same_on_cpu
@@ -22,15 +22,12 @@ from repro_kit.model.failure.lost_name import lost_name
 from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.program import Program, parse, render
 from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
-from repro_kit.runner import supervised
-from repro_kit.runner.launch import with_probe
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.stop import Stop
 
 _DEVICE_OF_FILE = re.compile(rb"(?<![\w.])(cuda|xpu|mps|hpu|mtia|npu)(?::\d+)?(?![\w.])")
-_SECONDS = 300
 _MOST_SIZES = 8  # variants with other sizes
 
 
@@ -87,16 +84,14 @@ def _devices_of(path: Path) -> set[str]:
 def move_values(names: Collection[str], source: Path, target: Path, python: str) -> None:
     """Write the stored values `names` of `source` to `target` as values on the CPU."""
     target.mkdir(parents=True, exist_ok=True)
-    pairs = [[str((source / name).absolute()), str((target / name).absolute())] for name in sorted(names)]
-    result = supervised.run(
-        [python, "-m", "repro_probe.query.move_values"],
-        input=json.dumps(pairs),
-        env=with_probe(os.environ),
-        timeout=_SECONDS,
+    write_values(
+        [
+            {"source": str((source / name).absolute()), "target": str((target / name).absolute())}
+            for name in sorted(names)
+        ],
+        source,
+        python,
     )
-    if result.returncode:
-        last = (result.stderr.strip() or "no output").rsplit("\n", 1)[-1]
-        raise StageError(f"The values in {source} cannot be read: {last}")
 
 
 @dataclass(frozen=True)

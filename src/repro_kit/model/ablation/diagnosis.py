@@ -27,7 +27,7 @@ HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
 #: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.
 WITHOUT_CHANGES = "without-changes"
-#: The kinds of changes (probe/repro_probe/change/originals.py), in words that follow "without".
+#: The kinds of changes (probe/repro_probe/embedded/originals.py), in words that follow "without".
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",

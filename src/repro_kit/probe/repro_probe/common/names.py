@@ -1,4 +1,4 @@
-"""Look up names of backends and settings: ``python -m repro_probe.common.names JSON`` prints the unknown names."""
+"""Look up names of backends and settings: ``python -m repro_probe.common.names`` prints those of its input unknown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _is_backend(name: str) -> bool:
 
 def main() -> None:
     """Print the unknown names as {"backends": […], "settings": […]}."""
-    asked: NamesData = json.loads(sys.argv[1])
+    asked: NamesData = json.load(sys.stdin)
     unknown: NamesData = {
         "backends": [name for name in asked["backends"] if not _is_backend(name)],
         "settings": [name for name in asked["settings"] if not is_setting(name)],

@@ -6,19 +6,30 @@ from typing import TypedDict
 
 
 class NamesData(TypedDict):
-    """`common/names.py`: the names to look up on its command line, and the unknown names in its output."""
+    """`common/names.py`: the names to look up in its input, and the unknown names in its output."""
 
     backends: list[str]
     settings: list[str]
 
 
-class StorageData(TypedDict):
-    """`query/unpack_storages.py`: one storage of PyTorch's minifier, and the file to write its tensor to."""
+class ValueOrderBase(TypedDict):
+    """The fields of every value that `query/write_values.py` writes: the files that it reads and writes."""
 
-    storage: str
+    source: str
+    target: str
+
+
+class ValueOrder(ValueOrderBase, total=False):
+    """A stored value, to be written as one on the CPU; a storage of PyTorch's minifier has the form of its tensor."""
+
     dtype: str
     sizes: list[int]
-    target: str
+
+
+class WrittenValues(TypedDict):
+    """The output of `query/write_values.py`."""
+
+    written: int
 
 
 class EnvironmentBase(TypedDict):

@@ -212,7 +212,7 @@ def _check_validation(program: LoadedProgram, request: Query, step: _PhaseReport
 
 def _check_growth(program: LoadedProgram, limit: float, request: Query, step: _PhaseReporter) -> QueryAnswer:
     """Fail where compile time grows faster than the power `limit` of the number of repetitions of the program."""
-    from repro_probe.query import growth
+    from repro_probe.embedded import growth  # imports torch
 
     graph = program.graph
     program.graph = growth.repeated(graph, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import TAKEN_OUT, WITHOUT_CHANGES
@@ -12,7 +11,7 @@ from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import MEASURED, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.runner.launch import PROBE
+from repro_kit.probe import embedded
 from repro_kit.stages.ablate.cells.base import Cells
 
 _FILE = "repro_setup"
@@ -41,7 +40,7 @@ def setup_of(kinds: Sequence[str]) -> str:
 
     It runs under the name of a file of its own, so that its frames are told from the program's.
     """
-    code = read_text(PROBE / "repro_probe" / "change" / "originals.py") + f"\n\nkeep(*{tuple(kinds)!r})\n"
+    code = embedded("originals") + f"\n\nkeep(*{tuple(kinds)!r})\n"
     return f"exec(compile({code!r}, {_FILE!r}, 'exec'), {{'__name__': {_FILE!r}, '__file__': {_FILE!r}}})\n"
 
 

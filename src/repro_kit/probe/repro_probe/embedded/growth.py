@@ -1,7 +1,7 @@
 """Measure how compile time grows with the number of repetitions of a program.
 
 The family is the program, called 1, 2, 4 … times in a row: it needs no knowledge of the program. What is measured is
-the CPU time of the process, so that other work of the machine counts little. `repro.py` holds the code of this module.
+the CPU time of the process, so that other work of the machine counts little. `repro.py` holds this code too.
 """
 
 from __future__ import annotations
