@@ -116,7 +116,10 @@ def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> No
 def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     """Return a function that wraps a compiled callable so that its calls are nudged or recorded, if ordered."""
     if "nudge" in findings.options:
-        return _nudged(float(findings.options["nudge"]))
+        from repro_probe.calls.calls import nudged
+
+        direction = float(findings.options["nudge"])
+        return lambda compiled, original: nudged(compiled, direction)
     if findings.options.get("witness"):
         from repro_probe.calls.witness import Witness
 
@@ -124,17 +127,6 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
         when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: findings.write(WITNESS, calls))))
         return lambda compiled, original: made[0](original, compiled)
     return lambda compiled, original: compiled
-
-
-def _nudged(direction: float) -> Callable[[Any, Any], Any]:
-    """Return a function that wraps a compiled callable so that the results of its operators are nudged."""
-
-    def watch(compiled: Any, original: Any) -> Any:
-        from repro_probe.calls import nudged_calls  # imports torch, which is imported by now
-
-        return nudged_calls.nudged(compiled, direction)
-
-    return watch
 
 
 def _torch_seen(findings: FindingsDirectory, torch: Any) -> None:
@@ -217,15 +209,14 @@ def _is_installed_command(file: str) -> bool:
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
     """Write the chain of `error`, the tolerance of the check that raised it, and its nature."""
     from repro_probe.common.describe_exception import describe_exception, interrupted_frames
-    from repro_probe.judge.stated import tolerance
-    from repro_probe.record import nature
+    from repro_probe.record.raised import nature_of, stated_tolerance
 
     raised: Raised = {
         "time": time.time(),
         "exceptions": describe_exception(error),
-        "tolerance": tolerance(error),
+        "tolerance": stated_tolerance(error),
         "interrupted": interrupted_frames(error),
-        **nature.of(error),
+        **nature_of(error),
     }
     findings.write(name, raised)
 

@@ -236,7 +236,7 @@ def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
 
     returned: list[list[Any]] = []
     with mode:
-        outcome = outputs.run(program, graph, lambda step, number: None)
+        outcome = outputs.run(program, graph)
     for (number, at), where in outcome.output_places().items():
         positions = returned[number][at]
         if positions is not None:

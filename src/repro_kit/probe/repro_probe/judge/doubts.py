@@ -49,7 +49,7 @@ def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
 def _run(program: RunnableCalls, watch: _Watch) -> Outcome | None:
     try:
         with watch:
-            return outputs.run(program, program.graph, lambda step, number: None)
+            return outputs.run(program, program.graph)
     except Exception:  # an index or a size that depends on uninitialised memory, or an operator that refuses the mode
         return None
 

@@ -159,7 +159,7 @@ def nudged_runs(program: RunnableCalls) -> list[Outcome]:
         for direction in (1.0, -1.0):
             try:
                 with Nudge(seed, direction, until):
-                    outcomes.append(outputs.run(given, program.graph, lambda step, number: None))
+                    outcomes.append(outputs.run(given, program.graph))
             except Exception:  # a size or an index that depends on nudged values may be out of bounds
                 continue
     return outcomes

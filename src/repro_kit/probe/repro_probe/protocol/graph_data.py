@@ -49,7 +49,7 @@ class RelationData(TypedDict, total=False):
     inference: bool  # made in inference mode
 
 
-class TensorData(RelationData):
+class TensorData(RelationData, total=False):
     """One tensor as metadata."""
 
     shape: list[int]
@@ -68,15 +68,10 @@ class TensorData(RelationData):
     high: int | None
 
 
-class InputBase(TypedDict):
-    """The fields for every argument."""
+class InputData(TensorData, total=False):
+    """One argument of a call. `kind` is always there; a tensor has the fields of `TensorData` too."""
 
     kind: str
-
-
-class InputData(InputBase, total=False):
-    """One argument of a call. A tensor has the fields of `TensorData` too."""
-
     name: str
     source: str | None
     value: Any
@@ -85,23 +80,6 @@ class InputData(InputBase, total=False):
     symbols: list[str]
     symbolic: bool
     as_tensor: bool
-    shape: list[int]
-    stride: list[int]
-    offset: int
-    dtype: str
-    device: str
-    requires_grad: bool
-    leaf: bool
-    parameter: bool
-    storage: str
-    span: int | None
-    file: str | None
-    bits: list[str]
-    low: int | None
-    high: int | None
-    own: str
-    view: ViewData
-    inference: bool
 
 
 class EventBase(TypedDict):

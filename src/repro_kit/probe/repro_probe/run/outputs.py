@@ -102,8 +102,8 @@ class Outcome:
 def run(
     program: RunnableCalls,
     function: Callable[..., Any],
-    phases: Callable[[Step, int], None],
-    transform: Any = None,
+    phases: Callable[[Step, int], None] = lambda step, number: None,
+    *,
     autocast: bool = True,
 ) -> Outcome:
     """Run every call of `program` through `function`. Exceptions of the calls are not caught.

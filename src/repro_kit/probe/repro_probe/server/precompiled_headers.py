@@ -11,6 +11,8 @@ import hashlib
 import os
 from typing import Any
 
+from repro_probe.common.findings_directory import write_whole
+
 
 def share(directory: str) -> None:
     """Let all children of this process note their precompiled headers in `directory`; nothing where torch has none."""
@@ -29,9 +31,7 @@ def share(directory: str) -> None:
                 return noted
         header = precompile(*arguments, **command)
         with contextlib.suppress(OSError):
-            with open(f"{note}.{os.getpid()}", "w", encoding="utf-8") as file:
-                file.write(header)
-            os.replace(f"{note}.{os.getpid()}", note)
+            write_whole(note, header)
         return header
 
     setattr(codecache, "_precompile_header", precompile_once)  # noqa: B010

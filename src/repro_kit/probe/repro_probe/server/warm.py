@@ -12,10 +12,12 @@ import time
 from typing import Any
 
 from repro_probe.common import vec_isa
+from repro_probe.common.findings_directory import write_whole
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
 from repro_probe.server import precompiled_headers, query_process
-from repro_probe.server.children import die_with_parent, redirect, write_all
+from repro_probe.server.children import die_with_parent, redirect
+from repro_probe.server.forked_accelerator import in_child
 from repro_probe.server.whole_files import build_whole
 
 _LONGEST = 600.0  # time limit of the warm-up query, in seconds
@@ -130,11 +132,8 @@ def _known_modules(device: str, scratch: str, threads: int) -> list[str]:
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         return file.read().split()
     names = _modules_of_a_query(device, scratch, threads)
-    aside = f"{path}.{os.getpid()}"
     with contextlib.suppress(OSError):
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write("\n".join(names))
-        os.replace(aside, path)
+        write_whole(path, "\n".join(names))
     return names
 
 
@@ -156,21 +155,15 @@ def _modules_of_a_query(device: str, scratch: str, threads: int) -> list[str]:
         "scratch": directory,
         "ends": time.time() + _LONGEST,
     }
-    read_end, write_end = os.pipe()
     before = set(sys.modules)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            die_with_parent()
-            redirect(directory)
-            query_process.settle(request)
-            evaluate.evaluate(request, lambda report: None, threads)
-            write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with open(read_end, encoding="utf-8") as file:
-        names = file.read().split("\n")
-    os.waitpid(pid, 0)
+
+    def imported() -> str:
+        die_with_parent()
+        redirect(directory)
+        query_process.settle(request)
+        evaluate.evaluate(request, lambda report: None, threads)
+        return "\n".join(sorted(set(sys.modules) - before))
+
+    names, _ = in_child(imported)
     shutil.rmtree(directory, ignore_errors=True)
-    return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]
+    return [name for name in names.split("\n") if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]
