@@ -11,8 +11,8 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import AFRESH, WITNESS
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.ablation.parting import parting
-from repro_kit.model.failure.failure import Difference, Kind, Layer
+from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.measure.call_difference import first_difference
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import loads
@@ -46,12 +46,10 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
         _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     ]
-    difference = parting(*calls)
+    difference = first_difference(*calls)
     difference_kind = difference.what if difference else "none"
-    if difference is not None and difference.what == "state":
-        where = f"{difference.name} after call {difference.call}"
-        seen = Difference.of_state(where, difference.eager, difference.compiled)
-        failure = replace(failure, difference=seen)
+    if difference is not None and difference.state is not None:
+        failure = replace(failure, difference=difference.state)
     verdict = replace(
         failing.verdict,
         failure=failure,
