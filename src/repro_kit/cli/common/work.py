@@ -51,12 +51,12 @@ def case_or_subject(ctx: click.Context, words: Sequence[str]) -> Job:
             raise UsageError(f"A case takes no arguments; options go before it: {ctx.command_path} {words_before}")
         if not is_case(Path(words[0])):
             return _watched(ctx, Path(words[0]))
-        return _transplant(ctx, Path(words[0])) or existing_case(ctx, Path(words[0]))
+        return _moved_to_cpu(ctx, Path(words[0])) or existing_case(ctx, Path(words[0]))
     exported = _exported(ctx, values, Path(words[0])) if form_of(ctx) == "script" and len(words) == 1 else None
     return exported or _subject(ctx, values, form_of(ctx), words)
 
 
-def _transplant(ctx: click.Context, path: Path) -> Job | None:
+def _moved_to_cpu(ctx: click.Context, path: Path) -> Job | None:
     """The job on a new case on the CPU, of a program that the case at `path` recorded on another device.
 
     None where the case holds no such program, and where this machine has the device.

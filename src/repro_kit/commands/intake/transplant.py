@@ -16,7 +16,7 @@ from repro_kit.commands.intake.minifier_storages import write_values
 from repro_kit.errors import Exit
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.across_devices import Transplant, gpu_only, in_words, is_same_on_cpu
+from repro_kit.model.failure.across_devices import MovedToCpu, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
 from repro_kit.model.failure.lost_name import lost_name
 from repro_kit.model.failure.signature import Signature, signature_of
@@ -103,14 +103,14 @@ class Trial:
     verdict: Verdict
 
 
-def transplanted(
+def failing_on_cpu(
     programs: Sequence[Program],
     devices: tuple[str, ...],
     recorded: Recorded,
     oracle: ProgramOracle,
     inputs: Path,
     timeout: float,
-) -> tuple[int, Program, Verdict, Transplant]:
+) -> tuple[int, Program, Verdict, MovedToCpu]:
     """The first program that fails on the CPU as it was recorded on `devices`, after its number in `programs`.
 
     Where nothing says how the program failed there, any failure with the recorded sizes is taken, and no sameness is
@@ -125,8 +125,8 @@ def transplanted(
         for trial in _trials(moved, oracle, inputs, timeout, sizes=signature is not None):
             failure = trial.verdict.failure if trial.verdict.status is Status.FAIL else None
             if failure and (signature is None or is_same_on_cpu(signature, signature_of(failure))):
-                transplant = Transplant(devices, signature, recorded.layer, trial.sizes)
-                return number, trial.program, trial.verdict, transplant
+                moved_to_cpu = MovedToCpu(devices, signature, recorded.layer, trial.sizes)
+                return number, trial.program, trial.verdict, moved_to_cpu
             trials.append(trial)
     raise Stop(*_ending(trials, devices, signature))
 
