@@ -24,7 +24,6 @@ DECLARED = {
 PROGRAMS = {
     "repro_probe.server.zygote",
     "repro_probe.common.torch_environment",
-    "repro_probe.common.names",
     "repro_probe.query.write_values",
 }
 

@@ -12,7 +12,7 @@ from repro_kit.runner.ask import NoAnswer, Probe, Question
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.matrix import MODES, Modes
 
-_QUESTION = Question(seconds=180, module="repro_probe.common.names")
+_QUESTION = Question(seconds=180, module="repro_probe.common.torch_environment")
 
 
 def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> None:

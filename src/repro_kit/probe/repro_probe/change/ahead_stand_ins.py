@@ -13,14 +13,14 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
-from repro_probe.change.export_stand_ins import Call, wrap
+from repro_probe.change.export_stand_ins import Function, wrap
 from repro_probe.change.placeholders import hold_place, place_of
 from repro_probe.common.imports import when_imported
 
 _LOAD = ("torch.compiler", "load_compiled_function")
 
 
-def install() -> None:
+def replace_aot_compile() -> None:
     """Compile nothing ahead for the rest of the run."""
     saved: dict[str, AheadStandIn] = {}
     when_imported("torch._dynamo.eval_frame", lambda module: _compile_nothing_ahead(module, saved))
@@ -61,7 +61,7 @@ def _compile_nothing_ahead(module: Any, saved: dict[str, AheadStandIn]) -> None:
     module._TorchDynamoContext.__call__ = call
 
 
-def _loading(saved: dict[str, AheadStandIn], original: Call) -> Call:
+def _loading(saved: dict[str, AheadStandIn], original: Function) -> Function:
     """Return a function that loads the stand-in that was saved to a file; any other file is loaded by torch."""
 
     def load(file: Any, *positional: Any, **named: Any) -> Any:

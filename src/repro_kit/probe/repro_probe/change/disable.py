@@ -23,7 +23,7 @@ def is_named(code: CodeType, functions: Sequence[FunctionData]) -> bool:
     return description in functions
 
 
-def install(functions: Sequence[FunctionData]) -> None:
+def run_functions_in_eager(functions: Sequence[FunctionData]) -> None:
     """Run `functions` in eager wherever Dynamo would compile or inline them."""
 
     def is_wanted(code: CodeType) -> bool:

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from repro_probe.change import compile_nothing, disable, eager_graphs, subsystem_switches
+from repro_probe.change import subsystem_switches
+from repro_probe.change.compile_nothing import run_all_in_eager
+from repro_probe.change.disable import is_named, run_functions_in_eager
+from repro_probe.change.eager_graphs import run_graphs_in_eager
 from repro_probe.common import names
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
@@ -68,17 +71,19 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
-        from repro_probe.change import ahead_stand_ins  # imports this module
+        from repro_probe.change.ahead_stand_ins import replace_aot_compile  # imports this module
 
-        compile_nothing.install(findings, _fix)
-        ahead_stand_ins.install()
+        run_all_in_eager(findings, _fix)
+        replace_aot_compile()
     if options.get("eager") or "backend" in options:
-        from repro_probe.change import export_stand_ins, precompile_stand_ins  # import this module
+        from repro_probe.change import export_stand_ins  # imports this module
+        from repro_probe.change.precompile_stand_ins import replace_precompile
 
-        for stand_ins in (export_stand_ins, precompile_stand_ins):
-            stand_ins.install(None if options.get("eager") else options.get("backend"))
+        backend = None if options.get("eager") else options.get("backend")
+        export_stand_ins.install(backend)
+        replace_precompile(backend)
     if "disable" in options:
-        disable.install(options["disable"])
+        run_functions_in_eager(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
         short, _, name = key.partition(".")
@@ -87,7 +92,7 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
     if options.get("eager_graphs"):
-        eager_graphs.install(options["eager_graphs"], _fix)
+        run_graphs_in_eager(options["eager_graphs"], _fix)
     for key, paths in options.get("functions", {}).items():
         short, _, name = key.partition(".")
         when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
@@ -167,7 +172,7 @@ def _wrap_compile(torch: Any, options: ProbeOptions, note: Note, watch: Watch) -
 
     def _compile(model: Any, changed: dict[str, Any]) -> Any:
         code = getattr(model, "__code__", None)
-        if code is not None and disable.is_named(code, options.get("disable", ())):
+        if code is not None and is_named(code, options.get("disable", ())):
             changed = {"disable": True}  # torch.compile looks through the decorator
         _inside.flag = True
         try:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
+from repro_probe.judge import choices, compare_outputs, reference, rounding
 from repro_probe.judge.compare_outputs import OF_ROUNDING, OF_VALUES, Evidence
 from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
 from repro_probe.judge.draws_in_order import DrawnInOrder
 from repro_probe.judge.error_table import error_table, explained
+from repro_probe.judge.margin import plain_tolerance
 from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
@@ -153,7 +154,9 @@ def _look(
         return _Judged([], rounding=bool(excused))
     errors = error_table(eager, compiled, plain, evidence)
     values = [each for each in differences if each["kind"] == "value" and each.get("exact") is False]
-    named = margin.tolerance(eager, compiled, best, values[0]["where"]) if values and not tolerance.stated else None
+    named = None
+    if values and not tolerance.stated:
+        named = plain_tolerance(eager, compiled, best, values[0]["where"])
     return _Judged(differences, named, rounding=explained(errors), errors=errors)
 
 

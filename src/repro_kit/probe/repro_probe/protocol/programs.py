@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class NamesData(TypedDict):
-    """`common/names.py`: the names to look up in its input, and the unknown names in its output."""
+    """Names to look up, or the unknown ones among them: the input and output of `common/torch_environment.py`."""
 
     backends: list[str]
     settings: list[str]
@@ -43,7 +43,7 @@ class EnvironmentBase(TypedDict):
 
 
 class EnvironmentData(EnvironmentBase, total=False):
-    """`common/torch_environment.py`: its output."""
+    """The output of `common/torch_environment.py` where nothing is asked."""
 
     error: str
     torch_git: str | None

@@ -20,7 +20,7 @@ from repro_probe.server.children import die_with_parent, redirect
 from repro_probe.server.forked_accelerator import in_child
 from repro_probe.server.whole_files import build_whole
 
-_LONGEST = 600.0  # time limit of the warm-up query, in seconds
+_LONGEST_QUERY = 600.0  # time limit of the warm-up query, in seconds
 
 #: A program that uses Dynamo, AOTAutograd and Inductor, forward and backward, on a device.
 _WARM_UP = """
@@ -150,10 +150,10 @@ def _modules_of_a_query(device: str, scratch: str, threads: int) -> list[str]:
         "mode": "check",
         "text": _WARM_UP.replace("DEVICE", device),
         "inputs": None,
-        "timeout": _LONGEST,
+        "timeout": _LONGEST_QUERY,
         "memory": None,
         "scratch": directory,
-        "ends": time.time() + _LONGEST,
+        "ends": time.time() + _LONGEST_QUERY,
     }
     before = set(sys.modules)
 
