@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from repro_kit.plain_file import read_plain
-from repro_kit.probe.repro_probe.protocol import owner
+from repro_kit.probe.repro_probe.protocol.owner import mark_of as mark_of_path
 from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
 
 _MARK = 64  # characters
@@ -15,7 +15,7 @@ _MARK = 64  # characters
 
 def mark_of(directory: Path, text: str) -> str:
     """The mark for the directory that `text` describes; "" where this user has no directory for a key."""
-    return owner.mark_of(str(directory), text)
+    return mark_of_path(str(directory), text)
 
 
 def is_marked(directory: Path, text: str) -> bool:
