@@ -30,7 +30,7 @@ def _start_probe(variables: "dict[str, str]") -> None:
     try:
         from repro_probe.common import read_orders
 
-        orders = read_orders.read(variables)
+        orders = read_orders.read_orders(variables)
         if orders is None:
             return
         from repro_probe.entry import boot

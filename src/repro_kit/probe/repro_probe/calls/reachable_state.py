@@ -79,7 +79,7 @@ class ReachableState:
         return before
 
     def _random(self, value: Any) -> None:
-        access = generators.access(self._torch, value)
+        access = generators.generator_access(self._torch, value)
         if access is not None:
             read, put_back = access
             self._restorers.append(functools.partial(put_back, read()))

@@ -51,7 +51,7 @@ class _TimedCalls:
             self.findings.write(TIMELINE, timeline)
 
 
-def install(findings: FindingsDirectory) -> None:
+def record_timeline(findings: FindingsDirectory) -> None:
     """Install the hooks, without importing a module before the script does."""
     calls = _TimedCalls(findings)
     seed = findings.options["timeline"]

@@ -99,7 +99,7 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
     if "switch" in options:
         path = findings.path(APPLIED, "jsonl")
         when_imported(
-            "torch._inductor.compiler_bisector", lambda _: subsystem_switches.install(options["switch"], path)
+            "torch._inductor.compiler_bisector", lambda _: subsystem_switches.switch_off(options["switch"], path)
         )
 
 

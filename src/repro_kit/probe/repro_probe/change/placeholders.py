@@ -29,7 +29,7 @@ _places: dict[str, _Placeholder] = {}  # by the path where each one is now
 _roots: list[str] = []
 
 
-def allow(*directories: str) -> None:
+def allow_placeholders(*directories: str) -> None:
     """Let placeholders stand below `directories`, too."""
     _roots.extend(os.path.realpath(path) for path in directories)
 

@@ -17,7 +17,7 @@ from repro_probe.protocol.orders import Switch
 from repro_probe.protocol.queries import Application
 
 
-def install(switch: Switch, path: str) -> None:
+def switch_off(switch: Switch, path: str) -> None:
     """Make CompilerBisector switch off the applications in `switch`, and write each application to the file `path`."""
     from torch._inductor import compiler_bisector
 
@@ -40,7 +40,7 @@ def install(switch: Switch, path: str) -> None:
     bisector.disable_subsystem = staticmethod(disable_subsystem)
 
 
-def read(directory: str) -> list[Application] | None:
+def read_applications(directory: str) -> list[Application] | None:
     """Return the applications that were recorded in `directory`."""
     try:
         with open(os.path.join(directory, APPLIED), encoding="utf-8") as file:

@@ -19,7 +19,7 @@ from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES,
 _LARGEST = 1 << 24  # bytes
 
 
-def read(variables: Mapping[str, str] = os.environ) -> Orders | None:
+def read_orders(variables: Mapping[str, str] = os.environ) -> Orders | None:
     """Return the orders (`mode`, `directory`, `options`) of the run that `variables` belong to, or None."""
     path, token = variables.get(ORDERS_PATH), variables.get(ORDERS_TOKEN)
     if not path or not token or not os.path.isabs(path) or not hasattr(os, "geteuid"):

@@ -104,7 +104,7 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
         if "timeline" in findings.options:
             from repro_probe.calls import timeline
 
-            timeline.install(findings)
+            timeline.record_timeline(findings)
 
 
 def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> None:

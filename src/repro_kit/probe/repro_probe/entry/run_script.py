@@ -126,7 +126,7 @@ def _run_rank(request: Query) -> QueryAnswer:
     if not order["options"].get("eager"):
         _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
-    placeholders.allow(scratch, directory)
+    placeholders.allow_placeholders(scratch, directory)
     boot.start(_orders(request))
     atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)

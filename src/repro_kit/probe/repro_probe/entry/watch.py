@@ -186,7 +186,7 @@ class _Watching:
 
     def enter(self) -> None:
         """Enter a watched block."""
-        if read_orders.read() is not None:  # repro-kit runs this program, and records it already
+        if read_orders.read_orders() is not None:  # repro-kit runs this program, and records it already
             return
         with self.lock:
             self.depth += 1

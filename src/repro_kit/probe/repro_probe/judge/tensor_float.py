@@ -20,7 +20,7 @@ _PRODUCTS = {
 _CONVOLUTIONS = {"convolution", "_convolution", "convolution_backward", "cudnn_convolution", "_cudnn_rnn", "conv2d"}
 
 
-def epsilon(name: str, dtype: torch.dtype, device: str) -> float | None:
+def coarse_epsilon(name: str, dtype: torch.dtype, device: str) -> float | None:
     """Return the rounding error of the operator `name` (``bmm``) on a type of device; None for that of the dtype."""
     if device != "cuda" or dtype not in (torch.float32, torch.complex64):
         return None

@@ -108,7 +108,7 @@ class QueryRun:
         process_group.join(recipe, fake=not real)
         if group is not None and real:
             rank = process_group.whole(group)["rank"]
-            rank_watch.watch(rank, group["size"], peers, self._stuck if judged else None)
+            rank_watch.watch_ranks(rank, group["size"], peers, self._stuck if judged else None)
 
     def eager(self, program: LoadedProgram) -> Outcome:
         """Return the outcome in eager. Raises Invalid."""
@@ -143,7 +143,7 @@ class QueryRun:
         """Switch off the subsystems of the compiler that the request names, if any, from now on."""
         switch = self.request.get("switch")
         if switch is not None:
-            subsystem_switches.install(switch, os.path.join(self.request["scratch"], APPLIED))
+            subsystem_switches.switch_off(switch, os.path.join(self.request["scratch"], APPLIED))
 
 
 def forget_compiled() -> None:

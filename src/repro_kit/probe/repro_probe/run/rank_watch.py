@@ -17,7 +17,7 @@ _LITTLE = 0.003  # CPU seconds between two looks, no more than the look itself t
 _TASKS = "/proc/self/task"
 
 
-def watch(rank: int, ranks: int, peers: Collection[int], when_stuck: Callable[[], None] | None) -> None:
+def watch_ranks(rank: int, ranks: int, peers: Collection[int], when_stuck: Callable[[], None] | None) -> None:
     """Start a thread that says for this process, the rank `rank`, whether it works, in files of the current directory.
 
     The thread calls `when_stuck` when none of the `ranks` ranks works any more, and ends. `peers`: processes that are

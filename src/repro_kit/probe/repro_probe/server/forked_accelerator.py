@@ -26,7 +26,7 @@ class ForkedAccelerator(NamedTuple):
 
 
 @contextlib.contextmanager
-def left_alone() -> Iterator[None]:
+def accelerator_left_alone() -> Iterator[None]:
     """Within this block, ``torch.cuda.is_available()`` asks the driver's library, and does not start CUDA.
 
     torch itself offers that for processes that fork later (docs of ``torch.cuda.is_available``).

@@ -14,7 +14,7 @@ import shlex
 import shutil
 
 
-def key(command: str, target: str) -> str | None:
+def library_key(command: str, target: str) -> str | None:
     """Return the name of the library that `command` makes as `target`, or None where it must be made anew.
 
     The name of a file in the query's directory says nothing, so its contents count instead. A source that names the
@@ -43,7 +43,7 @@ def _digest(path: str, private: str) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def take(directory: str, name: str, target: str) -> bool:
+def take_library(directory: str, name: str, target: str) -> bool:
     """Copy the library `name` to `target`. Return False where it is not kept."""
     try:
         copy_whole(os.path.join(directory, name), target)
@@ -52,7 +52,7 @@ def take(directory: str, name: str, target: str) -> bool:
     return True
 
 
-def keep(directory: str, name: str, target: str) -> None:
+def keep_library(directory: str, name: str, target: str) -> None:
     """Keep the finished library `target` as `name`. Without it, later queries build their own."""
     with contextlib.suppress(OSError):
         os.makedirs(directory, exist_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 from repro_probe.common.findings_directory import write_whole
 
 
-def share(directory: str) -> None:
+def share_headers(directory: str) -> None:
     """Let all children of this process note their precompiled headers in `directory`; nothing where torch has none."""
     from torch._inductor import codecache
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def adopt() -> None:
+def adopt_strays() -> None:
     """Become the parent of every descendant that loses its parent, such as a daemon (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end(spared: Iterable[int], directory: str | None = None) -> None:
+def end_strays(spared: Iterable[int], directory: str | None = None) -> None:
     """End adopted processes: all children of this process but `spared`, with `directory` only those that work there.
 
     Ending one may bring its children, which are ended in turn.

@@ -46,7 +46,7 @@ def import_torch(scratch: str) -> int:
     import torch._inductor.compile_fx
 
     build_whole(os.path.join(scratch, "libraries"))
-    precompiled_headers.share(scratch)
+    precompiled_headers.share_headers(scratch)
     _pick_instructions()
     _import_modules("cpu", scratch, threads)
     _compute_what_never_changes()
@@ -160,7 +160,7 @@ def _modules_of_a_query(device: str, scratch: str, threads: int) -> list[str]:
     def imported() -> str:
         die_with_parent()
         redirect(directory)
-        query_process.settle(request)
+        query_process.enter_scratch(request)
         evaluate.evaluate(request, lambda report: None, threads)
         return "\n".join(sorted(set(sys.modules) - before))
 
