@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
+from repro_probe.entry.record_expressions import is_writing
+
 #: Events about paths that would be changed: the places of the paths, each with that of its directory's descriptor.
 _CHANGES_PATHS: dict[str, tuple[tuple[int, int], ...]] = {
     "os.remove": ((0, 1),), "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),), "os.rename": ((0, 2), (1, 3)),
@@ -26,7 +28,6 @@ _ACTS = {
     "ftplib.connect", "smtplib.connect", "urllib.Request", "webbrowser.open",
 }  # fmt: skip
 _HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::")
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: Parts of torch that write caches and start native compilers of their own accord.
 _COMPILER = tuple(
     os.path.join("torch", *parts)
@@ -92,11 +93,6 @@ def _asks_for_port(event: str, arguments: tuple[Any, ...]) -> bool:
     """Whether a socket only gets a free port of this machine, as a script chooses one for its ranks to meet at."""
     address = arguments[1] if event == "socket.bind" else None
     return isinstance(address, tuple) and address[:1] != () and address[0] in _HERE and address[1:2] == (0,)
-
-
-def is_writing(mode: Any, flags: Any) -> bool:
-    """Whether an event "open" with this mode, or these flags where it has no mode, may change the file."""
-    return any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
 
 
 def _audit_writers(torch: Any) -> None:

@@ -21,6 +21,7 @@ from repro_probe.change.override import is_users
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, EXPORT_STRICT, PACKAGED, PRECOMPILE
 from repro_probe.protocol.graph_data import BackendData, CompileSettings
+from repro_probe.record.package_calls import PackageCalls
 
 if TYPE_CHECKING:
     from repro_probe.record.graph_recorder import GraphRecorder
@@ -172,8 +173,6 @@ def _graph_of(exported: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def _watch_aot(recorder: GraphRecorder, module: Any) -> None:
-    from repro_probe.record.package_calls import PackageCalls
-
     original: Callable[..., Any] = module.compile_fx_aot
     packages = PackageCalls(recorder)
 

@@ -10,9 +10,9 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
 if TYPE_CHECKING:
+    import torch
+
     from repro_probe.record.graph_recorder import GraphRecorder
 
 _METHODS = ("run", "boxed_run")
@@ -22,6 +22,8 @@ class PackageCalls:
     """Knows the graphs that AOTInductor compiled, and records the calls of packages for them."""
 
     def __init__(self, recorder: GraphRecorder) -> None:
+        import torch
+
         self.recorder = recorder
         self.compiled: list[tuple[int, list[Any]]] = []  # graph, and for each input the form of a tensor, or the value
         for name in dir(getattr(torch._C, "_aoti", None)):
@@ -32,9 +34,10 @@ class PackageCalls:
 
     def add(self, graph: int, example_inputs: Sequence[Any]) -> None:
         """Note that `graph` was compiled with these inputs, which count as those of its first call."""
-        self.compiled.append(
-            (graph, [_form(value) if isinstance(value, torch.Tensor) else value for value in example_inputs])
-        )
+        import torch
+
+        forms = [_form(value) if isinstance(value, torch.Tensor) else value for value in example_inputs]
+        self.compiled.append((graph, forms))
         self.recorder.first_call_is_known(graph)
 
     def _watch(self, kind: Any, method: str) -> None:
