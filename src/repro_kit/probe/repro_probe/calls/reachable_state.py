@@ -1,8 +1,8 @@
 """Keep the Python state that a function can reach, and put it back after the function was called for a comparison.
 
 Kept are containers, attributes, closures, globals that the function names, the values of tensors, and the states of
-generators of random numbers. What C code and open files hold is not. Nor is how far an iterator has come, which makes a
-call one that cannot be repeated.
+generators of random numbers. The state of C code and of open files is not kept, nor the position
+of an iterator: a call that can reach an iterator cannot be repeated.
 """
 
 from __future__ import annotations

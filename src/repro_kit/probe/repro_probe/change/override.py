@@ -86,21 +86,24 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
         run_functions_in_eager(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
-        short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+        _when_config_is_imported(key, _fix, value=value)
     for key in options.get("defaults", ()):
-        short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
+        _when_config_is_imported(key, _fix_default)
     if options.get("eager_graphs"):
         run_graphs_in_eager(options["eager_graphs"], _fix)
     for key, paths in options.get("functions", {}).items():
-        short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
+        _when_config_is_imported(key, _add, paths=paths)
     if "switch" in options:
         path = findings.path(APPLIED, "jsonl")
         when_imported(
             "torch._inductor.compiler_bisector", lambda _: subsystem_switches.switch_off(options["switch"], path)
         )
+
+
+def _when_config_is_imported(key: str, change: Callable[..., None], **values: Any) -> None:
+    """Call `change(module, name)` with `values` for the setting `key`, once its config module is imported."""
+    short, _, name = key.partition(".")
+    when_imported(CONFIG_MODULES[short], functools.partial(change, name=name, **values))
 
 
 def _fix(module: Any, name: str, value: object) -> None:

@@ -205,7 +205,7 @@ def measure(
 
 
 def judged(compile_repeated: Callable[[int], None], limit: float) -> tuple[bool | None, str]:
-    """Measure until the growth shows, TIMES at most; return the last judgement that tells something (see `judge`)."""
+    """Measure until the growth shows, TIMES at most; return the last judgement that is no None (see `judge`)."""
     told: tuple[bool | None, str] = None, ""
     for _ in range(TIMES):
         grows, words = judge(*measure(compile_repeated, limit), limit)

@@ -1,7 +1,7 @@
 """Start the probe in a process of the user's run. Its orders name the mode, and the directory for the findings.
 
-Every finding is a file of its own, is named after the process, and is written at once. So a process that is killed
-leaves its findings up to then.
+Every finding is a separate file, named after the process and written at once. So a process that is killed leaves its
+findings up to then.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _own_modules() -> dict[str, str]:
 
 
 def _is_installed_command(file: str) -> bool:
-    """Whether the file is a command beside the interpreter, such as pytest."""
+    """Whether the file is a command in the interpreter's directory, such as pytest."""
     interpreter = sys.executable  # an embedded one has no file
     return bool(interpreter) and os.path.dirname(os.path.abspath(file)) == os.path.dirname(os.path.abspath(interpreter))
 

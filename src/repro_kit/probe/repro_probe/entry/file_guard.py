@@ -28,7 +28,7 @@ _ACTS = {
     "ftplib.connect", "smtplib.connect", "urllib.Request", "webbrowser.open",
 }  # fmt: skip
 _HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::")
-#: Parts of torch that write caches and start native compilers of their own accord.
+#: Parts of torch that write caches and start native compilers by themselves.
 _COMPILER = tuple(
     os.path.join("torch", *parts)
     for parts in (("_inductor",), ("_dynamo",), ("_functorch",), ("_logging",), ("utils", "cpp_extension"))
@@ -96,7 +96,7 @@ def _asks_for_port(event: str, arguments: tuple[Any, ...]) -> bool:
 
 
 def _audit_writers(torch: Any) -> None:
-    """Report a file that ``torch.save`` opens in C++, which raises no event of its own."""
+    """Report a file that ``torch.save`` opens in C++, which raises no event."""
     writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
     if writer is None:
         return

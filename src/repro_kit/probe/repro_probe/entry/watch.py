@@ -43,7 +43,7 @@ _COMPILERS = tuple(
 _CHECKS = (os.path.join("torch", "testing", ""), os.path.join("numpy", "testing", ""))
 _GENERATED = ("torchinductor", "<eval_with_key>")
 
-#: Prefixes of variables that may affect compilation. The bundle has a shorter list of its own.
+#: Prefixes of variables that may affect compilation. The bundle has a shorter list.
 _VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA", "CUBLAS", "NVIDIA", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "ATEN_")
 
 

@@ -1,7 +1,7 @@
 """Find out what makes the results of a program less than defined, so that a difference from eager would show no bug.
 
 A program may draw random numbers, read memory that nothing has written to, or write different values to one place. Two
-more runs in eager tell: with other values in uninitialised memory, and with such writes in the opposite order.
+more runs in eager show that: with other values in uninitialised memory, and with such writes in the opposite order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILLS = (1, 2)  # what uninitialised memory is given in two runs
 def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
     """Return why the results of `program` are not defined, in the words of the protocol; empty where they are.
 
-    `eager` is the outcome in eager. A run that fails tells nothing.
+    `eager` is the outcome in eager. A run that fails shows nothing.
     """
     found = [RANDOM_NUMBERS] if eager.random else []
     watch = _Watch(_FILLS[0])

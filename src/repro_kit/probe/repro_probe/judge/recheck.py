@@ -165,7 +165,7 @@ def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str])
     runs = rounding.nudged_runs(program)
     try:
         chosen, tied = choices.follow(program)
-    except Exception as error:  # the program uses a dispatch mode of its own, or one that hides operators
+    except Exception as error:  # the program uses its own dispatch mode, or one that hides operators
         chosen, tied = {}, set()
         _note(notes, f"indices could not be followed to the values that they select ({type(error).__name__})")
     if not runs:
@@ -186,7 +186,7 @@ def unsteady(program: RunnableCalls, eager: Outcome) -> list[str]:
 
 
 def _depending_on_chance(program: RunnableCalls, eager: Outcome) -> list[str]:
-    """Return the names of the results that differ with another seed. Of one dropped element half of the seeds tell."""
+    """Return the names of the results that differ with another seed. Half of the seeds show one dropped element."""
     places: dict[str, None] = {}
     until = time.monotonic() + _SEED_SECONDS
     for number in range(1, _SEEDS + 1):

@@ -1,7 +1,7 @@
 """Products of float32 that CUDA computes in TensorFloat-32, where torch allows it: with 10 bits of mantissa, not 23.
 
-Allowed by default for convolutions, and for matrix products where the program says so. The libraries and Triton do not
-round alike then (https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices).
+Allowed by default for convolutions, and for matrix products where the program says so. The libraries and Triton
+round differently then (https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices).
 """
 
 from __future__ import annotations

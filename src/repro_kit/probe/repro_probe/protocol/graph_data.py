@@ -42,7 +42,7 @@ class ViewData(TypedDict):
 
 
 class RelationData(TypedDict, total=False):
-    """What a tensor is beside its own data."""
+    """How a tensor is related to others, and how it was made."""
 
     own: str  # equal for records of the same tensor of one call
     view: ViewData

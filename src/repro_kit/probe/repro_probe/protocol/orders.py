@@ -1,4 +1,4 @@
-"""The orders of a run, which tell the probe what to do in the user's command (docs/explanation/overview.md)."""
+"""The orders of a run: what the probe does in the user's command (docs/explanation/overview.md)."""
 
 from __future__ import annotations
 

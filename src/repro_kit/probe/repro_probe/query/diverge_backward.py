@@ -152,7 +152,7 @@ def _read_through(statement: ast.stmt, uses: Collection[Use]) -> Iterator[ast.st
 
 
 def _zeros(form: Form, *, dynamic: bool) -> torch.Tensor:
-    """Return zeros that need no memory of their own, as a leaf with a gradient."""
+    """Return zeros that need almost no memory, as a leaf with a gradient."""
     zeros = torch.zeros((), dtype=form.dtype, device=form.device).expand(form.shape).detach().requires_grad_()
     if dynamic:
         for dimension in range(zeros.dim()):

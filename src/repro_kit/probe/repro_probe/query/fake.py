@@ -10,7 +10,7 @@ from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.run import process_group
 from repro_probe.run.load_program import LoadedProgram, load, seed
 
-#: Exceptions with which FakeTensor says that it cannot tell: the result depends on data, or an operator lacks support.
+#: Exceptions by which FakeTensor gives no answer: the result depends on data, or an operator lacks support.
 _UNKNOWN = (
     "DataDependentOutputException",
     "DynamicOutputShapeException",
@@ -26,7 +26,7 @@ _COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_conver
 
 
 def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
-    """Return whether the program is valid, or None when that cannot be told.
+    """Return whether the program is valid, or None when FakeTensor cannot decide that.
 
     `first` says that this process has loaded no other program.
     """

@@ -28,14 +28,14 @@ Run = Callable[[], Outcome]
 
 
 def of_eager(run: Run) -> ReportData:
-    """Return what a run in eager tells; `run` makes it."""
+    """Return the seconds of a run in eager; `run` makes it."""
     started = time.perf_counter()
     run()
     return {"eager_seconds": time.perf_counter() - started}
 
 
 def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_random: Run) -> ReportData:
-    """Return what runs of `program` tell, in eager and compiled."""
+    """Return what runs of `program` show, in eager and compiled."""
     started = time.perf_counter()
     eager = eagerly()
     data: ReportData = {"eager_seconds": time.perf_counter() - started, "missing": {}}

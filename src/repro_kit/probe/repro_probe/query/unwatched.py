@@ -1,7 +1,7 @@
-"""What a compiled program returns while none of its values is watched.
+"""The results of a compiled program whose values are not watched.
 
-To watch values changes what the compiler sees, and may bring out another bug than the program's own. So what is seen
-counts only where the program returns the same as unwatched.
+Watching values changes what the compiler sees, and may cause another bug than the program's own. So watched values
+count only if the program returns the same as unwatched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read from the frames of a user's exception what its nature is, and the tolerance of the check that raised it.
+"""Read the nature of a user's exception, and the tolerance of the check that raised it, from its frames.
 
 Nothing is patched for this, since a patched comparison would change what Dynamo compiles.
 """

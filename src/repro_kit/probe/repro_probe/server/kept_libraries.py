@@ -2,7 +2,7 @@
 
 Many queries run the same kernel: with another setting, on other inputs, or to see whether a failure is flaky. A
 library is taken for equal where the whole command and the contents of every file that the query gives to it are equal.
-Only finished libraries are kept, and each query loads a copy of its own.
+Only finished libraries are kept, and each query loads its own copy.
 """
 
 from __future__ import annotations

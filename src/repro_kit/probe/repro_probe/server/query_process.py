@@ -1,4 +1,4 @@
-"""What the process of a query does before and after its answer: directories, limits, and a look at the heap."""
+"""Prepare the process of a query: its directories and limits. After the answer, check its heap."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class Server:
 
 
 def _forking(scratch: str) -> Callable[[], Start]:
-    """Import torch. What is returned tries the accelerator; until then its memory is the user's program's alone."""
+    """Import torch, and return a function that tries the accelerator: until the first query its memory stays free."""
     with accelerator_left_alone():
         threads = import_torch(scratch)
 
