@@ -1,8 +1,4 @@
-"""Compare the Python state that a compiled call leaves with the state that the same call leaves in eager.
-
-The call in eager is made in a forked child, twice, so that this process and what its script does stay as they are. What
-the two calls in eager leave differently, such as a time, is ignored.
-"""
+"""Compare the Python state that a compiled call leaves with the state that the same call leaves in eager."""
 
 from __future__ import annotations
 
@@ -23,7 +19,11 @@ _PIECE = 1 << 16  # bytes of one read
 
 
 def compare_state(call: Call) -> Callable[[], None]:
-    """Make the call in eager, in children. Return a function to be called after the compiled call."""
+    """Make the call in eager, in children. Return a function to be called after the compiled call.
+
+    The children keep this process and what its script does as they are. What two calls in eager leave differently,
+    such as a time, is ignored.
+    """
     import torch
 
     if call.record["calls"] > CALLS:

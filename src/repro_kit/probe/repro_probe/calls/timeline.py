@@ -1,10 +1,4 @@
-"""Record the compiled calls of a process: the time of each call, whether it compiled, and a digest of its result.
-
-Each process writes one file, ``timeline-PID.json``, when it ends. A call within another compiled call is part of that
-call. Random seeds are set first, so that two runs of a script without seeds can be compared.
-
-Option ``timeline``: the seed, or null to set no seed.
-"""
+"""Record the compiled calls of a process: the time of each call, whether it compiled, and a digest of its result."""
 
 from __future__ import annotations
 
@@ -52,7 +46,12 @@ class _TimedCalls:
 
 
 def record_timeline(findings: FindingsDirectory) -> None:
-    """Install the hooks, without importing a module before the script does."""
+    """Install the hooks, without importing a module before the script does.
+
+    Each process writes one file, ``timeline-PID.json``, when it ends. A call within another compiled call is part
+    of that call. Random seeds are set first, so that two runs of a script without seeds can be compared: option
+    ``timeline`` is the seed, or null to set no seed.
+    """
     calls = _TimedCalls(findings)
     seed = findings.options["timeline"]
     if seed is not None:

@@ -1,9 +1,4 @@
-"""Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads.
-
-Such a function gets a stand-in that runs the script's own function. No file is written but placeholders. This module
-hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
-adds `aot_compile` to what `torch.compile` returns.
-"""
+"""Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads."""
 
 from __future__ import annotations
 
@@ -21,7 +16,12 @@ _LOAD = ("torch.compiler", "load_compiled_function")
 
 
 def replace_aot_compile() -> None:
-    """Compile nothing ahead for the rest of the run."""
+    """Compile nothing ahead for the rest of the run.
+
+    A function gets a stand-in that runs the script's own function. No file is written but placeholders. Hooked is
+    `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which adds `aot_compile` to what `torch.compile`
+    returns.
+    """
     saved: dict[str, AheadStandIn] = {}
     when_imported("torch._dynamo.eval_frame", lambda module: _compile_nothing_ahead(module, saved))
     wrap(*_LOAD, functools.partial(_loading, saved))

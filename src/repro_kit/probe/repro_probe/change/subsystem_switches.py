@@ -1,9 +1,4 @@
-"""Record the applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py), or switch some off.
-
-A switch is ``{}``, which only records, or has ``backend``, ``subsystem`` and one of ``last``, ``without`` and ``only``.
-With ``last``, applications after this number are off, as with TORCH_BISECT_MAX. ``without`` and ``only`` are lists of
-numbers. Applications count from 0.
-"""
+"""Record the applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py), or switch some off."""
 
 from __future__ import annotations
 
@@ -18,7 +13,12 @@ from repro_probe.protocol.queries import Application
 
 
 def switch_off(switch: Switch, path: str) -> None:
-    """Make CompilerBisector switch off the applications in `switch`, and write each application to the file `path`."""
+    """Make CompilerBisector switch off the applications in `switch`, and write each application to the file `path`.
+
+    A switch is ``{}``, which only records, or has ``backend``, ``subsystem`` and one of ``last``, ``without`` and
+    ``only``. With ``last``, applications after this number are off, as with TORCH_BISECT_MAX. ``without`` and
+    ``only`` are lists of numbers. Applications count from 0.
+    """
     from torch._inductor import compiler_bisector
 
     bisector = compiler_bisector.CompilerBisector

@@ -1,9 +1,4 @@
-"""Refuse what a candidate of a source reduction must not do: change files elsewhere, start processes, use the network.
-
-A candidate lacks statements of the user's script, so what is left may get other arguments than the user wrote, and may
-run where it did not run before. Python's audit events show it before it happens (PEP 578). The compiler itself writes
-to its caches and starts native compilers; it may.
-"""
+"""Refuse what a candidate of a source reduction must not do: change files, start processes, use the network."""
 
 from __future__ import annotations
 
@@ -37,7 +32,12 @@ _LIBRARIES = ("triton" + os.sep, "repro_probe" + os.sep)
 
 
 class FileGuard:
-    """Refuses, once installed, every event that reaches beyond the directories `own`."""
+    """Refuses, once installed, every event that reaches beyond the directories `own`.
+
+    A candidate lacks statements of the user's script, so what is left may get other arguments than the user wrote,
+    and may run where it did not run before. Python's audit events show it before it happens (PEP 578). The compiler
+    itself writes to its caches and starts native compilers; it may.
+    """
 
     def __init__(self, own: Sequence[str]) -> None:
         self.refused: list[str] = []

@@ -1,8 +1,4 @@
-"""Hold eager and compiled against double precision, output by output: does eager's own rounding explain a difference?
-
-This is asked more strictly than whether a result is right (compare_outputs.py): every single element that differs must
-be within reach of rounding, since one wrong element can hide behind the large rounding errors of other elements.
-"""
+"""Compare eager and compiled with double precision, output by output."""
 
 from __future__ import annotations
 
@@ -20,7 +16,12 @@ _ROOM = 16.0
 
 
 def error_table(eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence) -> list[ErrorRow]:
-    """Return one row for every result whose values differ under `tolerance`; empty where another kind differs too."""
+    """Return one row for every result whose values differ under `tolerance`; empty where another kind differs too.
+
+    Does eager's own rounding explain a difference? This is stricter than whether a result is right (`differences`):
+    every single element that differs must be within reach of rounding, since one wrong element can hide behind the
+    large rounding errors of other elements.
+    """
     plain = list(compare_outputs.differences(eager, compiled, tolerance, Evidence(ignore=evidence.ignore)))
     if any(difference["kind"] not in OF_ROUNDING for difference in plain):
         return []

@@ -1,8 +1,4 @@
-"""The results of a compiled program whose values are not watched.
-
-Watching values changes what the compiler sees, and may cause another bug than the program's own. So watched values
-count only if the program returns the same as unwatched.
-"""
+"""The results of a compiled program whose values are not watched."""
 
 from __future__ import annotations
 
@@ -19,6 +15,9 @@ _SLIGHT = 0.1  # share of the program's own difference from eager: by so much, o
 
 class Unwatched:
     """The results of `program` in eager and compiled, to which those of a run with watched values are compared.
+
+    Watching values changes what the compiler sees, and may cause another bug than the program's own. So watched
+    values count only if the program returns the same as unwatched.
 
     Left out is what two runs of the same compiled code do not share. Programs that draw random numbers may draw others
     when they are watched, and several ranks must all make the same runs: their results are not compared.

@@ -1,8 +1,4 @@
-"""Record the calls of what AOTInductor compiled, as later calls of its graph: their inputs may be laid out otherwise.
-
-Each way to load a package ends in `run` or `boxed_run` of a class of torch's C++ (torch/csrc/inductor/aoti_package and
-aoti_runner), which gets the tensors among the inputs, flat and in the order of the graph.
-"""
+"""Record the calls of what AOTInductor compiled, as later calls of its graph."""
 
 from __future__ import annotations
 
@@ -19,7 +15,12 @@ _METHODS = ("run", "boxed_run")
 
 
 class PackageCalls:
-    """Knows the graphs that AOTInductor compiled, and records the calls of packages for them."""
+    """Knows the graphs that AOTInductor compiled, and records the calls of packages for them.
+
+    Their inputs may be laid out otherwise in later calls. Each way to load a package ends in `run` or `boxed_run`
+    of a class of torch's C++ (torch/csrc/inductor/aoti_package and aoti_runner), which gets the tensors among the
+    inputs, flat and in the order of the graph.
+    """
 
     def __init__(self, recorder: GraphRecorder) -> None:
         import torch

@@ -1,8 +1,4 @@
-"""Notice that all ranks of a query wait for ever, long before the query's time-out.
-
-Every rank touches its own file as long as it works: as long as it uses the CPU, or has a child such as a C++
-compiler. The ranks wait for ever once no file was touched for some seconds.
-"""
+"""Notice that all ranks of a query wait for ever, long before the query's time-out."""
 
 from __future__ import annotations
 
@@ -19,6 +15,9 @@ _TASKS = "/proc/self/task"
 
 def watch_ranks(rank: int, ranks: int, peers: Collection[int], when_stuck: Callable[[], None] | None) -> None:
     """Start a thread that says for this process, the rank `rank`, whether it works, in files of the current directory.
+
+    Every rank touches its own file as long as it works: as long as it uses the CPU, or has a child such as a C++
+    compiler. The ranks wait for ever once no file was touched for some seconds.
 
     The thread calls `when_stuck` when none of the `ranks` ranks works any more, and ends. `peers`: processes that are
     no children at work. Where the system does not show the children of a process, nothing is done.

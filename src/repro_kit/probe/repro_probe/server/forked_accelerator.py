@@ -1,8 +1,4 @@
-"""Ask a forked child whether it can use this machine's accelerator.
-
-The runtime of an accelerator does not survive a fork: once a process has started it, torch refuses it in the process's
-children (`_is_in_bad_fork` in torch/cuda/__init__.py). A process that has not started it can fork as it likes.
-"""
+"""Ask a forked child whether it can use this machine's accelerator."""
 
 from __future__ import annotations
 
@@ -59,7 +55,12 @@ def in_child(work: Callable[[], str]) -> tuple[str, int]:
 
 
 def ask_child() -> ForkedAccelerator:
-    """Fork a child that uses the accelerator, and return what became of it."""
+    """Fork a child that uses the accelerator, and return what became of it.
+
+    The runtime of an accelerator does not survive a fork: once a process has started it, torch refuses it in the
+    process's children (`_is_in_bad_fork` in torch/cuda/__init__.py). A process that has not started it can fork as
+    it likes.
+    """
     text, status = in_child(_use)
     name, _, problem = text.partition("\n")
     return ForkedAccelerator(name, problem if not status else problem or f"the child ended with status {status}")

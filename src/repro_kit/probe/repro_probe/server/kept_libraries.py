@@ -1,9 +1,4 @@
-"""Let the queries of one server share the libraries that the C++ compiler makes of equal sources.
-
-Many queries run the same kernel: with another setting, on other inputs, or to see whether a failure is flaky. A
-library is taken for equal where the whole command and the contents of every file that the query gives to it are equal.
-Only finished libraries are kept, and each query loads its own copy.
-"""
+"""Let the queries of one server share the libraries that the C++ compiler makes of equal sources."""
 
 from __future__ import annotations
 
@@ -16,6 +11,10 @@ import shutil
 
 def library_key(command: str, target: str) -> str | None:
     """Return the name of the library that `command` makes as `target`, or None where it must be made anew.
+
+    Many queries run the same kernel: with another setting, on other inputs, or to see whether a failure is flaky. A
+    library is taken for equal if the whole command and the contents of every file that the query gives to it are
+    equal.
 
     The name of a file in the query's directory says nothing, so its contents count instead. A source that names the
     directory itself may read other files there, and is not shared. The environment counts too, as the compiler reads

@@ -1,8 +1,4 @@
-"""Let the queries of one server share what each would find out anew: which precompiled header a kernel uses.
-
-Torch runs the preprocessor over its headers once in each process (`_precompile_header`, torch/_inductor/codecache.py),
-to notice headers that changed. The headers do not change while a server runs.
-"""
+"""Let the queries of one server share what each would find out anew: which precompiled header a kernel uses."""
 
 from __future__ import annotations
 
@@ -15,7 +11,11 @@ from repro_probe.common.findings_directory import write_whole
 
 
 def share_headers(directory: str) -> None:
-    """Let all children of this process note their precompiled headers in `directory`; nothing where torch has none."""
+    """Let all children of this process note their precompiled headers in `directory`; nothing where torch has none.
+
+    Torch runs the preprocessor over its headers once in each process (`_precompile_header`,
+    torch/_inductor/codecache.py), to notice headers that changed. The headers do not change while a server runs.
+    """
     from torch._inductor import codecache
 
     precompile: Any = getattr(codecache, "_precompile_header", None)

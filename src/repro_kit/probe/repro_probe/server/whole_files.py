@@ -1,8 +1,4 @@
-"""Make torch's C++ builder write its files atomically.
-
-The builder writes a target in place, and takes an existing target as complete. A partial file that a killed query
-left, such as a precompiled header, would break every later compilation that uses it, even in the user's own runs.
-"""
+"""Make torch's C++ builder write its files atomically."""
 
 from __future__ import annotations
 
@@ -15,6 +11,10 @@ from repro_probe.server import kept_libraries
 
 def build_whole(shared: str | None = None) -> None:
     """Let the builder (torch/_inductor/cpp_builder.py) write each target to another name and rename it.
+
+    The builder writes a target in place, and takes an existing target as complete. A partial file that a killed
+    query left, such as a precompiled header, would break every later compilation that uses it, even in the user's
+    own runs.
 
     With `shared`, a directory, the queries of a server build a library once for all of them.
     """
