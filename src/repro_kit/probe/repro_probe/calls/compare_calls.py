@@ -11,7 +11,7 @@ import functools
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -45,7 +45,7 @@ def observe_validation(call: Call) -> None:
         _observe(call, _lost)
 
 
-def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], CompiledCallData]) -> None:
+def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], Mapping[str, Any]]) -> None:
     """Add what `compare` finds to the record of the call, unless repetitions of the call begin in other states."""
     record = call.record
     with undisturbed():
@@ -59,13 +59,13 @@ def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], Compi
         with program.untouched():
             found = compare(program, record)
     record["compared"] = record.get("compared", 0) + 1
-    record.update(found)
+    record.update(cast(CompiledCallData, found))
 
 
-def _comparison(program: _AsProgram, record: CompiledCallData) -> CompiledCallData:
+def _comparison(program: _AsProgram, record: CompiledCallData) -> Mapping[str, Any]:
     eager, compiled = _both(program, record)
     if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
-        return cast(CompiledCallData, {})
+        return {}
     with_eager_random = functools.partial(_with_eager_random, program)
     found = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     if found.get("difference"):
@@ -76,7 +76,7 @@ def _comparison(program: _AsProgram, record: CompiledCallData) -> CompiledCallDa
     else:
         found.pop("errors", None)
         found.pop("rounding", None)
-    return cast(CompiledCallData, found)
+    return found
 
 
 def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outcome]:
@@ -100,18 +100,19 @@ def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outco
         raise
 
 
-def _lost(program: _AsProgram, record: CompiledCallData) -> CompiledCallData:
-    found: dict[str, Any] = {}
+def _lost(program: _AsProgram, record: CompiledCallData) -> Mapping[str, Any]:
+    raised = None
     try:
         outputs.run(program, program.graph)
     except Exception as error:
-        try:
-            _compiled(program)
-        except Exception:
-            return cast(CompiledCallData, found)
-        if _raises_again(program, error):
-            found["lost"] = describe_exception(error)
-    return cast(CompiledCallData, found)
+        raised = error
+    if raised is None:
+        return {}
+    try:
+        _compiled(program)
+    except Exception:
+        return {}
+    return {"lost": describe_exception(raised)} if _raises_again(program, raised) else {}
 
 
 def _raises_again(program: _AsProgram, error: Exception) -> bool:
