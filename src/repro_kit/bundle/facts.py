@@ -10,8 +10,8 @@ from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.layer import IN_EAGER
-from repro_kit.model.failure.across_devices import MovedToCpu
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.normalise import AT_DEPTH
 from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
 

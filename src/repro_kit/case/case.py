@@ -15,7 +15,7 @@ import tomli_w
 
 from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
-from repro_kit.model.failure.across_devices import MovedToCpu
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.ownership import is_marked, mark_of

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from repro_kit.model.answers import Answers, TriedVariant
-from repro_kit.model.failure.across_devices import MovedToCpu
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 

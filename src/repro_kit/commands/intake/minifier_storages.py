@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from repro_kit.errors import StageError
-from repro_kit.probe.repro_probe.protocol.programs import ValueOrder, WrittenValues
+from repro_kit.commands.intake.transplant import write_values
+from repro_kit.probe.repro_probe.protocol.programs import ValueOrder
 from repro_kit.program import Program, TensorInput
-from repro_kit.runner.ask import NoAnswer, Probe, Question
 
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
-_WRITE = Question(seconds=300, module="repro_probe.query.write_values")
 
 
 def storages_of(path: Path, text: str) -> Path | None:
@@ -49,14 +47,6 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
     ]
     target.mkdir(parents=True, exist_ok=True)
     write_values(orders, storages, python)
-
-
-def write_values(orders: Sequence[ValueOrder], directory: Path, python: str) -> None:
-    """Write the values that are stored in `directory` as files for this machine, with the interpreter `python`."""
-    try:
-        Probe(python).ask(_WRITE, WrittenValues, orders)
-    except NoAnswer as error:
-        raise StageError(f"The values in {directory} cannot be read: {error.said}") from error
 
 
 def storage_in(file: str) -> str:

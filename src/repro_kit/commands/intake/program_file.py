@@ -13,9 +13,9 @@ from repro_kit.commands.intake.minifier_storages import storages_of, unpack
 from repro_kit.commands.intake.transplant import Recorded, check_names, failing_on_cpu, lacking, move_values
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
-from repro_kit.model.failure.across_devices import MovedToCpu
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.missing_resource import missing_resource, remedy
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse, render, runnable, size
 from repro_kit.program.program import Program

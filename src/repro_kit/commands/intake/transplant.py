@@ -12,16 +12,17 @@ from pathlib import Path
 from repro_kit.builds.interpreters import find_python
 from repro_kit.case.case import Case
 from repro_kit.case.handles import ABLATION, CAPTURE
-from repro_kit.commands.intake.minifier_storages import write_values
-from repro_kit.errors import Exit
+from repro_kit.errors import Exit, StageError
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.across_devices import MovedToCpu, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
 from repro_kit.model.failure.lost_name import lost_name
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.probe.repro_probe.protocol.programs import ValueOrder, WrittenValues
 from repro_kit.program import Program, parse, render
 from repro_kit.program.devices import devices_in, on_cpu, with_other_sizes
+from repro_kit.runner.ask import NoAnswer, Probe, Question
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.interpreter_environment import environment
@@ -29,6 +30,7 @@ from repro_kit.session.stop import Stop
 
 _DEVICE_OF_FILE = re.compile(rb"(?<![\w.])(cuda|xpu|mps|hpu|mtia|npu)(?::\d+)?(?![\w.])")
 _MOST_SIZES = 8  # variants with other sizes
+_WRITE = Question(seconds=300, module="repro_probe.query.write_values")
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,14 @@ def move_values(names: Collection[str], source: Path, target: Path, python: str)
         source,
         python,
     )
+
+
+def write_values(orders: Sequence[ValueOrder], directory: Path, python: str) -> None:
+    """Write the values that are stored in `directory` as files for this machine, with the interpreter `python`."""
+    try:
+        Probe(python).ask(_WRITE, WrittenValues, orders)
+    except NoAnswer as error:
+        raise StageError(f"The values in {directory} cannot be read: {error.said}") from error
 
 
 @dataclass(frozen=True)

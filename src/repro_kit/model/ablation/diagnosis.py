@@ -20,7 +20,7 @@ NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
-WITNESS = "witness"  # calls compared with eager's (model/measure/call_difference.py); see ``changed["parting"]``
+WITNESS = "witness"  # calls compared with eager's (model/measure/call_state.py); see ``changed["parting"]``
 
 #: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"

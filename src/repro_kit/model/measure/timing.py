@@ -10,7 +10,7 @@ from typing import Any
 
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Measured, Phase
 from repro_kit.model.failure.rounding import ResultErrors
-from repro_kit.model.measure.call_difference import state_difference
+from repro_kit.model.measure.call_state import state_difference
 
 _FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
 _MOST_NAMED = 3

@@ -12,7 +12,7 @@ from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import AFRESH, WITNESS
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.measure.call_difference import first_difference
+from repro_kit.model.measure.call_state import first_differing_call
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import loads
@@ -46,7 +46,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
         _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     ]
-    difference = first_difference(*calls)
+    difference = first_differing_call(*calls)
     difference_kind = difference.what if difference else "none"
     if difference is not None and difference.state is not None:
         failure = replace(failure, difference=difference.state)

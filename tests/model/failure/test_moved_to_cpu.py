@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.model.failure.across_devices import MovedToCpu, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu, is_same_on_cpu
 from repro_kit.model.failure.normalise import normalise
 from repro_kit.model.failure.signature import Signature
 

@@ -15,7 +15,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True)
-class CallDifference:
+class DifferingCall:
     """The first call after which two runs differ: in what it returned, or only in the Python state that it left."""
 
     call: int  # counted from 1
@@ -37,7 +37,7 @@ class CallDifference:
         )
 
 
-def first_difference(eager: Sequence[Any], compiled: Sequence[Any]) -> CallDifference | None:
+def first_differing_call(eager: Sequence[Any], compiled: Sequence[Any]) -> DifferingCall | None:
     """The first call whose result or state differs; None when the runs agree or make different calls.
 
     A call is [function, arguments before, result, state after].
@@ -46,11 +46,11 @@ def first_difference(eager: Sequence[Any], compiled: Sequence[Any]) -> CallDiffe
         if eager_call[0] != compiled_call[0] or not _alike(eager_call[1], compiled_call[1]):
             return None
         if not _alike(eager_call[2], compiled_call[2]):
-            return CallDifference(number, eager_call[0])
+            return DifferingCall(number, eager_call[0])
         shared = {name: state for name, state in eager_call[3].items() if name in compiled_call[3]}
         difference = state_difference(shared, {name: compiled_call[3][name] for name in shared}, number)
         if difference is not None:
-            return CallDifference(number, eager_call[0], difference)
+            return DifferingCall(number, eager_call[0], difference)
     return None
 
 
