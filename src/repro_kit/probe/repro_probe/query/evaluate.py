@@ -11,6 +11,7 @@ from repro_probe.common.describe_exception import describe_exception
 from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryReport
 from repro_probe.protocol.report_data import ReportData
+from repro_probe.query.fake import is_valid_under_fake
 from repro_probe.query.origins import origins
 from repro_probe.query.query_run import Invalid, QueryRun, ReachedNative, eager_limit, forget_compiled, stop_at_native
 from repro_probe.run import process_group
@@ -168,12 +169,10 @@ def _eager(run: QueryRun) -> QueryAnswer:
 
 
 def _fake(run: QueryRun) -> QueryAnswer:
-    from repro_probe.query import fake
-
     request = run.request
     run.step("load")
     texts = request.get("texts") or [request["text"]]
-    valid = [fake.is_valid(text, request.get("inputs"), first=at == 0) for at, text in enumerate(texts)]
+    valid = [is_valid_under_fake(text, request.get("inputs"), first=at == 0) for at, text in enumerate(texts)]
     return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
 
 

@@ -1,4 +1,4 @@
-"""Check whether a program is valid without running a kernel."""
+"""Check whether a program is valid without running a kernel: under FakeTensorMode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNKNOWN = (
 _COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py")
 
 
-def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
+def is_valid_under_fake(text: str, inputs: str | None, first: bool) -> bool | None:
     """Return whether the program is valid, or None when FakeTensor cannot decide that.
 
     `first` says that this process has loaded no other program.
