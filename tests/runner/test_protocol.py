@@ -20,9 +20,9 @@ from repro_kit.probe.repro_probe.protocol import (
     graph_data,
     queries,
     recipe_data,
-    watched_data,
 )
 from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.watched_data import WatchedData
 from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.read_findings import TorchProcess
@@ -43,7 +43,7 @@ READ_BY = [
     (graph_data.BackendData, BackendRecord),
     (recipe_data.AutocastData, Autocast),
     (recipe_data.RecipeData, Recipe),
-    (watched_data.WatchedData, Watched),
+    (WatchedData, Watched),
 ]
 
 
@@ -89,7 +89,7 @@ def test_the_probe_is_python_3_9(path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("module", ["entry.boot", "entry.watch", "server.zygote", "server.fresh", "calls.calls"])
+@pytest.mark.parametrize("module", ["entry.boot", "entry.watch", "server.zygote", "server.children", "calls.calls"])
 def test_what_runs_before_the_users_torch_imports_none(module: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(PROBE)!r}); import repro_probe.{module}; print('torch' in sys.modules)"
     python = [sys.executable, "-I", "-c", code]
