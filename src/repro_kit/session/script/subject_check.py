@@ -167,19 +167,19 @@ def check_interpreter(
     )
     if tuple(report.python) < _OLDEST_PYTHON:
         raise UsageError(
-            f"{python} is Python {report['python'][0]}.{report['python'][1]}, and 3.9 is the oldest that can be used; "
+            f"{python} is Python {report.python[0]}.{report.python[1]}, and 3.9 is the oldest that can be used; "
             "give a newer one with --python PATH."
         )
     if report.torch is None:
         raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
     if _too_old(report.torch):
         raise UsageError(
-            f"{python} has torch {report['torch']}, which has no torch.compile; 2.0 is the oldest supported."
+            f"{python} has torch {report.torch}, which has no torch.compile; 2.0 is the oldest supported."
         )
     if not report.module:
         raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
     if report.syntax:
-        raise UsageError(f"{script} has a syntax error, says {python}:\n{report['syntax'].rstrip()}")
+        raise UsageError(f"{script} has a syntax error, says {python}:\n{report.syntax.rstrip()}")
     return str(report.torch)
 
 
