@@ -32,7 +32,7 @@ here = [path for path in sys.path[:1] if not path]
 del sys.path[:len(here)]
 import json
 if sys.version_info < (3, 9):
-    print("\n" + json.dumps({"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}))
+    print("\n" + json.dumps({"python": sys.version_info[:2]}))
     sys.exit()
 import importlib.machinery, importlib.metadata, importlib.util, tokenize, traceback
 sys.path[:0] = here
@@ -70,12 +70,12 @@ print("\n" + json.dumps(report))
 
 @dataclass(frozen=True)
 class _Checked:
-    """The answer. `torch` is "" where its version is unknown, `module` whether it is found."""
+    """The answer; an old Python only reports its version. `torch`: "" if its version is unknown."""
 
     python: tuple[int, int]
-    torch: str | None
-    module: bool
-    syntax: str | None
+    torch: str | None = None
+    module: bool = True
+    syntax: str | None = None
 
 
 def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
@@ -173,9 +173,7 @@ def check_interpreter(
     if report.torch is None:
         raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
     if _too_old(report.torch):
-        raise UsageError(
-            f"{python} has torch {report.torch}, which has no torch.compile; 2.0 is the oldest supported."
-        )
+        raise UsageError(f"{python} has torch {report.torch}, which has no torch.compile; 2.0 is the oldest supported.")
     if not report.module:
         raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
     if report.syntax:
