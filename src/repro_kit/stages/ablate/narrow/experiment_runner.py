@@ -33,7 +33,7 @@ OVERRIDABLE = ("backend", "mode", "dynamic", "fullgraph")
 class Variation:
     """The changes of an experiment to the failing cell.
 
-    `switch`: a request of `repro_probe/change/subsystem_switches.py`; None without a request.
+    `switch`: a request of `probe/repro_probe/change/subsystem_switches.py`; None without a request.
     """
 
     switch: Switch | None = None

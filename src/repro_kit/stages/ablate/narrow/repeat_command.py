@@ -42,7 +42,7 @@ def _remark(variation: Variation, recipe: Recipe, own: Recipe) -> str:
 
 
 def _switch_by_hand(switch: Switch) -> str:
-    """Python statements that switch applications off as `repro_probe/change/subsystem_switches.py` does."""
+    """Python statements that switch applications off as `probe/repro_probe/change/subsystem_switches.py` does."""
     part, numbers, word = switch["subsystem"], switch.get("only", switch.get("without")), ""
     word = "not in" if "only" in switch else "in"
     return (
