@@ -1,27 +1,21 @@
-"""Marks on cases (the probe's `owner.py` makes them): whether this user made or accepted a case on this machine."""
+"""Marks on cases: whether this user made or accepted a case on this machine."""
 
 from __future__ import annotations
 
 import hmac
 from contextlib import suppress
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from repro_kit.plain_file import read_plain
+from repro_kit.probe.repro_probe.protocol.owner import mark_of as mark_of_path
 from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
 
 _MARK = 64  # characters
-_PROBES = Path(__file__).parent / "probe" / "repro_probe" / "common" / "owner.py"
 
 
 def mark_of(directory: Path, text: str) -> str:
     """The mark for the directory that `text` describes; "" where this user has no directory for a key."""
-    spec = spec_from_file_location("repro_kit_probes_owner", _PROBES)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    mark: str = module.mark_of(str(directory), text)
-    return mark
+    return mark_of_path(str(directory), text)
 
 
 def is_marked(directory: Path, text: str) -> bool:

@@ -8,8 +8,7 @@ import pytest
 from repro_kit.runner.launch import PROBE
 
 sys.path.insert(0, str(PROBE))
-from repro_probe.common.raising_frame import raising_frame
-from repro_probe.record import nature
+from repro_probe.record.raised import nature_of, raising_frame
 
 
 def raised(tmp_path: Path, source: str) -> BaseException:
@@ -36,13 +35,13 @@ def raised(tmp_path: Path, source: str) -> BaseException:
     ],
 )
 def test_what_decided(tmp_path: Path, source: str, compares: bool, clock: bool) -> None:
-    seen = nature.of(raised(tmp_path, source))
+    seen = nature_of(raised(tmp_path, source))
     assert (seen["machine"], seen["compares"], seen["clock"]) == (False, compares, clock)
 
 
 def test_an_error_of_the_system_behind_another_one(tmp_path: Path) -> None:
     source = "try:\n    open('/nowhere/at/all')\nexcept OSError as error:\n    raise RuntimeError('x') from error\n"
-    assert nature.of(raised(tmp_path, source))["machine"]
+    assert nature_of(raised(tmp_path, source))["machine"]
 
 
 @pytest.mark.torch
@@ -50,7 +49,7 @@ def test_an_error_of_the_system_behind_another_one(tmp_path: Path) -> None:
 def test_tensors_that_decide(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     source = "import torch\na = torch.ones(2)\nsame = torch.equal(a, a + 1)\nif not same:\n    raise ValueError\n"
-    assert nature.of(raised(tmp_path, source))["compares"]
+    assert nature_of(raised(tmp_path, source))["compares"]
 
 
 def test_the_compilers_conditions_are_no_checks_of_results() -> None:

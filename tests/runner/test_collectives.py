@@ -12,9 +12,9 @@ from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import Signature, signature_of
-from repro_kit.probe.repro_probe.run.rank_watch import STUCK
 from repro_kit.program import parse
 from repro_kit.runner.program_oracle import ProgramOracle
+from repro_probe.run.rank_watch import STUCK
 from texts import program
 
 pytestmark = pytest.mark.torch

@@ -15,14 +15,14 @@ from repro_kit.model.measure.timing import CompiledCall
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.model.torch_config import assigned, module_of, qualified, short_name
 from repro_kit.probe.repro_probe.protocol import (
-    config_modules,
     failure_data,
     findings,
     graph_data,
     queries,
     recipe_data,
-    watched_data,
 )
+from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.watched_data import WatchedData
 from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.read_findings import TorchProcess
@@ -43,7 +43,7 @@ READ_BY = [
     (graph_data.BackendData, BackendRecord),
     (recipe_data.AutocastData, Autocast),
     (recipe_data.RecipeData, Recipe),
-    (watched_data.WatchedData, Watched),
+    (WatchedData, Watched),
 ]
 
 
@@ -64,7 +64,7 @@ def test_phases_and_statuses_of_a_reply_are_those_of_the_model() -> None:
 
 
 def test_settings_are_spelt_by_the_one_map_of_config_modules() -> None:
-    for short, module in config_modules.CONFIG_MODULES.items():
+    for short, module in CONFIG_MODULES.items():
         assert module_of(f"{short}.cpp.simdlen") == module
         assert qualified(f"{short}.cpp.simdlen") == f"{module}.cpp.simdlen"
         assert assigned(f"{short}.cpp.simdlen", "x") == f"{module}.cpp.simdlen = 'x'"
@@ -89,7 +89,7 @@ def test_the_probe_is_python_3_9(path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("module", ["entry.boot", "entry.watch", "server.zygote", "server.fresh", "calls.calls"])
+@pytest.mark.parametrize("module", ["entry.boot", "entry.watch", "server.zygote", "server.children", "calls.calls"])
 def test_what_runs_before_the_users_torch_imports_none(module: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(PROBE)!r}); import repro_probe.{module}; print('torch' in sys.modules)"
     python = [sys.executable, "-I", "-c", code]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from repro_kit.runner import supervised
+from repro_kit.runner.ask import NoAnswer, Probe, Question
 
-_ASK = r"""
+_QUESTION = Question(
+    seconds=120,
+    code=r"""
 import importlib.metadata, importlib.util, json, pathlib, re, sys
-name = sys.argv[1]
+name = json.load(sys.stdin)
 told = {"version": None, "commit": None, "origin": None, "urls": []}
 try:
     found = importlib.metadata.distribution(name)
@@ -39,7 +39,18 @@ for top in tops:
         if match:
             told["commit"] = told["commit"] or match.group(1)
 print("\n" + json.dumps(told))
-"""
+""",
+)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """The answer. `commit`: of the wheel's origin, or named in its files; `urls`: of its project."""
+
+    version: str | None
+    commit: str | None
+    origin: str | None
+    urls: tuple[str, ...]
 
 
 def github_url(url: str) -> str | None:
@@ -67,10 +78,8 @@ class Installed:
 def installed(python: str, package: str, env: Mapping[str, str]) -> Installed | None:
     """The `package` of the interpreter `python`; None when the interpreter does not answer."""
     try:
-        answer = supervised.run([python, "-c", _ASK, package], cwd=Path(python).parent, env=env, timeout=120)
-        answer.check_returncode()
-        facts = json.loads(answer.stdout.rsplit("\n", 2)[-2])
-        repository = next(filter(None, map(github_url, facts.pop("urls"))), None)
-        return Installed(**facts, repository=repository)
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError, TypeError):
+        told = Probe(python, Path(python).parent, env).ask(_QUESTION, _Told, package)
+    except NoAnswer:
         return None
+    repository = next(filter(None, map(github_url, told.urls)), None)
+    return Installed(told.version, told.commit, told.origin, repository)

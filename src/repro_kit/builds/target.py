@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +9,12 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 
 from repro_kit.errors import UsageError
-from repro_kit.runner import supervised
+from repro_kit.runner.ask import Probe, Question
 
-_ASK = """
+_QUESTION = Question(
+    seconds=60,
+    flags=("-I",),
+    code="""
 import json, sys, sysconfig
 print(json.dumps({
     "base": getattr(sys, "_base_executable", sys.executable) or sys.executable,
@@ -21,7 +22,16 @@ print(json.dumps({
     "implementation": sys.implementation.name,
     "free": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
 }))
-"""
+""",
+)
+
+
+@dataclass(frozen=True)
+class _Told:
+    base: str
+    version: tuple[int, int, int]
+    implementation: str
+    free: bool
 
 
 @dataclass(frozen=True)
@@ -53,13 +63,7 @@ class Target:
 
 def target_of(python: str) -> Target:
     """The target for interpreter `python`. Raises UsageError when it does not run, or is not CPython."""
-    try:
-        answer = supervised.run([python, "-I", "-c", _ASK], timeout=60)
-        answer.check_returncode()
-        facts = json.loads(answer.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise UsageError(f"{python} does not work as a Python interpreter; give --python PATH.") from error
-    if facts["implementation"] != "cpython":
-        raise UsageError(f"{python} is {facts['implementation']}; builds are made for CPython, give --python PATH.")
-    major, minor, patch = facts["version"]
-    return Target(python, facts["base"], (major, minor, patch), facts["free"])
+    told = Probe(python).ask(_QUESTION, _Told)
+    if told.implementation != "cpython":
+        raise UsageError(f"{python} is {told.implementation}; builds are made for CPython, give --python PATH.")
+    return Target(python, told.base, told.version, told.free)

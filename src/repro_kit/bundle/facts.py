@@ -10,8 +10,8 @@ from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.layer import IN_EAGER
-from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.normalise import AT_DEPTH
 from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
 
@@ -31,7 +31,7 @@ class Facts:
     capture: Capture | None = None
     reduction: Reduction | None = None
     others: tuple[str, ...] = field(default=())  # further failures of the same run
-    transplant: Transplant | None = None  # how the program came from another device to the CPU
+    moved_to_cpu: MovedToCpu | None = None  # how the program came from another device to the CPU
     in_eager: bool = False  # the subject fails alike without torch.compile
 
     @property
@@ -43,12 +43,12 @@ class Facts:
     def signature_line(self) -> str:
         """What the case looks for: its signature in the words of the run, and whether it is that of another device."""
         words = in_words(self.signature, self.failure)
-        return f"{self.transplant.label(self.layer)}: {words}" if self.transplant else words
+        return f"{self.moved_to_cpu.label(self.layer)}: {words}" if self.moved_to_cpu else words
 
     @property
     def moved(self) -> str:
         """What a failure on the CPU says of the device on which the program was recorded; empty if it was not moved."""
-        return self.transplant.sentence(self.layer) if self.transplant else ""
+        return self.moved_to_cpu.sentence(self.layer) if self.moved_to_cpu else ""
 
     @property
     def failure_line(self) -> str:

@@ -15,7 +15,7 @@ import tomli_w
 
 from repro_kit.errors import UsageError
 from repro_kit.files import LARGEST, write_atomic
-from repro_kit.model.failure.across_devices import Transplant
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.serialize import dumps, from_data, to_data
 from repro_kit.ownership import is_marked, mark_of
@@ -81,9 +81,9 @@ class CaseFile:
     subject_note: str = ""  # a sentence that says how the subject differs from the command that the user gave
 
     @property
-    def transplant(self) -> Transplant | None:
+    def moved_to_cpu(self) -> MovedToCpu | None:
         """How the exported program came to the CPU; None if it was not moved. Its file says of no failure."""
-        return Transplant(self.moved_from) if self.moved_from else None
+        return MovedToCpu(self.moved_from) if self.moved_from else None
 
 
 @dataclass(frozen=True)

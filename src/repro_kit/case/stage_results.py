@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from repro_kit.model.answers import Answers, TriedVariant
-from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 
@@ -126,7 +126,7 @@ class Capture:
     wrong: tuple[WrongStatement, ...] = ()  # of a wrong result; a hint, since to look at values changes the fusions
     own_check: str = ""  # how the script's own check was seen to depend on the graph; "" if nothing was checked
     note: str = ""  # why there is no program, or what was left out
-    transplant: Transplant | None = None  # the program was recorded on devices that this machine lacks
+    moved_to_cpu: MovedToCpu | None = None  # the program was recorded on devices that this machine lacks
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def case_summary(
     layer = (bundle.layer if bundle else None) or (ablation.layer if ablation else None)
     if exit_code is Exit.USER_BUG:
         layer = Layer.USER
-    transplant = ((capture and capture.transplant) or case.file.transplant) if signature else None
+    moved_to_cpu = ((capture and capture.moved_to_cpu) or case.file.moved_to_cpu) if signature else None
     captured = capture.statements if capture and capture.subject == "program" else None
     sentences = [
         *(observation.warnings if observation else ()),
@@ -123,7 +123,7 @@ def case_summary(
         stopped=reduction.stopped if reduction and reduction.stopped != "fixpoint" else None,
         passes_with=reduction.twin.what if reduction and reduction.twin else None,
         workaround=what_passes(ablation) if ablation and ablation.layer is not Layer.USER else None,
-        moved=transplant.sentence(layer) if transplant else None,
+        moved=moved_to_cpu.sentence(layer) if moved_to_cpu else None,
         flaky="; ".join(_flaky(reduction, bundle)) or None,
         verified=bool(bundle and bundle.verified),
         level=bundle.level if bundle else None,

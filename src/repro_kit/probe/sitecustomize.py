@@ -26,9 +26,23 @@ def _run_users() -> None:
     spec.loader.exec_module(module)
 
 
+def _start_probe(variables: "dict[str, str]") -> None:
+    try:
+        from repro_probe.common import read_orders
+
+        orders = read_orders.read_orders(variables)
+        if orders is None:
+            return
+        from repro_probe.entry import boot
+    except Exception:  # a file of the user's hides a module, from torch too: its import fails next, and says so
+        return
+    boot.start(orders)
+
+
 if os.environ.get("REPRO_PROBE_TOKEN"):
-    from repro_probe.entry.wait import wait
+    from repro_probe.common.imports import before_import
 
     sys.path[:] = _without_probe()  # what is imported later is found in its package
-    wait()
+    variables = dict(os.environ)  # the program may change its own
+    before_import("torch", lambda: _start_probe(variables))
 _run_users()

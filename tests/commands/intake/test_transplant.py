@@ -10,7 +10,7 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import CAPTURE
 from repro_kit.case.stage_results import Capture
-from repro_kit.commands.intake.transplant import Recorded, lacking, recorded_in_case, transplanted
+from repro_kit.commands.intake.transplant import Recorded, failing_on_cpu, lacking, recorded_in_case
 from repro_kit.errors import Exit
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Status, Verdict
 from repro_kit.model.failure.signature import signature_of
@@ -57,23 +57,23 @@ class Oracle:
 
 
 def moved(oracle: Oracle, recorded: Recorded) -> tuple[int, Program, Verdict, object]:
-    return transplanted([parse(TEXT)], ("cuda",), recorded, cast(ProgramOracle, oracle), Path(), 1.0)
+    return failing_on_cpu([parse(TEXT)], ("cuda",), recorded, cast(ProgramOracle, oracle), Path(), 1.0)
 
 
 def test_the_same_failure_on_the_cpu_is_a_twin() -> None:
     oracle = Oracle(FAILS)
-    number, program, verdict, transplant = moved(oracle, Recorded(signature_of(ON_CUDA)))
+    number, program, verdict, moved_to_cpu = moved(oracle, Recorded(signature_of(ON_CUDA)))
     assert (number, verdict) == (0, FAILS)
     assert "torch.randn(4, 16)" in render(program) and "cuda" not in render(program)
-    assert getattr(transplant, "recorded", None) == signature_of(ON_CUDA)
+    assert getattr(moved_to_cpu, "recorded", None) == signature_of(ON_CUDA)
     assert len(oracle.asked) == 1
 
 
 @pytest.mark.parametrize("size", ["s16_64", "s2_8"])
 def test_a_failure_that_needs_other_sizes_is_found(size: str) -> None:
     oracle = Oracle(Verdict(Status.PASS), **{size: FAILS})
-    *_, transplant = moved(oracle, Recorded(signature_of(ON_CUDA)))
-    assert getattr(transplant, "sizes", "").startswith("every size times")
+    *_, moved_to_cpu = moved(oracle, Recorded(signature_of(ON_CUDA)))
+    assert getattr(moved_to_cpu, "sizes", "").startswith("every size times")
     assert len(oracle.asked) <= 3
 
 
@@ -102,8 +102,8 @@ def test_a_program_that_cannot_be_run_shows_nothing() -> None:
 
 
 def test_of_an_unknown_failure_only_the_recorded_sizes_are_tried_and_nothing_is_claimed() -> None:
-    *_, transplant = moved(Oracle(OTHERWISE), Recorded())
-    assert getattr(transplant, "recorded", 1) is None
+    *_, moved_to_cpu = moved(Oracle(OTHERWISE), Recorded())
+    assert getattr(moved_to_cpu, "recorded", 1) is None
     oracle = Oracle(Verdict(Status.PASS))
     with pytest.raises(Stop, match=r"^GPU only: .* on the CPU it passes\. The record does not say whether"):
         moved(oracle, Recorded())

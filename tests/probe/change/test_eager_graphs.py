@@ -12,12 +12,12 @@ pytestmark = [pytest.mark.torch]
 SCRIPT = """
 import torch
 import torch._dynamo.config, torch._dynamo.output_graph as output_graph
-from repro_probe.change import eager_graphs as graphs
+import repro_probe.change.eager_graphs as graphs
 
 if HOW == "hook":
     graphs.hook(output_graph, WANTED)
 else:
-    graphs.install(WANTED, setattr)
+    graphs.run_graphs_in_eager(WANTED, setattr)
 
 seen = []
 

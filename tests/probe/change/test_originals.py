@@ -90,7 +90,7 @@ def test_the_kinds_are_those_that_have_words() -> None:
     from repro_kit.model.ablation.diagnosis import TAKEN_OUT
 
     sys.path.insert(0, str(PROBE))
-    from repro_probe.change import originals
+    from repro_probe.embedded import originals
 
     assert tuple(TAKEN_OUT) == originals.KINDS
 

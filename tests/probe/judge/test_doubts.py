@@ -51,7 +51,7 @@ def test_only_what_is_not_defined_is_doubted(body: str) -> None:
     zeros = torch.zeros(2, 8, dtype=torch.int64)
     namespace["calls"] = lambda: [(numbers.clone(), torch.tensor([0, 2, 2, 5]), zeros.clone(), numbers[:4] + 1)]
     program = LoadedProgram(namespace, {**RECIPE_DEFAULTS})
-    eager = outputs.run(program, program.graph, lambda step, number: None)
+    eager = outputs.run(program, program.graph)
     assert tuple(doubts(program, eager)) == GRAPHS[body]
 
 
@@ -66,8 +66,8 @@ def test_another_seed_may_drop_the_same_element() -> None:
         "calls": lambda: [(torch.ones(1, 1),)],
     }
     program = LoadedProgram(namespace, {**RECIPE_DEFAULTS})
-    eager = outputs.run(program, program.graph, lambda step, number: None)
-    wrong = outputs.run(program, lambda x: x * 3, lambda step, number: None)
+    eager = outputs.run(program, program.graph)
+    wrong = outputs.run(program, lambda x: x * 3)
     asked = SimpleNamespace(times=0)
 
     def with_eager_random() -> outputs.Outcome:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 SCRIPT = """
 import json, sys
 import torch
-from repro_probe.judge.stated import tolerance
+from repro_probe.record.raised import stated_tolerance as tolerance
 
 LIMIT = 1e-2
 a, b = torch.zeros(3), torch.ones(3)

@@ -18,11 +18,11 @@ try:
 except AttributeError:
     print("this torch has no such setting")
     raise SystemExit
-from repro_probe.judge.tensor_float import epsilon
+from repro_probe.judge.tensor_float import coarse_epsilon
 from repro_probe.record.surroundings import switches
 asked = [("bmm", "cuda"), ("convolution", "cuda"), ("bmm", "cpu"), ("exp", "cuda")]
-coarse = [name + " on " + device for name, device in asked if epsilon(name, torch.float32, device)]
-assert not any(epsilon(name, torch.float64, device) for name, device in asked)
+coarse = [name + " on " + device for name, device in asked if coarse_epsilon(name, torch.float32, device)]
+assert not any(coarse_epsilon(name, torch.float64, device) for name, device in asked)
 print(coarse)
 print(*switches(), sep="\\n")
 """
@@ -62,7 +62,10 @@ def test_nothing_is_where_the_program_forbids_it(oracle: ProgramOracle, tmp_path
 ATTENTION = """
 import contextlib
 import torch
-from repro_probe.judge import compare_outputs, reference, rounding, tensor_float
+import repro_probe.judge.tensor_float as tensor_float
+from repro_probe.judge import compare_outputs
+from repro_probe.judge.reference import in_double
+from repro_probe.judge.rounding import nudged_runs
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
 
@@ -95,13 +98,13 @@ class Program:
         return contextlib.nullcontext()
 
 def outcome(program):
-    return outputs.run(program, program.graph, lambda step, number: None)
+    return outputs.run(program, program.graph)
 
 eager = Program(0x1000)
-known = tensor_float.epsilon
+known = tensor_float.coarse_epsilon
 for coarse in (False, True):
-    tensor_float.epsilon = lambda name, dtype, device: known(name, dtype, "cuda") if coarse else None
-    evidence = compare_outputs.Evidence(reference.in_double(eager), rounding.nudged_runs(eager))
+    tensor_float.coarse_epsilon = lambda name, dtype, device: known(name, dtype, "cuda") if coarse else None
+    evidence = compare_outputs.Evidence(in_double(eager), nudged_runs(eager))
     for other in (Program(0), Program(0x1000, scale=1.01)):
         both = outcome(eager), outcome(other)
         print(bool(compare_outputs.kinds_of_difference(*both, Tolerance(eager.recipe), evidence)))

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from repro_probe.query import eager_limit, evaluate
+from repro_probe.query import evaluate, query_run
 
 SECONDS = 0.2
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager_limit, "LEAST", SECONDS)
-    monkeypatch.setattr(eager_limit, "SHARE", 0.0)
+    monkeypatch.setattr(query_run, "LEAST", SECONDS)
+    monkeypatch.setattr(query_run, "SHARE", 0.0)
 
 
 def loop() -> None:
@@ -27,7 +27,7 @@ def loop() -> None:
 
 def test_a_loop_ends_after_its_share_of_cpu_time() -> None:
     before, began = signal.getsignal(signal.SIGVTALRM), time.thread_time()
-    with pytest.raises(TimeoutError, match="eager has not ended"), eager_limit.eager_limit(time.time()):
+    with pytest.raises(TimeoutError, match="eager has not ended"), query_run.eager_limit(time.time()):
         loop()
     assert SECONDS <= time.thread_time() - began < 20 * SECONDS
     assert signal.getsignal(signal.SIGVTALRM) == before
@@ -36,15 +36,15 @@ def test_a_loop_ends_after_its_share_of_cpu_time() -> None:
 
 def test_the_share_grows_with_the_time_of_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     armed: list[float] = []
-    monkeypatch.setattr(eager_limit, "SHARE", 0.2)
+    monkeypatch.setattr(query_run, "SHARE", 0.2)
     monkeypatch.setattr(signal, "setitimer", lambda which, seconds, interval=0.0: armed.append(seconds))
-    with eager_limit.eager_limit(time.time() + 1000):
+    with query_run.eager_limit(time.time() + 1000):
         pass
     assert 150 < armed[0] <= 200 and armed[1] == 0
 
 
 def test_what_sleeps_is_not_ended() -> None:
-    with eager_limit.eager_limit(time.time()):
+    with query_run.eager_limit(time.time()):
         time.sleep(2 * SECONDS)
 
 

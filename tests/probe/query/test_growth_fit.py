@@ -12,7 +12,7 @@ pytestmark = pytest.mark.torch
 
 SCRIPT = """
 import json
-from repro_probe.query import growth
+from repro_probe.embedded import growth
 
 def noisy(seconds):
     return {count: taken * (1.1 if at % 3 == 1 else 1.0) for at, (count, taken) in enumerate(seconds.items())}

@@ -30,7 +30,7 @@ def test_a_header_is_preprocessed_once_for_each_set_of_flags(tmp_path: Path, mon
     monkeypatch.setattr(codecache, "_HEADER_DIR", str(tmp_path / "headers"))
     monkeypatch.setattr(codecache, "_HEADER_LOCK_DIR", str(tmp_path / "headers" / "locks"))
     forget = codecache._precompile_header.cache_clear  # as in another process
-    precompiled_headers.share(str(tmp_path))
+    precompiled_headers.share_headers(str(tmp_path))
 
     def asked(flags: str) -> str:
         forget()

@@ -11,7 +11,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from repro_kit.bundle.facts import Facts
@@ -20,6 +19,7 @@ from repro_kit.bundle.repro.program_check import HANG, LIMIT, WAITING, program_c
 from repro_kit.model.failure.failure import Difference, Kind, Layer
 from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
+from repro_kit.probe import embedded
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT
 from repro_kit.program import Peer, Program, recipe_code
@@ -46,7 +46,6 @@ _ENDINGS = {
     Kind.TIMEOUT: "As long as the bug exists, this test does not end.",
 }
 _WIDTH = 98
-_GROWTH = Path(__file__).parents[2] / "probe" / "repro_probe" / "query" / "growth.py"
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
 _LOADS = re.compile(r"(?<![\w.])load\(")
 _ASYNCHRONOUS = re.compile(r"['\"](cuda|xpu)(?::\d+)?['\"]")
@@ -251,7 +250,7 @@ def _growth_code(recipe: Recipe) -> str:
     """The code that measures how compile time grows, as the probe runs it; empty for other failures."""
     if recipe.growth is None:
         return ""
-    tree = _WithoutTypes().visit(ast.parse(_GROWTH.read_text(encoding="utf-8")))
+    tree = _WithoutTypes().visit(ast.parse(embedded("growth")))
     body = [ast.unparse(node) for node in tree.body[1:] if not isinstance(node, ast.Import | ast.ImportFrom)]
     return "\n".join(f"\n\n{text}" if text.startswith(("def ", "class ")) else text for text in body)
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from repro_kit.errors import StageError
-from repro_kit.probe.repro_probe.protocol.programs import StorageData
+from repro_kit.commands.intake.transplant import write_values
+from repro_kit.probe.repro_probe.protocol.programs import ValueOrder
 from repro_kit.program import Program, TensorInput
-from repro_kit.runner import supervised
-from repro_kit.runner.launch import with_probe
 
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
-_SECONDS = 300
 
 
 def storages_of(path: Path, text: str) -> Path | None:
@@ -41,9 +36,9 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for input_ in program.inputs
         if isinstance(input_, TensorInput) and input_.data.file
     ]
-    orders: list[StorageData] = [
+    orders: list[ValueOrder] = [
         {
-            "storage": str(storages / storage_in(load.data.file or "")),
+            "source": str(storages / storage_in(load.data.file or "")),
             "dtype": load.dtype or "torch.float32",
             "sizes": list(load.data.sizes or ()),
             "target": str(target.absolute() / (load.data.file or "")),
@@ -51,15 +46,7 @@ def unpack(storages: Path, programs: Iterable[Program], target: Path, python: st
         for load in loads
     ]
     target.mkdir(parents=True, exist_ok=True)
-    result = supervised.run(
-        [python, "-m", "repro_probe.query.unpack_storages"],
-        input=json.dumps(orders),
-        env=with_probe(os.environ),
-        timeout=_SECONDS,
-    )
-    if result.returncode:
-        last = (result.stderr.strip() or "no output").rsplit("\n", 1)[-1]
-        raise StageError(f"The values in {storages} cannot be read: {last}")
+    write_values(orders, storages, python)
 
 
 def storage_in(file: str) -> str:

@@ -10,12 +10,12 @@ from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.minifier_storages import storages_of, unpack
-from repro_kit.commands.intake.transplant import Recorded, check_names, lacking, move_values, transplanted
+from repro_kit.commands.intake.transplant import Recorded, check_names, failing_on_cpu, lacking, move_values
 from repro_kit.errors import Exit, UsageError
 from repro_kit.files import copy_atomic, read_text, write_atomic
-from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.missing_resource import missing_resource, remedy
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.signature import signature_of
 from repro_kit.program import parse, render, size
 from repro_kit.program.plain import runnable
@@ -61,11 +61,11 @@ def case_from_program(
     case.store(ENVIRONMENT, here)
     inputs = _inputs(path, programs, case)
     devices = lacking(programs, inputs, here.accelerator)
-    transplant = None
+    moved_to_cpu = None
     if devices:
         inputs = _on_cpu(programs, inputs, case)
         with open_oracle(case, options.jobs) as oracle:
-            number, program, verdict, transplant = transplanted(
+            number, program, verdict, moved_to_cpu = failing_on_cpu(
                 programs, devices, recorded(), oracle, inputs, query_timeout(case, options)
             )
         write_atomic(original, runnable(programs[number]).encode())
@@ -82,9 +82,9 @@ def case_from_program(
         if not (case.path / "capture" / "inputs" / name).exists():
             copy_atomic(inputs / name, case.path / "capture" / "inputs" / name)
     case.store(OBSERVATION, _observation(case, verdict, ObservedFailure(failure, signature)))
-    case.store(CAPTURE, _capture(program, verdict, transplant))
+    case.store(CAPTURE, _capture(program, verdict, moved_to_cpu))
     case.update(signature=signature)
-    label = f" ({transplant.label(None)})" if transplant else ""
+    label = f" ({moved_to_cpu.label(None)})" if moved_to_cpu else ""
     note = f"taken from {path.name}: {signature.summary()}{label}"
     for name in ("observe", "capture"):
         case.record(StageRecord(name, "done", note))
@@ -148,7 +148,7 @@ def _observation(case: Case, verdict: Verdict, failure: ObservedFailure) -> Obse
     )
 
 
-def _capture(program: Program, verdict: Verdict, transplant: Transplant | None) -> Capture:
+def _capture(program: Program, verdict: Verdict, moved_to_cpu: MovedToCpu | None) -> Capture:
     failure = verdict.failure
     return Capture(
         subject="program",
@@ -158,5 +158,5 @@ def _capture(program: Program, verdict: Verdict, transplant: Transplant | None) 
         verdict=verdict,
         signature=signature_of(failure) if failure else None,
         recipe=program.recipe,
-        transplant=transplant,
+        moved_to_cpu=moved_to_cpu,
     )

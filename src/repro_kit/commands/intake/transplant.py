@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import zipfile
@@ -16,23 +15,23 @@ from repro_kit.case.handles import ABLATION, CAPTURE
 from repro_kit.errors import Exit, StageError
 from repro_kit.files import read_text
 from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.across_devices import Transplant, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer, Status, Verdict
 from repro_kit.model.failure.lost_name import lost_name
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu, gpu_only, in_words, is_same_on_cpu
 from repro_kit.model.failure.signature import Signature, signature_of
+from repro_kit.probe.repro_probe.protocol.programs import ValueOrder, WrittenValues
 from repro_kit.program import Program, parse, render
 from repro_kit.program.devices import devices_in, on_cpu
 from repro_kit.program.resize import with_other_sizes
-from repro_kit.runner import supervised
-from repro_kit.runner.launch import with_probe
+from repro_kit.runner.ask import NoAnswer, Probe, Question
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.case_paths import is_case
 from repro_kit.session.script.interpreter_environment import environment
 from repro_kit.session.stop import Stop
 
 _DEVICE_OF_FILE = re.compile(rb"(?<![\w.])(cuda|xpu|mps|hpu|mtia|npu)(?::\d+)?(?![\w.])")
-_SECONDS = 300
 _MOST_SIZES = 8  # variants with other sizes
+_WRITE = Question(seconds=300, module="repro_probe.query.write_values")
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,22 @@ def _devices_of(path: Path) -> set[str]:
 def move_values(names: Collection[str], source: Path, target: Path, python: str) -> None:
     """Write the stored values `names` of `source` to `target` as values on the CPU."""
     target.mkdir(parents=True, exist_ok=True)
-    pairs = [[str((source / name).absolute()), str((target / name).absolute())] for name in sorted(names)]
-    result = supervised.run(
-        [python, "-m", "repro_probe.query.move_values"],
-        input=json.dumps(pairs),
-        env=with_probe(os.environ),
-        timeout=_SECONDS,
+    write_values(
+        [
+            {"source": str((source / name).absolute()), "target": str((target / name).absolute())}
+            for name in sorted(names)
+        ],
+        source,
+        python,
     )
-    if result.returncode:
-        last = (result.stderr.strip() or "no output").rsplit("\n", 1)[-1]
-        raise StageError(f"The values in {source} cannot be read: {last}")
+
+
+def write_values(orders: Sequence[ValueOrder], directory: Path, python: str) -> None:
+    """Write the values that are stored in `directory` as files for this machine, with the interpreter `python`."""
+    try:
+        Probe(python).ask(_WRITE, WrittenValues, orders)
+    except NoAnswer as error:
+        raise StageError(f"The values in {directory} cannot be read: {error.said}") from error
 
 
 @dataclass(frozen=True)
@@ -109,14 +114,14 @@ class Trial:
     verdict: Verdict
 
 
-def transplanted(
+def failing_on_cpu(
     programs: Sequence[Program],
     devices: tuple[str, ...],
     recorded: Recorded,
     oracle: ProgramOracle,
     inputs: Path,
     timeout: float,
-) -> tuple[int, Program, Verdict, Transplant]:
+) -> tuple[int, Program, Verdict, MovedToCpu]:
     """The first program that fails on the CPU as it was recorded on `devices`, after its number in `programs`.
 
     If nothing is known of the failure there, any failure with the recorded sizes is taken, and not called the same.
@@ -131,8 +136,8 @@ def transplanted(
         for trial in _trials(moved, oracle, inputs, timeout, sizes=signature is not None):
             failure = trial.verdict.failure if trial.verdict.status is Status.FAIL else None
             if failure and (signature is None or is_same_on_cpu(signature, signature_of(failure))):
-                transplant = Transplant(devices, signature, recorded.layer, trial.sizes)
-                return number, trial.program, trial.verdict, transplant
+                moved_to_cpu = MovedToCpu(devices, signature, recorded.layer, trial.sizes)
+                return number, trial.program, trial.verdict, moved_to_cpu
             trials.append(trial)
     raise Stop(*_ending(trials, devices, signature))
 

@@ -12,14 +12,14 @@ from repro_kit.model.run_outcome import RunOutcome
 #: Contrasts that need more than a changed recipe (`stages/ablate/`); `contrasts.py` has the others.
 #: `Cell.changed["contrast"]` holds the name.
 INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
-WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
+WITNESS = "witness"  # calls compared with eager's (model/measure/call_state.py); see ``changed["parting"]``
 
 #: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
 #: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.
 WITHOUT_CHANGES = "without-changes"
-#: The kinds of changes (probe/repro_probe/change/originals.py), in words that follow "without".
+#: The kinds of changes (probe/repro_probe/embedded/originals.py), in words that follow "without".
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",

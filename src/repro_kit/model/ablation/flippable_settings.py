@@ -90,7 +90,7 @@ def _apart(flip: FlipCandidate, other: FlipCandidate) -> bool:
 
 
 def candidates(settings: Iterable[SettingData], backend: str, accelerator: bool) -> list[FlipCandidate]:
-    """The flips to try where `backend` fails; `settings` as `repro_probe/change/capabilities.py` lists them."""
+    """The flips to try where `backend` fails; `settings` as `probe/repro_probe/change/capabilities.py` lists them."""
     modules = _READ_BY.get(backend, ("dynamo", "functorch", "inductor"))
     flips = []
     for setting in settings:

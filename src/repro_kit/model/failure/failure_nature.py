@@ -96,7 +96,7 @@ _TESTING = re.compile(r"(?:^|/)(?:torch|numpy)/(?:testing|_?core/.*testing)/")
 def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False, clock: bool = False) -> Nature:
     """The origin that `failure` shows.
 
-    `machine`, `compares` and `clock` are what the probe saw of the exception (probe/repro_probe/record/nature.py).
+    `machine`, `compares` and `clock` are what the probe saw of the exception (probe/repro_probe/record/raised.py).
     """
     if any(map(_is_observers, failure.exceptions)):
         return Nature.OBSERVER

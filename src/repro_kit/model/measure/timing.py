@@ -10,7 +10,7 @@ from typing import Any
 
 from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Measured, Phase
 from repro_kit.model.failure.rounding import ResultErrors
-from repro_kit.model.measure.call_state import alike, differing_values, first_difference
+from repro_kit.model.measure.call_state import state_difference
 
 _FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
 _MOST_NAMED = 3
@@ -101,9 +101,8 @@ def _wrong_state(calls: Sequence[CompiledCall]) -> Failure | None:
     """The failure of the first callable that leaves another Python state than eager; None without one."""
     for call in calls:
         for number, eager, compiled in call.states:
-            if not alike(eager, compiled):
-                where = f"{first_difference(eager, compiled)} after call {number}"
-                difference = Difference.of_state(where, *differing_values(eager, compiled))
+            difference = state_difference(eager, compiled, number)
+            if difference is not None:
                 return Failure(Kind.ACCURACY, Phase.COMPARE, text=f"in {call.name}", difference=difference)
     return None
 

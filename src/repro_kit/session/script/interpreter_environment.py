@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from repro_kit.case.stage_results import Environment, GitState
-from repro_kit.errors import StageError, UsageError
+from repro_kit.errors import UsageError
 from repro_kit.model.variables import allowed_variables
 from repro_kit.probe.repro_probe.protocol.programs import EnvironmentData
-from repro_kit.runner import supervised
-from repro_kit.runner.launch import PROBE, with_probe
+from repro_kit.runner.ask import Probe, Question
+from repro_kit.runner.launch import PROBE
 
-_SECONDS = 300  # as long as importing torch may take on a busy machine
+_QUESTION = Question(
+    seconds=300,  # as long as importing torch may take on a busy machine
+    module="repro_probe.common.torch_environment",
+    failing="could not describe its environment",
+)
 
 
 def environment(python: str, cwd: Path | None = None) -> Environment:
@@ -24,7 +26,8 @@ def environment(python: str, cwd: Path | None = None) -> Environment:
 
     Raises ReproKitError when the interpreter cannot be run or has no torch.
     """
-    data = _ask(python)
+    # In the probe's directory, no file of the user's hides a module of the standard library.
+    data = Probe(python, PROBE).ask(_QUESTION, EnvironmentData)
     torch = data.get("torch")
     if torch is None:
         raise UsageError(
@@ -53,26 +56,6 @@ def begin_environment(python: str, cwd: Path) -> Future[Environment]:
         return pool.submit(environment, python, cwd)
     finally:
         pool.shutdown(wait=False)
-
-
-def _ask(python: str) -> EnvironmentData:
-    try:
-        done = supervised.run(
-            [python, "-m", "repro_probe.common.torch_environment"],
-            cwd=PROBE,  # where no file of the user's hides a module of the standard library
-            env=with_probe(os.environ),
-            timeout=_SECONDS,
-        )
-    except OSError as error:
-        raise UsageError(f"Cannot run {python}: {error.strerror}; name another interpreter with --python.") from error
-    except subprocess.TimeoutExpired:
-        raise StageError(f"{python} did not describe itself within {_SECONDS} s.") from None
-    try:
-        data: EnvironmentData = json.loads(done.stdout[done.stdout.find("{") :])
-    except json.JSONDecodeError:
-        tail = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        raise UsageError(f"{python} could not describe its environment: {tail[0]}") from None
-    return data
 
 
 def git_state(directory: Path) -> GitState | None:

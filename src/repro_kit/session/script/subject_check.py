@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
@@ -16,18 +15,18 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import UsageError
 from repro_kit.plain_file import open_plain
-from repro_kit.runner import supervised
+from repro_kit.runner.ask import Probe, Question
 from repro_kit.trace.no_log import packed
 
 Form = Literal["script", "module", "command"]
 
 _OLDEST_TORCH = Version("2.0")
 _OLDEST_PYTHON = (3, 9)
-_CHECK_SECONDS = 60.0
 
 #: Runs in the user's interpreter, which may be any Python, beside files that may be called like modules of its library.
-#: The argument is JSON {"script": path | null, "module": name | null}. The last line of output is JSON too.
-_CHECK = r"""
+_CHECK = Question(
+    seconds=60,
+    code=r"""
 import sys
 here = [path for path in sys.path[:1] if not path]
 del sys.path[:len(here)]
@@ -37,7 +36,7 @@ if sys.version_info < (3, 9):
     sys.exit()
 import importlib.machinery, importlib.metadata, importlib.util, tokenize, traceback
 sys.path[:0] = here
-request = json.loads(sys.argv[1])
+request = json.load(sys.stdin)
 report = {"python": sys.version_info[:2], "torch": None, "module": True, "syntax": None}
 if importlib.util.find_spec("torch"):
     try:
@@ -65,7 +64,18 @@ if request["script"]:
         kind, error, _ = sys.exc_info()
         report["syntax"] = "".join(traceback.format_exception_only(kind, error))
 print("\n" + json.dumps(report))
-"""
+""",
+)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The answer; an old Python only reports its version. `torch`: "" if its version is unknown."""
+
+    python: tuple[int, int]
+    torch: str | None = None
+    module: bool = True
+    syntax: str | None = None
 
 
 def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
@@ -152,39 +162,23 @@ def check_interpreter(
 
     Raises ReproKitError when torch is missing or too old, or when the interpreter cannot run `script` or `module`.
     """
-    report = _ask(python, cwd, env, {"script": str(script) if script else None, "module": module})
-    if tuple(report["python"]) < _OLDEST_PYTHON:
+    report = Probe(python, cwd, env).ask(
+        _CHECK, _Checked, {"script": str(script) if script else None, "module": module}
+    )
+    if tuple(report.python) < _OLDEST_PYTHON:
         raise UsageError(
-            f"{python} is Python {report['python'][0]}.{report['python'][1]}, and 3.9 is the oldest that can be used; "
+            f"{python} is Python {report.python[0]}.{report.python[1]}, and 3.9 is the oldest that can be used; "
             "give a newer one with --python PATH."
         )
-    if report["torch"] is None:
+    if report.torch is None:
         raise UsageError(f"{python} has no torch; activate the environment that has it, or give --python PATH.")
-    if _too_old(report["torch"]):
-        raise UsageError(
-            f"{python} has torch {report['torch']}, which has no torch.compile; 2.0 is the oldest supported."
-        )
-    if not report["module"]:
+    if _too_old(report.torch):
+        raise UsageError(f"{python} has torch {report.torch}, which has no torch.compile; 2.0 is the oldest supported.")
+    if not report.module:
         raise UsageError(f"{python} finds no module {module}; start repro-kit where `python -m {module}` works.")
-    if report["syntax"]:
-        raise UsageError(f"{script} has a syntax error, says {python}:\n{report['syntax'].rstrip()}")
-    return str(report["torch"])
-
-
-def _ask(python: str, cwd: Path, env: Mapping[str, str], request: dict[str, str | None]) -> dict[str, Any]:
-    try:
-        answer = supervised.run([python, "-c", _CHECK, json.dumps(request)], cwd=cwd, env=env, timeout=_CHECK_SECONDS)
-    except OSError as error:
-        raise UsageError(f"{python} cannot be started: {error.strerror}; give --python PATH.") from error
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{python} does not answer within {_CHECK_SECONDS:.0f} s; give --python PATH.") from None
-    try:
-        report: dict[str, Any] = json.loads(answer.stdout.rsplit("\n", 2)[-2])
-    except (IndexError, ValueError):
-        lines = (answer.stderr.strip() or answer.stdout.strip() or "no output").splitlines()
-        said = lines[-1] if any(line.startswith("Traceback ") for line in lines) else lines[0]  # pyenv, conda: first
-        raise UsageError(f"{python} does not work as a Python interpreter ({said}); give --python PATH.") from None
-    return report
+    if report.syntax:
+        raise UsageError(f"{script} has a syntax error, says {python}:\n{report.syntax.rstrip()}")
+    return str(report.torch)
 
 
 def _too_old(torch: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import Exit
-from repro_kit.model.failure.across_devices import gpu_only
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.failure.moved_to_cpu import gpu_only
 from repro_kit.session.stop import Stop
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.errors import StageError, UsageError
 from repro_kit.probe.repro_probe.protocol.programs import NamesData
-from repro_kit.runner import supervised
-from repro_kit.runner.launch import with_probe
+from repro_kit.runner.ask import NoAnswer, Probe, Question
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.matrix import MODES, Modes
 
-_SECONDS = 180
+_QUESTION = Question(seconds=180, module="repro_probe.common.torch_environment")
 
 
 def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> None:
@@ -43,16 +39,9 @@ def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) 
     request: NamesData = {"backends": list(backends), "settings": list(settings)}
     python = case.file.subject.python
     try:
-        done = supervised.run(
-            [python, "-m", "repro_probe.common.names", json.dumps(request)],
-            env=with_probe(os.environ),
-            timeout=_SECONDS,
-            cwd=Path(case.file.subject.cwd),
-        )
-        unknown: NamesData = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
-        raise StageError(f"{python} could not list its backends and settings: {error}.") from error
-    return unknown
+        return Probe(python, Path(case.file.subject.cwd)).ask(_QUESTION, NamesData, request)
+    except NoAnswer as error:
+        raise StageError(f"{python} could not list its backends and settings ({error.said}).") from error
 
 
 def modes_of(case: Case) -> Modes:

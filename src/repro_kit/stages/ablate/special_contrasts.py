@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+from typing import Literal
 
 from repro_kit.errors import StageError
-from repro_kit.files import read_text
 from repro_kit.model.ablation.axis import varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
@@ -27,16 +27,16 @@ from repro_kit.model.ablation.diagnosis import (
 from repro_kit.model.ablation.handed_on import INTERPRETERS
 from repro_kit.model.ablation.layer import first_failing, is_own, name_layer
 from repro_kit.model.ablation.other_culprits import mismatch_of
-from repro_kit.model.ablation.parting import parting
-from repro_kit.model.failure.failure import COMPARED, MEASURED, Difference, Kind, Layer
+from repro_kit.model.failure.failure import COMPARED, MEASURED, Kind, Layer
+from repro_kit.model.measure.call_state import first_differing_call
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.model.serialize import loads
+from repro_kit.probe import embedded
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
 from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.launch import PROBE
 from repro_kit.session.verdicts import eager_run
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
@@ -111,13 +111,12 @@ def witness(script: OnScript, failing: Cell) -> list[Cell]:
     cached = script.settled(plan)
     if cached is not None:
         return [cached]
-    difference = parting(
+    difference = first_differing_call(
         _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     )
-    if difference is not None and difference.what == "state":
-        where = f"{difference.name} after call {difference.call}"
-        failure = replace(failure, difference=Difference.of_state(where, difference.eager, difference.compiled))
+    if difference is not None and difference.state is not None:
+        failure = replace(failure, difference=difference.state)
     note = str(difference) if difference else "no difference was seen in the results and side effects of the calls"
     changed = {**plan.axes, "parting": difference.what if difference else "none"}
     verdict = replace(failing.verdict, failure=failure, note=note)
@@ -252,12 +251,12 @@ def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
     return [*cells, *subject.run([without])]
 
 
-def setup_of(module: str, call: str) -> str:
-    """Python code that runs a module of the probe's `change` package, and then `call`.
+def setup_of(module: Literal["originals", "own_operators"], call: str) -> str:
+    """Python code that runs a module of the probe's `embedded` package, and then `call`.
 
     It runs under a file name of its own, which distinguishes its frames from the program's.
     """
-    code = read_text(PROBE / "repro_probe" / "change" / f"{module}.py") + f"\n\n{call}\n"
+    code = embedded(module) + f"\n\n{call}\n"
     names = {"__name__": _SETUP_FILE, "__file__": _SETUP_FILE}
     return f"exec(compile({code!r}, {_SETUP_FILE!r}, 'exec'), {names!r})\n"
 

@@ -156,7 +156,7 @@ def results_of(case: Case) -> CaseResults:
         capture=capture,
         reduction=reduction,
         others=tuple(other_failures),
-        transplant=(capture and capture.transplant) or case.file.transplant,
+        moved_to_cpu=(capture and capture.moved_to_cpu) or case.file.moved_to_cpu,
         in_eager=observation.in_eager,
     )
     return CaseResults(observation, observed, capture, reduction, facts)

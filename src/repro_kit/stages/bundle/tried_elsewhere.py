@@ -40,16 +40,16 @@ def with_replay(answers: Answers, ablation: Ablation | None, *, replays: bool = 
 
 def devices(form: ReproForm) -> Iterator[TriedVariant]:
     """The devices on which the program fails, or was not tried."""
-    accelerator, transplant = form.facts.environment.accelerator, form.facts.transplant
+    accelerator, moved_to_cpu = form.facts.environment.accelerator, form.facts.moved_to_cpu
     used = devices_in(form.program) if form.program is not None else frozenset()
     if form.program is None and accelerator:
         return  # what a script runs on is its own affair
     yield TriedVariant("CPU", "not tried" if used else "fails")
     for device in sorted(used):
         yield TriedVariant(device.upper(), "fails")
-    for device in transplant.devices if transplant else ():
+    for device in moved_to_cpu.devices if moved_to_cpu else ():
         yield TriedVariant(device.upper(), "the program was recorded there, and not run again")
-    if not used and not transplant:
+    if not used and not moved_to_cpu:
         there = "not tried" if accelerator else "not tried: this machine has no accelerator"
         yield TriedVariant((accelerator or "cuda").upper(), there)
 

@@ -73,7 +73,7 @@ def search(case: Case, options: CaptureOptions, ui: Ui, recording: RecordedGraph
 
 
 def kept_limit(words: str, limit: float) -> float:
-    """The power that a reduced program must exceed to grow in the way that `words` describe (query/growth.py)."""
+    """The power that a reduced program must exceed to grow in the way that `words` describe (embedded/growth.py)."""
     power = _POWER.search(words)
     return max(limit, round(_SHARE * min(float(power[1]) if power else _STEEPEST, _STEEPEST), 1))
 

@@ -14,10 +14,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from repro_probe.calls.calls import Call
 from repro_probe.protocol.orders import Measure
+
+if TYPE_CHECKING:
+    from repro_probe.calls.calls import Call
 
 _BLOCK = 0.01  # the shortest measurement, in seconds
 _WARM = 3  # the fewest calls before measuring; there are more while functions are still being compiled

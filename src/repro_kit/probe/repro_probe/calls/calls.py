@@ -6,6 +6,7 @@ An observer may repeat a call. Therefore runs with observers are used for their 
 from __future__ import annotations
 
 import atexit
+import math
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
 
@@ -215,3 +216,18 @@ def _name(function: Any) -> str:
     name = getattr(function, "__qualname__", None) or type(function).__name__
     position = f" at {code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}" if code else ""
     return name.replace("<locals>.", "") + position
+
+
+def nudged(compiled: Any, direction: float) -> Any:
+    """Return `compiled`, whose outermost calls run with the results of their operators nudged by rounding errors.
+
+    The sign of `direction` is that of the nudges, and its size chooses their random numbers.
+    """
+
+    def make(run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        from repro_probe.judge.rounding import Nudge  # imports torch, which is imported by now
+
+        with Nudge(int(abs(direction)) - 1, math.copysign(1.0, direction)):
+            return run(*arguments, **named)
+
+    return compiled if not callable(compiled) or isinstance(compiled, type) else _outermost.made_by(make, compiled)

@@ -11,7 +11,7 @@ import functools
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -24,7 +24,6 @@ from repro_probe.common.describe_exception import describe_exception
 from repro_probe.judge import compare_outputs, recheck
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.judge.doubts import doubts
-from repro_probe.protocol.failure_data import ComparisonData
 from repro_probe.protocol.findings import CompiledCallData
 from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS, RecipeData
 from repro_probe.run import outputs
@@ -35,46 +34,55 @@ CALLS = 3  # calls of one callable that are compared: a missing guard shows at t
 
 
 def observe(call: Call) -> None:
-    """Compare `call`, and keep the first difference of its callable."""
+    """Compare the results of `call`, and keep the first difference of its callable."""
+    if not call.record.get("difference"):
+        _observe(call, _comparison)
+
+
+def observe_validation(call: Call) -> None:
+    """Note the exception of `call` in eager, if the compiled call raises none."""
+    if not call.record.get("lost"):
+        _observe(call, _lost)
+
+
+def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], Mapping[str, Any]]) -> None:
+    """Add what `compare` finds to the record of the call, unless repetitions of the call begin in other states."""
     record = call.record
-    if record.get("difference"):
-        return
     with undisturbed():
         program = _AsProgram(call)
-        if not _is_repeatable(program, record):
+        iterators = ", ".join(dict.fromkeys(program.python_state.iterators))
+        if iterators:
+            record["problem"] = (
+                f"not compared: it can reach an iterator ({iterators}), which each repeated call would advance"
+            )
             return
         with program.untouched():
-            comparison: ComparisonData = {}
-            eager, compiled = _both(program, record)
-            if compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
-                with_eager_random = functools.partial(_with_eager_random, program)
-                comparison = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
-            if comparison.get("difference"):
-                comparison["doubts"] = doubts(program, eager)
+            found = compare(program, record)
     record["compared"] = record.get("compared", 0) + 1
-    if comparison.get("errors"):
-        comparison["rounding"] = bool(comparison.get("rounding")) and record.get("rounding", True)
-        comparison["errors"] = record.get("errors") or comparison["errors"]
+    record.update(cast(CompiledCallData, found))
+
+
+def _comparison(program: _AsProgram, record: CompiledCallData) -> Mapping[str, Any]:
+    eager, compiled = _both(program, record)
+    if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
+        return {}
+    with_eager_random = functools.partial(_with_eager_random, program)
+    found = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
+    if found.get("difference"):
+        found["doubts"] = doubts(program, eager)
+    if found.get("errors"):
+        found["rounding"] = bool(found.get("rounding")) and record.get("rounding", True)
+        found["errors"] = record.get("errors") or found["errors"]
     else:
-        comparison.pop("errors", None)
-        comparison.pop("rounding", None)
-    record.update(cast(CompiledCallData, comparison))
-
-
-def _is_repeatable(program: _AsProgram, record: CompiledCallData) -> bool:
-    """Whether each repetition begins in the same state; `record` says why not."""
-    iterators = ", ".join(dict.fromkeys(program.python_state.iterators))
-    if iterators:
-        record["problem"] = (
-            f"not compared: it can reach an iterator ({iterators}), which each repeated call would advance"
-        )
-    return not iterators
+        found.pop("errors", None)
+        found.pop("rounding", None)
+    return found
 
 
 def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outcome]:
     """Return the outcomes in eager and compiled. `record` notes which of the two raises."""
     try:
-        eager = outputs.run(program, program.graph, _quiet)
+        eager = outputs.run(program, program.graph)
     except Exception as error:
         try:
             _compiled(program)
@@ -92,50 +100,32 @@ def _both(program: _AsProgram, record: CompiledCallData) -> tuple[Outcome, Outco
         raise
 
 
-def observe_validation(call: Call) -> None:
-    """Note the exception of `call` in eager, if the compiled call raises none."""
-    record = call.record
-    if record.get("lost"):
-        return
-    with undisturbed():
-        program = _AsProgram(call)
-        if not _is_repeatable(program, record):
-            return
-        with program.untouched():
-            lost = _lost(program)
-    record["compared"] = record.get("compared", 0) + 1
-    if lost is not None:
-        record["lost"] = describe_exception(lost)
-
-
-def _lost(program: _AsProgram) -> Exception | None:
+def _lost(program: _AsProgram, record: CompiledCallData) -> Mapping[str, Any]:
+    raised = None
     try:
-        outputs.run(program, program.graph, _quiet)
-        return None
+        outputs.run(program, program.graph)
     except Exception as error:
         raised = error
+    if raised is None:
+        return {}
     try:
         _compiled(program)
     except Exception:
-        return None
-    return raised if _raises_again(program, raised) else None
+        return {}
+    return {"lost": describe_exception(raised)} if _raises_again(program, raised) else {}
 
 
 def _raises_again(program: _AsProgram, error: Exception) -> bool:
     """Whether eager raises `error` every time: a call that changes Python state may raise only once."""
     try:
-        outputs.run(program, program.graph, _quiet)
+        outputs.run(program, program.graph)
     except Exception as again:
         return type(again) is type(error)
     return False
 
 
-def _quiet(step: outputs.Step, number: int) -> None:
-    """Ignore the steps of the run."""
-
-
 def _compiled(program: _AsProgram) -> Outcome:
-    return outputs.run(program, program.compiled, _quiet)
+    return outputs.run(program, program.compiled)
 
 
 def _with_eager_random(program: _AsProgram) -> Outcome:
@@ -155,7 +145,7 @@ class _AsProgram:
     def __init__(self, call: Call) -> None:
         self.call = call
         leaves, self.structure = tree_flatten(call.arguments)
-        self.leaves = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in leaves]
+        self.leaves = list(map(copied, leaves))
         self.state = dict(_state(call.original, leaves))
         self.values = [tensor.detach().clone() for tensor in self.state.values()]
         given = filter(_is_tensor, leaves)  # of these each call gets copies
@@ -169,8 +159,7 @@ class _AsProgram:
         """Return copies of the call's arguments, and the state as it was before the call."""
         with _disable_current_modes():
             self._put_back()
-        copies = [_copy(leaf) if _is_tensor(leaf) else leaf for leaf in self.leaves]
-        return [(*copies, *self.state.values())]
+        return [(*map(copied, self.leaves), *self.state.values())]
 
     def graph(self, *inputs: Any) -> Any:
         """Make the call in eager."""
@@ -234,8 +223,9 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+def copied(value: Any) -> Any:
+    """Return a copy of a tensor, as a leaf; any other value as it is."""
+    return value.detach().clone().requires_grad_(value.requires_grad) if _is_tensor(value) else value
 
 
 def _state(function: Any, arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,8 +1,4 @@
-"""Compare the Python state that a compiled call leaves with the state that the same call leaves in eager.
-
-The call in eager is made in a forked child, twice, so that this process and what its script does stay as they are. What
-the two calls in eager leave differently, such as a time, tells nothing.
-"""
+"""Compare the Python state that a compiled call leaves with the state that the same call leaves in eager."""
 
 from __future__ import annotations
 
@@ -15,15 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from repro_probe.calls.calls import Call
+from repro_probe.calls.compare_calls import CALLS
 from repro_probe.calls.state_digest import StateDigest
 
-CALLS = 3  # calls of one callable that are compared
 _LIMIT = 60.0  # seconds that a call in eager may take
 _PIECE = 1 << 16  # bytes of one read
 
 
-def begin(call: Call) -> Callable[[], None]:
-    """Make the call in eager, in children; returns a function to be called after the compiled call."""
+def compare_state(call: Call) -> Callable[[], None]:
+    """Make the call in eager, in children. Return a function to be called after the compiled call.
+
+    The children keep this process and what its script does as they are. What two calls in eager leave differently,
+    such as a time, is ignored.
+    """
     import torch
 
     if call.record["calls"] > CALLS:
@@ -40,7 +40,7 @@ def begin(call: Call) -> Callable[[], None]:
         record = call.record
         record["compared"] = record.get("compared", 0) + 1
         drew, state = json.loads(eager)
-        left = _state(torch, call, values=not drew)
+        left = _python_state(torch, call, values=not drew)
         if json.dumps([drew, left]) != eager:
             record.setdefault("states", []).append((record["calls"], state, left))
 
@@ -61,10 +61,10 @@ def _eager(torch: Any, call: Call) -> list[Any]:
     arguments, named = call.arguments
     call.eager(*arguments, **named)
     drew = not torch.equal(before, torch.random.get_rng_state())
-    return [drew, _state(torch, call, values=not drew)]
+    return [drew, _python_state(torch, call, values=not drew)]
 
 
-def _state(torch: Any, call: Call, *, values: bool) -> dict[str, Any]:
+def _python_state(torch: Any, call: Call, *, values: bool) -> dict[str, Any]:
     """Return the state that the function of `call` can reach. The values of arguments are compared elsewhere."""
     arguments, named = call.arguments
     given = {**{f"argument {at}": value for at, value in enumerate(arguments)}, **named}

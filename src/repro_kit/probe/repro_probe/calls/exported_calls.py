@@ -17,7 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from repro_probe.calls.calls import WatchedCalls
-from repro_probe.calls.compare_calls import undisturbed
+from repro_probe.calls.compare_calls import copied, undisturbed
 from repro_probe.calls.reachable_state import ReachableState
 from repro_probe.change.override import is_users
 from repro_probe.judge import compare_outputs
@@ -28,7 +28,6 @@ from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS
 from repro_probe.run.outputs import Leaf, Outcome
 
 _CALLS = 10  # calls of one module that are compared
-_KINDS = ("structure", "shape", "dtype", "nan", "value")  # which storage a result shares is no part of its meaning
 _CLOSE, _CLOSE_IN_16_BITS = 1e-3, 5e-2  # decompositions round otherwise than the operators that they replace
 
 Export = Callable[..., Any]
@@ -64,7 +63,7 @@ class ExportedCalls:
             with undisturbed():
                 module = copy.deepcopy(self.make_module(program))  # its buffers are those of the program
                 model.watch(module)
-                module(*_copies(args), **_copies(kwargs))
+                module(*tree_map(copied, args), **tree_map(copied, kwargs))
         except Exception as error:
             model.record["problem"] = f"the exported program raises {type(error).__name__}: {error}"[:300]
         self.calls.write()
@@ -134,7 +133,7 @@ class _Model:
         theirs, mine = _state(module), _state(self.model)
         for name in mine.keys() & theirs.keys():
             mine[name].data.copy_(theirs[name].data)
-        args, kwargs = _copies((args, kwargs))
+        args, kwargs = tree_map(copied, (args, kwargs))
         random = torch.random.get_rng_state()
         python_state = ReachableState(torch, [self.model], mine.values())  # an export keeps it as it was
         try:
@@ -167,13 +166,6 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _copies(value: Any) -> Any:
-    def copied(leaf: Any) -> Any:
-        return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
-
-    return tree_map(copied, value)
-
-
 def _outcome(result: Any, arguments: Sequence[Any], state: Mapping[str, torch.Tensor]) -> Outcome:
     leaves = [Leaf(leaf) for leaf in tree_leaves(result)]
     outcome = Outcome()
@@ -188,4 +180,5 @@ def _differences(eager: Outcome, exported: Outcome) -> list[DifferenceData]:
     short = any(value.is_floating_point() and value.element_size() < 4 for value in leaves)
     close = _CLOSE_IN_16_BITS if short else _CLOSE
     tolerance = Tolerance({**RECIPE_DEFAULTS, "rtol": close, "atol": close})
-    return [new for new in compare_outputs.kinds_of_difference(eager, exported, tolerance) if new["kind"] in _KINDS]
+    found = compare_outputs.kinds_of_difference(eager, exported, tolerance)
+    return [each for each in found if each["kind"] in compare_outputs.OF_CONTENT]

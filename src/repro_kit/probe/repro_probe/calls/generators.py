@@ -11,7 +11,7 @@ from typing import Any
 StateAccess = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 
-def access(torch: Any, value: Any) -> StateAccess | None:
+def generator_access(torch: Any, value: Any) -> StateAccess | None:
     """Return how the state of the generator `value` is read and put back; None for any other object."""
     if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
         return value.getstate, value.setstate

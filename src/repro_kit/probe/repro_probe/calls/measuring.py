@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro_probe.calls import call_timing, calls
-from repro_probe.change.export_stand_ins import EXPORTS, Call, wrap
+from repro_probe.change.export_stand_ins import EXPORTS, Function, wrap
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.protocol.orders import Measure
 
@@ -45,12 +45,11 @@ class Measuring:
             observers.append((observe, self.compared or compare_calls.CALLS))
         if {"time", "memory"} & set(self.measures):
             observers.append((call_timing.observer(self.measures), None))
-        around = None
-        if "state" in self.measures:
-            from repro_probe.calls import compare_state
+        if "state" not in self.measures:
+            return calls.WatchedCalls(self.findings, observers)
+        from repro_probe.calls import compare_state
 
-            around = compare_state.begin
-        return calls.WatchedCalls(self.findings, observers, around)
+        return calls.WatchedCalls(self.findings, observers, compare_state.compare_state)
 
     @functools.cached_property
     def _exported(self) -> ExportedCalls:
@@ -58,7 +57,7 @@ class Measuring:
 
         return ExportedCalls(self._calls)
 
-    def _comparing(self, original: Call) -> Call:
+    def _comparing(self, original: Function) -> Function:
         return lambda *positional, **named: self._exported.export(original, *positional, **named)
 
 

@@ -1,9 +1,4 @@
-"""Keep the Python state that a function can reach, and put it back after the function was called for a comparison.
-
-Kept are containers, attributes, closures, globals that the function names, the values of tensors, and the states of
-generators of random numbers. What C code and open files hold is not. Nor is how far an iterator has come, which makes a
-call one that cannot be repeated.
-"""
+"""Keep the Python state that a function can reach, and put it back after the function was called for a comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +16,12 @@ _NO_STATE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, str, b
 
 
 class ReachableState:
-    """The state that is reachable from some objects, as it was when this object was made."""
+    """The state that is reachable from some objects, as it was when this object was made.
+
+    Kept are containers, attributes, closures, globals that the function names, the values of tensors, and the
+    states of generators of random numbers. The state of C code and of open files is not kept, nor the position of
+    an iterator: a call that can reach an iterator cannot be repeated.
+    """
 
     def __init__(
         self, torch: Any, roots: Iterable[Any], without: Iterable[Any] = (), most_bytes: int = 1 << 30
@@ -79,7 +79,7 @@ class ReachableState:
         return before
 
     def _random(self, value: Any) -> None:
-        access = generators.access(self._torch, value)
+        access = generators.generator_access(self._torch, value)
         if access is not None:
             read, put_back = access
             self._restorers.append(functools.partial(put_back, read()))

@@ -78,7 +78,7 @@ class StateDigest:
         if isinstance(value, (set, frozenset)):
             return [len(value), *sorted(repr(deeper(item)) for item in islice(value, _ITEMS))]
         attributes = getattr(value, "__dict__", None)
-        access = generators.access(torch, value)
+        access = generators.generator_access(torch, value)
         if access is not None:
             return {"state": _of_random(access[0]()), **(deeper(attributes) if attributes else {})}
         slots = slots_of(value)

@@ -1,10 +1,4 @@
-"""Record the compiled calls of a process: the time of each call, whether it compiled, and a digest of its result.
-
-Each process writes one file, ``timeline-PID.json``, when it ends. A call within another compiled call is part of that
-call. Random seeds are set first, so that two runs of a script without seeds can be compared.
-
-Option ``timeline``: the seed, or null to set no seed.
-"""
+"""Record the compiled calls of a process: the time of each call, whether it compiled, and a digest of its result."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from repro_probe.common.findings_directory import FindingsDirectory
@@ -51,8 +44,13 @@ class _TimedCalls:
             self.findings.write(TIMELINE, timeline)
 
 
-def install(findings: FindingsDirectory) -> None:
-    """Install the hooks, without importing a module before the script does."""
+def record_timeline(findings: FindingsDirectory) -> None:
+    """Install the hooks, without importing a module before the script does.
+
+    Each process writes one file, ``timeline-PID.json``, when it ends. A call within another compiled call is part
+    of that call. Random seeds are set first, so that two runs of a script without seeds can be compared: option
+    ``timeline`` is the seed, or null to set no seed.
+    """
     calls = _TimedCalls(findings)
     seed = findings.options["timeline"]
     if seed is not None:
@@ -146,30 +144,14 @@ def _note(calls: _TimedCalls, name: str, seconds: float, compiled: bool, result:
 def _digest(values: Any) -> list[Digest] | None:
     """Return shape, dtype, sum of magnitudes and some elements of each tensor; None where they cannot be read."""
     import torch
+    from torch.utils._pytree import tree_leaves
 
-    digests: list[Digest] = []
     try:
+        leaves = [leaf for leaf in tree_leaves(values) if isinstance(leaf, (torch.Tensor, bool, int, float))]
         with torch.no_grad():
-            for value in _leaves(values):
-                if len(digests) == _MOST_TENSORS:
-                    break
-                digests.append(_of(torch, value))
+            return [_of(torch, leaf) for leaf in leaves[:_MOST_TENSORS]]
     except Exception:  # a fake or deferred tensor, or a mode is on; the report counts such calls
         return None
-    return digests
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    import torch
-
-    if isinstance(value, torch.Tensor) or type(value) in (bool, int, float):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
 
 
 def _of(torch: Any, value: Any) -> Digest:

@@ -1,8 +1,4 @@
-"""Record digests of the result of each compiled call, and of the Python state after the call.
-
-Each process writes its digests when it ends. With them two runs of a script can be compared, as far as their calls
-have the same arguments. The random number generators are seeded for that.
-"""
+"""Record digests of the result of each compiled call, and of the Python state after the call."""
 
 from __future__ import annotations
 
@@ -19,7 +15,11 @@ _CALLS = 1000  # calls that are recorded
 
 
 class Witness:
-    """Passes the list of calls to `write` when the process ends: [name, arguments before, result, state after]."""
+    """Passes the list of calls to `write` when the process ends: [name, arguments before, result, state after].
+
+    Two runs of a script can be compared by these digests, as far as their calls have the same arguments. The random
+    number generators are seeded for that.
+    """
 
     def __init__(self, torch: Any, write: Callable[[list[WitnessedCall]], None]) -> None:
         self._torch = torch

@@ -1,9 +1,4 @@
-"""Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads.
-
-Such a function gets a stand-in that runs the script's own function. No file is written but placeholders. This module
-hooks one private part of torch: `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which
-adds `aot_compile` to what `torch.compile` returns.
-"""
+"""Let an unmodified script run without what `torch.compile(…).aot_compile` compiles ahead, saves and loads."""
 
 from __future__ import annotations
 
@@ -13,15 +8,20 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
-from repro_probe.change.export_stand_ins import Call, wrap
+from repro_probe.change.export_stand_ins import Function, wrap
 from repro_probe.change.placeholders import hold_place, place_of
 from repro_probe.common.imports import when_imported
 
 _LOAD = ("torch.compiler", "load_compiled_function")
 
 
-def install() -> None:
-    """Compile nothing ahead for the rest of the run."""
+def replace_aot_compile() -> None:
+    """Compile nothing ahead for the rest of the run.
+
+    A function gets a stand-in that runs the script's own function. No file is written but placeholders. Hooked is
+    `_TorchDynamoContext.__call__` (torch/_dynamo/eval_frame.py), which adds `aot_compile` to what `torch.compile`
+    returns.
+    """
     saved: dict[str, AheadStandIn] = {}
     when_imported("torch._dynamo.eval_frame", lambda module: _compile_nothing_ahead(module, saved))
     wrap(*_LOAD, functools.partial(_loading, saved))
@@ -61,7 +61,7 @@ def _compile_nothing_ahead(module: Any, saved: dict[str, AheadStandIn]) -> None:
     module._TorchDynamoContext.__call__ = call
 
 
-def _loading(saved: dict[str, AheadStandIn], original: Call) -> Call:
+def _loading(saved: dict[str, AheadStandIn], original: Function) -> Function:
     """Return a function that loads the stand-in that was saved to a file; any other file is loaded by torch."""
 
     def load(file: Any, *positional: Any, **named: Any) -> Any:

@@ -34,7 +34,7 @@ _LOADED = (
 _operator = threading.local()  # `traced`: whether an operator of higher order has its functions traced
 
 
-def install(findings: FindingsDirectory, fix: Fix) -> None:
+def run_all_in_eager(findings: FindingsDirectory, fix: Fix) -> None:
     """Switch Dynamo off for the whole run with `fix`, and watch for graphs that are compiled, and code that is loaded.
 
     Operators of higher order, such as `torch.cond` and `flex_attention`, let Dynamo trace their functions in eager too:

@@ -1,9 +1,4 @@
-"""Run functions of an unmodified script in eager, as ``@torch.compiler.disable`` on their definitions would.
-
-This module hooks two private parts of torch: the one where Dynamo gets a frame (`CatchErrorsWrapper`,
-torch/_dynamo/convert_frame.py), and the one where Dynamo decides whether to inline a call
-(`InliningInstructionTranslator`, torch/_dynamo/symbolic_convert.py).
-"""
+"""Run functions of an unmodified script in eager, as ``@torch.compiler.disable`` on their definitions would."""
 
 from __future__ import annotations
 
@@ -23,8 +18,13 @@ def is_named(code: CodeType, functions: Sequence[FunctionData]) -> bool:
     return description in functions
 
 
-def install(functions: Sequence[FunctionData]) -> None:
-    """Run `functions` in eager wherever Dynamo would compile or inline them."""
+def run_functions_in_eager(functions: Sequence[FunctionData]) -> None:
+    """Run `functions` in eager wherever Dynamo would compile or inline them.
+
+    As ``@torch.compiler.disable`` on their definitions would. Hooked are the place where Dynamo gets a frame
+    (`CatchErrorsWrapper`, torch/_dynamo/convert_frame.py), and the place where it decides whether to inline a call
+    (`InliningInstructionTranslator`, torch/_dynamo/symbolic_convert.py).
+    """
 
     def is_wanted(code: CodeType) -> bool:
         return is_named(code, functions)

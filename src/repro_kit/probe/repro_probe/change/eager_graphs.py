@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
+from repro_probe.change.compile_nothing import Fix
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.config_modules import CONFIG_MODULES
 
-Fix = Callable[[Any, str, object], None]
 
-
-def install(wanted: str, fix: Fix) -> None:
+def run_graphs_in_eager(wanted: str, fix: Fix) -> None:
     """Run the graphs in `wanted` in eager, by the number of their frame: ``3``, ``0-2``, ``>3``, ``>=3``, or several.
 
     The text has the form of torch's own setting (torch/_dynamo/graph_id_filter.py).

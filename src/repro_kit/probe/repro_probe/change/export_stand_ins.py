@@ -42,7 +42,7 @@ _SAVE, _LOAD = ("torch.export", "save"), ("torch.export", "load")
 _ONLY = "model"  # torch's name for the model of a package, unless the script gives one
 _LONGEST_NAME = 64  # bytes of the name of a saved stand-in
 
-Call = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 def entry_of(name: str, strict: bool) -> str:
@@ -56,7 +56,7 @@ def entry_of(name: str, strict: bool) -> str:
     return AOT_INDUCTOR if "aot" in name else EXPORT_STRICT if strict else EXPORT
 
 
-def wrap(module: str, name: str, make: Callable[[Call], Call]) -> None:
+def wrap(module: str, name: str, make: Callable[[Function], Function]) -> None:
     """Replace the function `name` of `module` by `make(function)` for the user's calls, where torch has it."""
 
     def replace(imported: Any) -> None:
@@ -179,7 +179,7 @@ class _StandIns:
         self.packaged: dict[tuple[str, str], Any] = {}
         self.saved: dict[str, ExportedStandIn] = {}
 
-    def exporting(self, original: Call) -> Call:
+    def exporting(self, original: Function) -> Function:
         """Return a function that exports in the other way, or only runs the model once."""
 
         def export(mod: Any, args: Any, kwargs: Any = None, **options: Any) -> Any:
@@ -196,7 +196,7 @@ class _StandIns:
 
         return export
 
-    def _otherwise(self, original: Call, mod: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+    def _otherwise(self, original: Function, mod: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
         import torch
 
         if self.backend == AOT_INDUCTOR:
@@ -207,7 +207,7 @@ class _StandIns:
         exported = torch.export.export(mod, args, kwargs, **{**options, "strict": self.backend == EXPORT_STRICT})
         return exported.run_decompositions() if self.backend == EXPORT_DECOMPOSED else exported
 
-    def packaging(self, _: Call) -> Call:
+    def packaging(self, _: Function) -> Function:
         """Return a function that remembers a copy of the model, as a package has its own, under the package's path."""
 
         def package(program: Any, *_: Any, package_path: Any = None, **__: Any) -> Any:
@@ -219,7 +219,7 @@ class _StandIns:
 
         return package
 
-    def joining(self, original: Call) -> Call:
+    def joining(self, original: Function) -> Function:
         """Return a function that remembers stand-ins under the path of their package; other files are torch's."""
 
         def join(archive_file: Any, aoti_files: Any, *positional: Any, **named: Any) -> Any:
@@ -234,7 +234,7 @@ class _StandIns:
 
         return join
 
-    def loading(self, original: Call) -> Call:
+    def loading(self, original: Function) -> Function:
         """Return a function that loads the model that was packaged under a path; any other path is loaded by torch."""
 
         def load(path: Any, *positional: Any, **named: Any) -> Any:
@@ -245,7 +245,7 @@ class _StandIns:
 
         return load
 
-    def saving(self, original: Call) -> Call:
+    def saving(self, original: Function) -> Function:
         """Return a function that remembers a stand-in; a file that is open gets its name, to be read again."""
 
         def save(ep: Any, f: Any, *positional: Any, **named: Any) -> None:
@@ -261,7 +261,7 @@ class _StandIns:
 
         return save
 
-    def loading_saved(self, original: Call) -> Call:
+    def loading_saved(self, original: Function) -> Function:
         """Return a function that returns the stand-in that was saved to a file; any other file is loaded by torch."""
 
         def load(f: Any, *positional: Any, **named: Any) -> Any:

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from repro_probe.change import compile_nothing, disable, eager_graphs, subsystem_switches
+from repro_probe.change import subsystem_switches
+from repro_probe.change.compile_nothing import run_all_in_eager
+from repro_probe.change.disable import is_named, run_functions_in_eager
+from repro_probe.change.eager_graphs import run_graphs_in_eager
 from repro_probe.common import names
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
@@ -68,34 +71,39 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
-        from repro_probe.change import ahead_stand_ins  # imports this module
+        from repro_probe.change.ahead_stand_ins import replace_aot_compile  # imports this module
 
-        compile_nothing.install(findings, _fix)
-        ahead_stand_ins.install()
+        run_all_in_eager(findings, _fix)
+        replace_aot_compile()
     if options.get("eager") or "backend" in options:
-        from repro_probe.change import export_stand_ins, precompile_stand_ins  # import this module
+        from repro_probe.change import export_stand_ins  # imports this module
+        from repro_probe.change.precompile_stand_ins import replace_precompile
 
-        for stand_ins in (export_stand_ins, precompile_stand_ins):
-            stand_ins.install(None if options.get("eager") else options.get("backend"))
+        backend = None if options.get("eager") else options.get("backend")
+        export_stand_ins.install(backend)
+        replace_precompile(backend)
     if "disable" in options:
-        disable.install(options["disable"])
+        run_functions_in_eager(options["disable"])
     when_imported("torch._dynamo", lambda dynamo: _wrap_optimize(dynamo, options))
     for key, value in options.get("config", {}).items():
-        short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_fix, name=name, value=value))
+        _when_config_is_imported(key, _fix, value=value)
     for key in options.get("defaults", ()):
-        short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_fix_default, name=name))
+        _when_config_is_imported(key, _fix_default)
     if options.get("eager_graphs"):
-        eager_graphs.install(options["eager_graphs"], _fix)
+        run_graphs_in_eager(options["eager_graphs"], _fix)
     for key, paths in options.get("functions", {}).items():
-        short, _, name = key.partition(".")
-        when_imported(CONFIG_MODULES[short], functools.partial(_add, name=name, paths=paths))
+        _when_config_is_imported(key, _add, paths=paths)
     if "switch" in options:
         path = findings.path(APPLIED, "jsonl")
         when_imported(
-            "torch._inductor.compiler_bisector", lambda _: subsystem_switches.install(options["switch"], path)
+            "torch._inductor.compiler_bisector", lambda _: subsystem_switches.switch_off(options["switch"], path)
         )
+
+
+def _when_config_is_imported(key: str, change: Callable[..., None], **values: Any) -> None:
+    """Call `change(module, name)` with `values` for the setting `key`, once its config module is imported."""
+    short, _, name = key.partition(".")
+    when_imported(CONFIG_MODULES[short], functools.partial(change, name=name, **values))
 
 
 def _fix(module: Any, name: str, value: object) -> None:
@@ -167,7 +175,7 @@ def _wrap_compile(torch: Any, options: ProbeOptions, note: Note, watch: Watch) -
 
     def _compile(model: Any, changed: dict[str, Any]) -> Any:
         code = getattr(model, "__code__", None)
-        if code is not None and disable.is_named(code, options.get("disable", ())):
+        if code is not None and is_named(code, options.get("disable", ())):
             changed = {"disable": True}  # torch.compile looks through the decorator
         _inside.flag = True
         try:

@@ -1,8 +1,4 @@
-"""Short files in the places of those that torch would have written, since a script may ask whether they are there.
-
-They stand below directories for temporary files only, and can be neither read nor moved out of there: no placeholder
-gets in the place of a file of the user's.
-"""
+"""Short files in the places of those that torch would have written, since a script may ask whether they are there."""
 
 from __future__ import annotations
 
@@ -29,13 +25,17 @@ _places: dict[str, _Placeholder] = {}  # by the path where each one is now
 _roots: list[str] = []
 
 
-def allow(*directories: str) -> None:
+def allow_placeholders(*directories: str) -> None:
     """Let placeholders stand below `directories`, too."""
     _roots.extend(os.path.realpath(path) for path in directories)
 
 
 def hold_place(path: Any) -> None:
-    """Write a placeholder to `path`, if it is below a temporary directory and no file is there. It goes at exit."""
+    """Write a placeholder to `path`, if it is below a temporary directory and no file is there. It goes at exit.
+
+    A placeholder exists only below directories for temporary files, and can be neither read nor moved out of there:
+    none replaces a file of the user's.
+    """
     if not isinstance(path, (str, os.PathLike)) or not _is_temporary(path):
         return
     whole = os.path.abspath(os.fsdecode(path))

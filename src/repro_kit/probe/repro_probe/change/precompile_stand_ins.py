@@ -10,25 +10,25 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from repro_probe.change.export_stand_ins import CAPTURE, Call, wrap
+from repro_probe.change.export_stand_ins import CAPTURE, Function, wrap
 from repro_probe.protocol.entries import PRECOMPILE
 
-_LOAD = ("torch.compiler.precompile", "load")
+_LOAD_PRECOMPILED = ("torch.compiler.precompile", "load")
 
 
-def install(backend: str | None) -> None:
+def replace_precompile(backend: str | None) -> None:
     """Let what the script precompiles use `backend`: None for eager, or a backend of `torch.compile`."""
     if backend == PRECOMPILE:
         return  # the script precompiles by itself
     kept: dict[str, LoadedStandIn] = {}
     wrap(*CAPTURE, functools.partial(_capturing, kept, backend))
-    wrap(*_LOAD, functools.partial(_loading, kept))
+    wrap(*_LOAD_PRECOMPILED, functools.partial(_loading_precompiled, kept))
 
 
 class CaptureStandIn:
     """What a script gets in place of a capture: it runs `function`, and calls `keep` where torch writes an artifact."""
 
-    def __init__(self, function: Call, keep: Callable[[], None]) -> None:
+    def __init__(self, function: Function, keep: Callable[[], None]) -> None:
         self.function = function
         self.save = keep
 
@@ -49,7 +49,7 @@ class LoadedStandIn:
 
     installed = False
 
-    def __init__(self, function: Call) -> None:
+    def __init__(self, function: Function) -> None:
         self.function = function
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
@@ -66,8 +66,8 @@ class LoadedStandIn:
         """Do nothing: nothing was installed."""
 
 
-def _capturing(kept: dict[str, LoadedStandIn], backend: str | None, _: Call) -> Call:
-    def capture(fn: Call, /, *, artifact_path: Any, **_: Any) -> CaptureStandIn:
+def _capturing(kept: dict[str, LoadedStandIn], backend: str | None, _: Function) -> Function:
+    def capture(fn: Function, /, *, artifact_path: Any, **_: Any) -> CaptureStandIn:
         import torch
 
         function = fn if backend is None else torch.compile(fn, backend=backend)
@@ -77,7 +77,7 @@ def _capturing(kept: dict[str, LoadedStandIn], backend: str | None, _: Call) -> 
     return capture
 
 
-def _loading(kept: dict[str, LoadedStandIn], original: Call) -> Call:
+def _loading_precompiled(kept: dict[str, LoadedStandIn], original: Function) -> Function:
     """Return a function that loads the stand-in that was kept under a path; any other artifact is loaded by torch."""
 
     def load(artifact_path: Any, *positional: Any, **named: Any) -> Any:

@@ -1,9 +1,4 @@
-"""Record the applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py), or switch some off.
-
-A switch is ``{}``, which only records, or has ``backend``, ``subsystem`` and one of ``last``, ``without`` and ``only``.
-With ``last``, applications after this number are off, as with TORCH_BISECT_MAX. ``without`` and ``only`` are lists of
-numbers. Applications count from 0.
-"""
+"""Record the applications of the compiler's subsystems (torch/_inductor/compiler_bisector.py), or switch some off."""
 
 from __future__ import annotations
 
@@ -17,8 +12,13 @@ from repro_probe.protocol.orders import Switch
 from repro_probe.protocol.queries import Application
 
 
-def install(switch: Switch, path: str) -> None:
-    """Make CompilerBisector switch off the applications in `switch`, and write each application to the file `path`."""
+def switch_off(switch: Switch, path: str) -> None:
+    """Make CompilerBisector switch off the applications in `switch`, and write each application to the file `path`.
+
+    A switch is ``{}``, which only records, or has ``backend``, ``subsystem`` and one of ``last``, ``without`` and
+    ``only``. With ``last``, applications after this number are off, as with TORCH_BISECT_MAX. ``without`` and
+    ``only`` are lists of numbers. Applications count from 0.
+    """
     from torch._inductor import compiler_bisector
 
     bisector = compiler_bisector.CompilerBisector
@@ -40,7 +40,7 @@ def install(switch: Switch, path: str) -> None:
     bisector.disable_subsystem = staticmethod(disable_subsystem)
 
 
-def read(directory: str) -> list[Application] | None:
+def read_applications(directory: str) -> list[Application] | None:
     """Return the applications that were recorded in `directory`."""
     try:
         with open(os.path.join(directory, APPLIED), encoding="utf-8") as file:

@@ -9,6 +9,14 @@ from repro_probe.protocol.findings import finding
 from repro_probe.protocol.orders import ProbeOptions
 
 
+def write_whole(path: str, text: str) -> None:
+    """Write the file `path` so that nobody sees half of it. Raises OSError."""
+    aside = f"{path}.{os.getpid()}.part"
+    with open(aside, "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are not valid in a file
+        file.write(text)
+    os.replace(aside, path)
+
+
 class FindingsDirectory:
     """The directory of this run's findings, and the options of the probe's mode."""
 
@@ -22,12 +30,7 @@ class FindingsDirectory:
 
     def write(self, name: str, data: object) -> None:
         """Write `data` as JSON, atomically."""
-        path = self.path(name)
-        with open(
-            path + ".part", "w", encoding="utf-8", errors="replace"
-        ) as file:  # lone surrogates are not valid JSON
-            json.dump(data, file, default=repr, ensure_ascii=False)
-        os.replace(path + ".part", path)
+        write_whole(self.path(name), json.dumps(data, default=repr, ensure_ascii=False))
 
     def append(self, name: str, line: str) -> None:
         """Append one line to this process's file for the finding `name`."""

@@ -1,6 +1,6 @@
 """Run a callback as soon as the program has imported a module, without importing the module.
 
-This module imports nothing that an interpreter has not loaded by itself (`entry/wait.py`).
+This module imports nothing that an interpreter has not loaded by itself (`sitecustomize.py`).
 """
 
 import sys

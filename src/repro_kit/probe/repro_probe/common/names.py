@@ -1,10 +1,8 @@
-"""Look up names of backends and settings: ``python -m repro_probe.common.names JSON`` prints the unknown names."""
+"""Look up names of backends and settings."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import sys
 from typing import Any
 
@@ -50,16 +48,9 @@ def _is_backend(name: str) -> bool:
         return False
 
 
-def main() -> None:
-    """Print the unknown names as {"backends": […], "settings": […]}."""
-    asked: NamesData = json.loads(sys.argv[1])
-    unknown: NamesData = {
+def unknown_names(asked: NamesData) -> NamesData:
+    """Return those of the names that this torch does not know."""
+    return {
         "backends": [name for name in asked["backends"] if not _is_backend(name)],
         "settings": [name for name in asked["settings"] if not is_setting(name)],
     }
-    sys.stdout.flush()
-    os.write(1, ("\n" + json.dumps(unknown)).encode())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,4 @@
-"""Read the orders that the launcher of this run gives the probe.
-
-Environment variables alone are not enough: a variable may outlive its run, may be copied into files, and can be set by
-anybody. The variables only name a file and hold a token. The probe follows the file only when this user owns it,
-nobody else can read it, it holds the token, and the launcher holds its lock. The lock is gone as soon as the run ends
-or the launcher dies for any reason.
-"""
+"""Read the orders that the launcher of this run gives the probe."""
 
 from __future__ import annotations
 
@@ -19,8 +13,14 @@ from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES,
 _LARGEST = 1 << 24  # bytes
 
 
-def read(variables: Mapping[str, str] = os.environ) -> Orders | None:
-    """Return the orders (`mode`, `directory`, `options`) of the run that `variables` belong to, or None."""
+def read_orders(variables: Mapping[str, str] = os.environ) -> Orders | None:
+    """Return the orders (`mode`, `directory`, `options`) of the run that `variables` belong to, or None.
+
+    Environment variables alone are not enough: a variable may outlive its run, may be copied into files, and can be
+    set by anybody. The variables only name a file and hold a token. The probe follows the file only when this user
+    owns it, nobody else can read it, it holds the token, and the launcher holds its lock, which is gone as soon as
+    the run ends or the launcher dies.
+    """
     path, token = variables.get(ORDERS_PATH), variables.get(ORDERS_TOKEN)
     if not path or not token or not os.path.isabs(path) or not hasattr(os, "geteuid"):
         return None

@@ -1,10 +1,4 @@
-"""Write the stack of a process shortly before the process is ended from outside.
-
-The signal of a timer makes the main thread write its own stack. `faulthandler.dump_traceback_later` would read the
-frames of a running thread, which sometimes crashes the process or finds no frame, and would be a second thread. A
-program sees neither the signal, which is one that nobody uses, nor the timer (POSIX's `timer_create`). Its alarms stay
-its own, and the timer is gone when the process runs another program.
-"""
+"""Write the stack of a process shortly before the process is ended from outside."""
 
 from __future__ import annotations
 
@@ -48,7 +42,13 @@ class _Dump:
 
 
 def dump_at(when: float, file: int) -> None:
-    """Write the Python stack of the main thread to descriptor `file` at time `when`, in seconds since the epoch."""
+    """Write the Python stack of the main thread to descriptor `file` at time `when`, in seconds since the epoch.
+
+    The signal of a timer makes the main thread write its own stack. `faulthandler.dump_traceback_later` would read
+    the frames of a running thread, which sometimes crashes the process or finds no frame, and would be a second
+    thread. A program sees neither the signal, which nobody uses, nor the timer (POSIX's `timer_create`). Its alarms
+    stay its own, and the timer is gone when the process runs another program.
+    """
     _Dump.file = file
     seconds = max(0.01, when - time.time())
     if STACK_SIGNAL is not None:

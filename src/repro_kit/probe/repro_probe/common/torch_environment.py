@@ -1,4 +1,4 @@
-"""Describe torch's environment: ``python -m repro_probe.common.torch_environment`` prints it as JSON."""
+"""Describe torch's environment: ``python -m repro_probe.common.torch_environment`` answers questions about it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import platform
 import sys
 from typing import Any
 
+from repro_probe.common.names import unknown_names
 from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.findings import Settings
-from repro_probe.protocol.programs import EnvironmentData
+from repro_probe.protocol.programs import EnvironmentData, NamesData
 
 #: Set by repro-kit or by torch for one run only.
 _NOT_THE_USERS = {"inductor.compile_threads", "inductor.worker_start_method", "dynamo.debug_dir_root"}
@@ -121,8 +122,7 @@ def packages() -> dict[str, str]:
     return dict(sorted(versions.items(), key=lambda item: item[0].lower()))
 
 
-def main() -> None:
-    """Print this interpreter's environment as one JSON object."""
+def _environment() -> EnvironmentData:
     report: EnvironmentData = {
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -142,8 +142,15 @@ def main() -> None:
         report["accelerator"] = accelerator(torch)
         report["threads"] = torch.get_num_threads()
         report["collect_env"] = _collect_env()
+    return report
+
+
+def main() -> None:
+    """Print the environment, or those of the names in the input that this torch does not know, as JSON."""
+    asked: NamesData | None = json.load(sys.stdin)
+    answer = _environment() if asked is None else unknown_names(asked)
     sys.stdout.flush()
-    os.write(1, json.dumps(report).encode())
+    os.write(1, ("\n" + json.dumps(answer)).encode())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def pick() -> None:
 def remember_loads(cpu_vec_isa: Any) -> None:
     """Let module `cpu_vec_isa` of torch note which test libraries load; nothing where this torch has no such test.
 
-    Torch starts a process to see whether a test library loads. A file beside the library notes that it does.
+    Torch starts a process to see whether a test library loads. A file next to the library notes that it does.
     """
     owner: Any = getattr(cpu_vec_isa, "VecISA", None)
     load = getattr(owner, "_probe_load", None)

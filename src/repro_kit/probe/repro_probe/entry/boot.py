@@ -1,7 +1,7 @@
 """Start the probe in a process of the user's run. Its orders name the mode, and the directory for the findings.
 
-Every finding is a file of its own, is named after the process, and is written at once. So a process that is killed
-leaves its findings up to then.
+Every finding is a separate file, named after the process and written at once. So a process that is killed leaves its
+findings up to then.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
         if "timeline" in findings.options:
             from repro_probe.calls import timeline
 
-            timeline.install(findings)
+            timeline.record_timeline(findings)
 
 
 def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> None:
@@ -116,7 +116,10 @@ def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> No
 def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     """Return a function that wraps a compiled callable so that its calls are nudged or recorded, if ordered."""
     if "nudge" in findings.options:
-        return _nudged(float(findings.options["nudge"]))
+        from repro_probe.calls.calls import nudged
+
+        direction = float(findings.options["nudge"])
+        return lambda compiled, original: nudged(compiled, direction)
     if findings.options.get("witness"):
         from repro_probe.calls.witness import Witness
 
@@ -124,17 +127,6 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
         when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: findings.write(WITNESS, calls))))
         return lambda compiled, original: made[0](original, compiled)
     return lambda compiled, original: compiled
-
-
-def _nudged(direction: float) -> Callable[[Any, Any], Any]:
-    """Return a function that wraps a compiled callable so that the results of its operators are nudged."""
-
-    def watch(compiled: Any, original: Any) -> Any:
-        from repro_probe.calls import nudged_calls  # imports torch, which is imported by now
-
-        return nudged_calls.nudged(compiled, direction)
-
-    return watch
 
 
 def _torch_seen(findings: FindingsDirectory, torch: Any) -> None:
@@ -209,7 +201,7 @@ def _own_modules() -> dict[str, str]:
 
 
 def _is_installed_command(file: str) -> bool:
-    """Whether the file is a command beside the interpreter, such as pytest."""
+    """Whether the file is a command in the interpreter's directory, such as pytest."""
     interpreter = sys.executable  # an embedded one has no file
     return bool(interpreter) and os.path.dirname(os.path.abspath(file)) == os.path.dirname(os.path.abspath(interpreter))
 
@@ -217,15 +209,14 @@ def _is_installed_command(file: str) -> bool:
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
     """Write the chain of `error`, the tolerance of the check that raised it, and its nature."""
     from repro_probe.common.describe_exception import describe_exception, interrupted_frames
-    from repro_probe.judge.stated import tolerance
-    from repro_probe.record import nature
+    from repro_probe.record.raised import nature_of, stated_tolerance
 
     raised: Raised = {
         "time": time.time(),
         "exceptions": describe_exception(error),
-        "tolerance": tolerance(error),
+        "tolerance": stated_tolerance(error),
         "interrupted": interrupted_frames(error),
-        **nature.of(error),
+        **nature_of(error),
     }
     findings.write(name, raised)
 

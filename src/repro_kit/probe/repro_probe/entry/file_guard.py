@@ -1,9 +1,4 @@
-"""Refuse what a candidate of a source reduction must not do: change files elsewhere, start processes, use the network.
-
-A candidate lacks statements of the user's script, so what is left may get other arguments than the user wrote, and may
-run where it did not run before. Python's audit events show it before it happens (PEP 578). The compiler itself writes
-to its caches and starts native compilers; it may.
-"""
+"""Refuse what a candidate of a source reduction must not do: change files, start processes, use the network."""
 
 from __future__ import annotations
 
@@ -12,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
+
+from repro_probe.entry.record_expressions import is_writing
 
 #: Events about paths that would be changed: the places of the paths, each with that of its directory's descriptor.
 _CHANGES_PATHS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -26,8 +23,7 @@ _ACTS = {
     "ftplib.connect", "smtplib.connect", "urllib.Request", "webbrowser.open",
 }  # fmt: skip
 _HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::")
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-#: Parts of torch that write caches and start native compilers of their own accord.
+#: Parts of torch that write caches and start native compilers by themselves.
 _COMPILER = tuple(
     os.path.join("torch", *parts)
     for parts in (("_inductor",), ("_dynamo",), ("_functorch",), ("_logging",), ("utils", "cpp_extension"))
@@ -36,7 +32,12 @@ _LIBRARIES = ("triton" + os.sep, "repro_probe" + os.sep)
 
 
 class FileGuard:
-    """Refuses, once installed, every event that reaches beyond the directories `own`."""
+    """Refuses, once installed, every event that reaches beyond the directories `own`.
+
+    A candidate lacks statements of the user's script, so what is left may get other arguments than the user wrote,
+    and may run where it did not run before. Python's audit events show it before it happens (PEP 578). The compiler
+    itself writes to its caches and starts native compilers; it may.
+    """
 
     def __init__(self, own: Sequence[str]) -> None:
         self.refused: list[str] = []
@@ -94,13 +95,8 @@ def _asks_for_port(event: str, arguments: tuple[Any, ...]) -> bool:
     return isinstance(address, tuple) and address[:1] != () and address[0] in _HERE and address[1:2] == (0,)
 
 
-def is_writing(mode: Any, flags: Any) -> bool:
-    """Whether an event "open" with this mode, or these flags where it has no mode, may change the file."""
-    return any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
-
-
 def _audit_writers(torch: Any) -> None:
-    """Report a file that ``torch.save`` opens in C++, which raises no event of its own."""
+    """Report a file that ``torch.save`` opens in C++, which raises no event."""
     writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
     if writer is None:
         return

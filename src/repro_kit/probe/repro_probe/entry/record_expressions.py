@@ -17,8 +17,6 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from repro_probe.entry.file_guard import is_writing
-
 BEGUN, CALLED, VALUE, ITEMS = "__begun__", "__called__", "__value__", "__items__"
 _EVENTS = ("open", "os.listdir", "os.scandir", "socket.connect", "sqlite3.connect")
 _MOST_READ = 1 << 16  # bytes of a file, and characters of a text
@@ -27,6 +25,7 @@ _MOST_SEEN = 64  # values of an expression that are compared
 _SMALL = 16  # elements of a tensor that are written out
 _OF_COMPILED_CALLS = "torch/_dynamo/eval_frame.py"  # the wrapper that torch.compile puts around a function
 _CODE = (".py", ".pyc", ".so", ".pyd", ".dll", ".json.lock")
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class ExpressionRecorder:
@@ -116,6 +115,11 @@ def _is_data(event: str, arguments: tuple[Any, ...], not_data: tuple[str, ...]) 
         return False
     name = os.path.realpath(os.fsdecode(path))
     return not name.startswith(not_data) and not name.endswith(_CODE)
+
+
+def is_writing(mode: Any, flags: Any) -> bool:
+    """Whether an event "open" with this mode, or these flags where it has no mode, may change the file."""
+    return any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
 
 
 class _NoText(Exception):

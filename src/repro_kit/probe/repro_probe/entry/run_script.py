@@ -52,8 +52,8 @@ def run(request: Query, threads: int | None = None) -> QueryAnswer:
 def _run_ranks(request: Query) -> QueryAnswer:
     """Run the script once in each rank, and return what all of them answer, with the first status that is not 0.
 
-    Every rank is a process of its own, which ends with its script and closes its connections, as under torchrun. Where
-    one fails, the others may wait for it for ever, and have only some seconds left.
+    Every rank is a separate process, which ends with its script and closes its connections, as under torchrun. If one
+    fails, the others may wait for it for ever, and have only some seconds left.
     """
     ranks = request["script"]["ranks"]
     with socket.socket() as free:
@@ -108,7 +108,7 @@ def _status_of(rank: int, status: int) -> int:
 
 
 def _refused(request: Query, rank: int) -> list[str]:
-    """What the guard refused a rank; nothing for one that did not come to its end."""
+    """What the guard refused a rank; nothing for one that did not end by itself."""
     try:
         with open(_answer_file(request, rank), encoding="utf-8") as file:
             return list(json.load(file))
@@ -126,7 +126,7 @@ def _run_rank(request: Query) -> QueryAnswer:
     if not order["options"].get("eager"):
         _trace_to(os.path.join(directory, "trace"))
     guard = FileGuard([scratch, directory])
-    placeholders.allow(scratch, directory)
+    placeholders.allow_placeholders(scratch, directory)
     boot.start(_orders(request))
     atexit._clear()  # callbacks of the process that forked this one, and the probe's, which takes as long as a script
     path = os.path.join(scratch, _NAME)
@@ -166,7 +166,7 @@ def _orders(request: Query) -> Orders:
 
 
 def _draw_anew() -> None:
-    """Give the process random numbers of its own, as a new interpreter has: forks of one process would share them."""
+    """Seed the process anew, like a new interpreter: forks of one process would share them."""
     import torch
 
     torch.seed()

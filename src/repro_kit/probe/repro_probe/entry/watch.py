@@ -21,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from repro_probe.common import owner, read_orders
+from repro_probe.common import read_orders
 from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
 from repro_probe.common.own_packages import own_packages
 from repro_probe.entry import boot
 from repro_probe.protocol.findings import EXCEPTION
 from repro_probe.protocol.graph_data import EventName
+from repro_probe.protocol.owner import mark_of
 from repro_probe.protocol.watched_data import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
 from repro_probe.record import graph_recorder
 from repro_probe.record.memory import Memory, TraceMemory
@@ -42,7 +43,7 @@ _COMPILERS = tuple(
 _CHECKS = (os.path.join("torch", "testing", ""), os.path.join("numpy", "testing", ""))
 _GENERATED = ("torchinductor", "<eval_with_key>")
 
-#: Prefixes of variables that may affect compilation. The bundle has a shorter list of its own.
+#: Prefixes of variables that may affect compilation. The bundle has a shorter list.
 _VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA", "CUBLAS", "NVIDIA", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "ATEN_")
 
 
@@ -185,7 +186,7 @@ class _Watching:
 
     def enter(self) -> None:
         """Enter a watched block."""
-        if read_orders.read() is not None:  # repro-kit runs this program, and records it already
+        if read_orders.read_orders() is not None:  # repro-kit runs this program, and records it already
             return
         with self.lock:
             self.depth += 1
@@ -277,7 +278,7 @@ def _write(path: str, error: BaseException, memory: Memory, trace: TraceMemory) 
         memory.write_to(recorded)
         trace.write_to(os.path.join(recorded.directory, "trace"))
         about = json.dumps(_about(torch, memory), indent=2)
-        for name, text in ((WATCHED_FILE, about), (OWNER_FILE, owner.mark_of(aside, about))):
+        for name, text in ((WATCHED_FILE, about), (OWNER_FILE, mark_of(aside, about))):
             with open(os.path.join(aside, name), "w", encoding="utf-8") as file:
                 file.write(text)
         os.replace(aside, case)

@@ -6,16 +6,18 @@ Any index of equal values is right. Therefore indices are judged by the values t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from repro_probe.common.storages import pointer_of
-from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.run import outputs
 from repro_probe.run.outputs import RunnableCalls
+
+if TYPE_CHECKING:
+    from repro_probe.judge.comparison_tolerance import Tolerance
 
 #: Operators that choose the largest (1) or smallest (-1) value; a cumulative operator (0) chooses several.
 _EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}
@@ -236,7 +238,7 @@ def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
 
     returned: list[list[Any]] = []
     with mode:
-        outcome = outputs.run(program, graph, lambda step, number: None)
+        outcome = outputs.run(program, graph)
     for (number, at), where in outcome.output_places().items():
         positions = returned[number][at]
         if positions is not None:

@@ -20,13 +20,14 @@ from repro_probe.protocol.failure_data import DifferenceData, place_of
 from repro_probe.run.outputs import Leaf, Outcome
 
 _REACH = 2.0  # a compiled result may be this many times further from eager than eager's nudged runs are
-
 _SELDOM = 10.0  # when nudged runs change this many times more elements, rounding may explain any small difference
-
 _LONGEST_FORM = 200  # characters of the structure of a result
 
-#: Kinds of difference from worst to mildest. The worst difference is reported.
-_SEVERITY = ("structure", "shape", "dtype", "nan", "value", "alias", "requires_grad", "stride")
+OF_CONTENT = ("structure", "shape", "dtype", "nan", "value")  # kinds of difference in what a result holds
+OF_ROUNDING = ("shape", "nan", "value")  # those that rounding can cause
+OF_VALUES = ("nan", "value")
+#: All kinds from worst to mildest. The worst difference is reported.
+_SEVERITY = (*OF_CONTENT, "alias", "requires_grad", "stride")
 
 
 class Evidence:
@@ -58,7 +59,7 @@ def kinds_of_difference(
 ) -> list[DifferenceData]:
     """Return the largest difference of each kind in each place (`place_of`), the worst kind first."""
     largest: dict[tuple[str, str], DifferenceData] = {}
-    for new in differences(eager, compiled, tolerance, evidence or Evidence()):
+    for new in differences(eager, compiled, tolerance, evidence):
         of = new["kind"], place_of(new["where"])
         if new["max_rel"] > largest.setdefault(of, new)["max_rel"]:
             largest[of] = new
@@ -67,13 +68,14 @@ def kinds_of_difference(
 
 def places_that_differ(first: Outcome, second: Outcome, tolerance: Tolerance) -> list[str]:
     """Return the names of the results that differ in any way, in order."""
-    return list(dict.fromkeys(difference["where"] for difference in differences(first, second, tolerance, Evidence())))
+    return list(dict.fromkeys(each["where"] for each in differences(first, second, tolerance)))
 
 
 def differences(
-    eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence
+    eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence | None = None
 ) -> Iterator[DifferenceData]:
-    """Yield every difference."""
+    """Yield every difference that `evidence` does not excuse."""
+    evidence = evidence or Evidence()
     unlike = set()
     for number, (eager_output, compiled_output) in enumerate(zip(eager.outputs, compiled.outputs)):
         if eager_output[1] != compiled_output[1]:

@@ -1,7 +1,7 @@
 """Find out what makes the results of a program less than defined, so that a difference from eager would show no bug.
 
 A program may draw random numbers, read memory that nothing has written to, or write different values to one place. Two
-more runs in eager tell: with other values in uninitialised memory, and with such writes in the opposite order.
+more runs in eager show that: with other values in uninitialised memory, and with such writes in the opposite order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILLS = (1, 2)  # what uninitialised memory is given in two runs
 def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
     """Return why the results of `program` are not defined, in the words of the protocol; empty where they are.
 
-    `eager` is the outcome in eager. A run that fails tells nothing.
+    `eager` is the outcome in eager. A run that fails shows nothing.
     """
     found = [RANDOM_NUMBERS] if eager.random else []
     watch = _Watch(_FILLS[0])
@@ -49,7 +49,7 @@ def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
 def _run(program: RunnableCalls, watch: _Watch) -> Outcome | None:
     try:
         with watch:
-            return outputs.run(program, program.graph, lambda step, number: None)
+            return outputs.run(program, program.graph)
     except Exception:  # an index or a size that depends on uninitialised memory, or an operator that refuses the mode
         return None
 

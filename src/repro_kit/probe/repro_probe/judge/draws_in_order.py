@@ -1,8 +1,4 @@
-"""Run eager with its random numbers in another order.
-
-Eager draws the numbers of a tensor in the order of its memory. Compiled code may keep the same tensor in another order,
-and then puts the same numbers elsewhere (with ``fallback_random``, torch/_inductor/config.py).
-"""
+"""Run eager with its random numbers in another order."""
 
 from __future__ import annotations
 
@@ -15,7 +11,11 @@ from repro_probe.run.outputs import RunnableCalls
 
 
 class DrawnInOrder:
-    """A program (`RunnableCalls`) that in eager draws the numbers of each tensor in the order of its indices."""
+    """A program (`RunnableCalls`) that in eager draws the numbers of each tensor in the order of its indices.
+
+    Eager draws the numbers of a tensor in the order of its memory. Compiled code may keep the same tensor in
+    another order, and then puts the same numbers elsewhere (with ``fallback_random``, torch/_inductor/config.py).
+    """
 
     def __init__(self, program: RunnableCalls) -> None:
         self._program = program

@@ -1,17 +1,11 @@
-"""Hold eager and compiled against double precision, output by output: does eager's own rounding explain a difference?
-
-This is asked more strictly than whether a result is right (compare_outputs.py): every single element that differs must
-be within reach of rounding, since one wrong element can hide behind the large rounding errors of other elements.
-"""
+"""Compare eager and compiled with double precision, output by output."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import torch
 
 from repro_probe.judge import compare_outputs
-from repro_probe.judge.compare_outputs import Evidence, wide
+from repro_probe.judge.compare_outputs import OF_ROUNDING, Evidence, wide
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import ErrorRow
 from repro_probe.run.outputs import Leaf, Outcome
@@ -20,25 +14,25 @@ from repro_probe.run.outputs import Leaf, Outcome
 #: this element, in its nudged runs, or by the spacing of its dtype.
 _ROOM = 16.0
 
-_OF_VALUES = ("value", "nan", "shape")  # kinds of difference that rounding can cause
-
 
 def error_table(eager: Outcome, compiled: Outcome, tolerance: Tolerance, evidence: Evidence) -> list[ErrorRow]:
-    """Return one row for every result whose values differ under `tolerance`; empty where another kind differs too."""
+    """Return one row for every result whose values differ under `tolerance`; empty where another kind differs too.
+
+    Does eager's own rounding explain a difference? This is stricter than whether a result is right (`differences`):
+    every single element that differs must be within reach of rounding, since one wrong element can hide behind the
+    large rounding errors of other elements.
+    """
     plain = list(compare_outputs.differences(eager, compiled, tolerance, Evidence(ignore=evidence.ignore)))
-    if any(difference["kind"] not in _OF_VALUES for difference in plain):
+    if any(difference["kind"] not in OF_ROUNDING for difference in plain):
         return []
-    left = {
-        difference["where"]
-        for difference in compare_outputs.differences(eager, compiled, tolerance.excusing(), evidence)
-    }
-    others = compiled.places()
-    rows = []
-    for where, a in eager.places().items():
-        b = others.get(where)
-        if a is not None and b is not None and any(difference["where"] == where for difference in plain):
-            rows.append(_row(where, a, b, tolerance, evidence, excused=where not in left))
-    return rows
+    left = {each["where"] for each in compare_outputs.differences(eager, compiled, tolerance.excusing(), evidence)}
+    apart, others = {each["where"] for each in plain}, compiled.places()
+    pairs = ((where, a, others.get(where)) for where, a in eager.places().items() if where in apart)
+    return [
+        _row(where, a, b, tolerance, evidence, excused=where not in left)
+        for where, a, b in pairs
+        if a is not None and b is not None
+    ]
 
 
 def explained(rows: list[ErrorRow]) -> bool:
@@ -103,11 +97,5 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 
 def _largest(gaps: list[torch.Tensor]) -> float:
-    return max(_sizes(gaps), default=0.0)
-
-
-def _sizes(gaps: list[torch.Tensor]) -> Iterator[float]:
-    for gap in gaps:
-        sizes = gap.abs()
-        finite = sizes[sizes.isfinite()]
-        yield float(finite.max()) if finite.numel() else 0.0
+    finite = [gap.abs()[gap.isfinite()] for gap in gaps]
+    return max((float(sizes.max()) for sizes in finite if sizes.numel()), default=0.0)

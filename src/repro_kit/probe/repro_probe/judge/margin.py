@@ -8,10 +8,10 @@ from repro_probe.judge import compare_outputs
 from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, usual_tolerance
 from repro_probe.run.outputs import Leaf, Outcome
 
-_ROOM = 30.0  # the most that eager's own error is multiplied by: a looser check would miss a bug that is half fixed
+_MARGIN = 30.0  # the most that eager's own error is multiplied by: a looser check would miss a bug that is half fixed
 
 
-def tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: str) -> tuple[float, float] | None:
+def plain_tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: str) -> tuple[float, float] | None:
     """Return (rtol, atol) for a difference of values at `where`; None where the usual tolerance is enough.
 
     A right result may be as far from the result in double precision (`best`) as eager's is, in the other direction.
@@ -33,7 +33,7 @@ def tolerance(eager: Outcome, compiled: Outcome, best: Outcome | None, where: st
     wrong = _beyond(others[where], places[where], rtol)
     if max(right, atol) >= wrong:
         return None  # too close to tell apart
-    return rtol, max(atol, float(f"{min(math.sqrt(right * wrong), _ROOM * right):.2g}"))
+    return rtol, max(atol, float(f"{min(math.sqrt(right * wrong), _MARGIN * right):.2g}"))
 
 
 def _is_float(leaf: Leaf) -> bool:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from typing import Any, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 
-from repro_probe.judge import choices, compare_outputs, margin, reference, rounding
-from repro_probe.judge.compare_outputs import Evidence
+from repro_probe.judge import choices, compare_outputs, reference, rounding
+from repro_probe.judge.compare_outputs import OF_ROUNDING, OF_VALUES, Evidence
 from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
 from repro_probe.judge.draws_in_order import DrawnInOrder
 from repro_probe.judge.error_table import error_table, explained
+from repro_probe.judge.margin import plain_tolerance
 from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
 
-#: Kinds of difference that rounding can cause.
-_OF_ROUNDING = ("shape", "nan", "value")
-_OF_VALUES = ("nan", "value")
 _SEEDS = 10  # that are tried, so that one dropped element is missed once in a thousand times
 _SEED_SECONDS = 5.0  # for more than two of them
 
@@ -37,8 +35,8 @@ def reconsider(
     ``tolerance`` is (rtol, atol) for a plain comparison, where the usual tolerance is not enough. ``fallback_random``
     says that the difference shows with eager's random numbers. ``rounding`` says that eager's own rounding explains
     every difference: those of a right result, and those beyond a stated tolerance. ``random`` says that a right result
-    differs because it depends on random numbers. With `with_errors`, ``errors`` has
-    the results that differ, and ``rounding`` is judged by them.
+    differs because it depends on random numbers. With `with_errors`, ``errors`` has the results that differ, and
+    ``rounding`` is judged by them.
 
     `with_eager_random` compiles and runs the program again with eager's random numbers. Without these, a result that
     depends on random numbers cannot be compared.
@@ -47,8 +45,8 @@ def reconsider(
     if eager.random and not program.recipe["fallback_random"]:
         chance = _depending_on_chance(program, eager)
     if not chance:
-        nothing: list[str] = []
-        return _reply(_look(program, eager, compiled, nothing, with_errors=with_errors), nothing)
+        notes: list[str] = []
+        return _reply(_look(program, eager, compiled, notes, with_errors=with_errors), notes)
     notes = ["compared with fallback_random on, since results depend on random numbers"]
     judged = _with_fallback(program, eager, with_eager_random, notes, with_errors=with_errors)
     if judged.differences:
@@ -80,30 +78,22 @@ def _reply(judged: _Judged, notes: list[str]) -> ComparisonData:
         "also": judged.differences[1:],
         "tolerance": judged.tolerance,
         "note": "; ".join(notes),
-        "errors": judged.errors,
+        "errors": list(judged.errors),
         "rounding": judged.rounding,
     }
 
 
-class _Judged:
+class _Judged(NamedTuple):
     """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one).
 
     `rounding` says that eager's own rounding explains every difference, those beyond a stated tolerance too. `errors`
     are the results that differ.
     """
 
-    def __init__(
-        self,
-        differences: list[DifferenceData],
-        tolerance: tuple[float, float] | None = None,
-        *,
-        rounding: bool = False,
-        errors: list[ErrorRow] | None = None,
-    ) -> None:
-        self.differences = differences
-        self.tolerance = tolerance
-        self.rounding = rounding
-        self.errors = errors or []
+    differences: list[DifferenceData]
+    tolerance: tuple[float, float] | None = None
+    rounding: bool = False
+    errors: Sequence[ErrorRow] = ()
 
 
 def _with_fallback(
@@ -121,12 +111,12 @@ def _with_fallback(
         notes.append(f"which raises {type(error).__name__}")
         return _Judged([])
     judged = _look(program, eager, compiled, notes, with_errors=with_errors)
-    if not any(difference["kind"] in _OF_VALUES for difference in judged.differences):
+    if not any(each["kind"] in OF_VALUES for each in judged.differences):
         return judged
     in_order = cast(RunnableCalls, DrawnInOrder(program))
-    drawn_in_order = outputs.run(in_order, in_order.graph, lambda step, number: None)
+    drawn_in_order = outputs.run(in_order, in_order.graph)
     again = _look(in_order, drawn_in_order, compiled, [], with_errors=with_errors)
-    if any(difference["kind"] in _OF_VALUES for difference in again.differences):
+    if any(each["kind"] in OF_VALUES for each in again.differences):
         return judged
     _note(notes, "the compiled code draws the random numbers of a tensor in another order of its elements")
     return again
@@ -152,7 +142,7 @@ def _look(
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = compare_outputs.Evidence(best, ignore={*unstable, *ignore})
     differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
-    by_rounding = any(difference["kind"] in _OF_ROUNDING for difference in differences)
+    by_rounding = any(each["kind"] in OF_ROUNDING for each in differences)
     if by_rounding or with_errors:
         evidence = _with_rounding(program, evidence, notes)
         differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
@@ -163,10 +153,10 @@ def _look(
         excused = compare_outputs.kinds_of_difference(eager, compiled, plain, Evidence(ignore=evidence.ignore))
         return _Judged([], rounding=bool(excused))
     errors = error_table(eager, compiled, plain, evidence)
-    values = [
-        difference for difference in differences if difference["kind"] == "value" and difference.get("exact") is False
-    ]
-    named = margin.tolerance(eager, compiled, best, values[0]["where"]) if values and not tolerance.stated else None
+    values = [each for each in differences if each["kind"] == "value" and each.get("exact") is False]
+    named = None
+    if values and not tolerance.stated:
+        named = plain_tolerance(eager, compiled, best, values[0]["where"])
     return _Judged(differences, named, rounding=explained(errors), errors=errors)
 
 
@@ -175,7 +165,7 @@ def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str])
     runs = rounding.nudged_runs(program)
     try:
         chosen, tied = choices.follow(program)
-    except Exception as error:  # the program uses a dispatch mode of its own, or one that hides operators
+    except Exception as error:  # the program uses its own dispatch mode, or one that hides operators
         chosen, tied = {}, set()
         _note(notes, f"indices could not be followed to the values that they select ({type(error).__name__})")
     if not runs:
@@ -185,7 +175,7 @@ def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str])
 
 def _differing(program: RunnableCalls, eager: Outcome, graph: Callable[..., Any]) -> list[str]:
     """Return the names of results that differ from `eager` when `graph` is run in eager again."""
-    again = outputs.run(program, graph, lambda step, number: None)
+    again = outputs.run(program, graph)
     return compare_outputs.places_that_differ(eager, again, Tolerance(program.recipe))
 
 
@@ -196,7 +186,7 @@ def unsteady(program: RunnableCalls, eager: Outcome) -> list[str]:
 
 
 def _depending_on_chance(program: RunnableCalls, eager: Outcome) -> list[str]:
-    """Return the names of the results that differ with another seed. Of one dropped element half of the seeds tell."""
+    """Return the names of the results that differ with another seed. Half of the seeds show one dropped element."""
     places: dict[str, None] = {}
     until = time.monotonic() + _SEED_SECONDS
     for number in range(1, _SEEDS + 1):

@@ -89,10 +89,6 @@ def in_double(program: RunnableCalls) -> Outcome | None:
     try:
         default_dtype = torch.get_default_dtype()
         with program.widened(widen), _loading_plainly(), _Double(default_dtype), _default_dtype(torch.float64):
-            return outputs.run(program, program.graph, _quiet, autocast=False)
+            return outputs.run(program, program.graph, autocast=False)
     except Exception:  # an operator without double precision, or an in-place write to a widened tensor
         return None
-
-
-def _quiet(step: outputs.Step, number: int) -> None:
-    """Ignore the steps of the run."""

@@ -69,7 +69,7 @@ class Nudge(TorchDispatchMode):
         arguments = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
 
         def nudged(tensor: torch.Tensor) -> torch.Tensor:
-            coarse = tensor_float.epsilon(name, tensor.dtype, tensor.device.type)
+            coarse = tensor_float.coarse_epsilon(name, tensor.dtype, tensor.device.type)
             if not in_place and any(torch._C._is_alias_of(tensor, argument) for argument in arguments):
                 return tensor  # a custom operator's view of its argument, which its schema does not declare
             moved = self._nudged(tensor, terms, coarse)
@@ -159,7 +159,7 @@ def nudged_runs(program: RunnableCalls) -> list[Outcome]:
         for direction in (1.0, -1.0):
             try:
                 with Nudge(seed, direction, until):
-                    outcomes.append(outputs.run(given, program.graph, lambda step, number: None))
+                    outcomes.append(outputs.run(given, program.graph))
             except Exception:  # a size or an index that depends on nudged values may be out of bounds
                 continue
     return outcomes

@@ -1,8 +1,4 @@
-"""Products of float32 that CUDA computes in TensorFloat-32, where torch allows it: with 10 bits of mantissa, not 23.
-
-Allowed by default for convolutions, and for matrix products where the program says so. The libraries and Triton do not
-round alike then (https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices).
-"""
+"""Products of float32 that CUDA computes in TensorFloat-32."""
 
 from __future__ import annotations
 
@@ -20,8 +16,14 @@ _PRODUCTS = {
 _CONVOLUTIONS = {"convolution", "_convolution", "convolution_backward", "cudnn_convolution", "_cudnn_rnn", "conv2d"}
 
 
-def epsilon(name: str, dtype: torch.dtype, device: str) -> float | None:
-    """Return the rounding error of the operator `name` (``bmm``) on a type of device; None for that of the dtype."""
+def coarse_epsilon(name: str, dtype: torch.dtype, device: str) -> float | None:
+    """Return the rounding error of the operator `name` (``bmm``) on a type of device; None for that of the dtype.
+
+    CUDA computes products of float32 in TensorFloat-32 where torch allows it, with 10 bits of mantissa, not 23: by
+    default for convolutions, and for matrix products where the program says so. The libraries and Triton round
+    differently then (https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-
+    devices).
+    """
     if device != "cuda" or dtype not in (torch.float32, torch.complex64):
         return None
     if name in _PRODUCTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from .failure_data import DifferenceData, ErrorRow, FrameData, LinkData
+from .failure_data import ComparisonData, FrameData, LinkData
 
 HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "timeline", "witness"
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
@@ -112,21 +112,12 @@ class CompiledCallBase(TypedDict):
     backward: bool
 
 
-class CompiledCallData(CompiledCallBase, total=False):
-    """The measurements of one callable that the script compiles."""
+class CompiledCallData(CompiledCallBase, ComparisonData, total=False):
+    """The measurements of one callable that the script compiles, with the first difference from eager."""
 
     rounds: list[list[float]]  # seconds of one call: [compiled, eager]
     memory: list[list[int]]  # bytes
     compared: int
-    difference: DifferenceData | None
-    also: list[DifferenceData]
-    tolerance: tuple[float, float] | None
-    note: str
-    fallback_random: bool
-    errors: list[ErrorRow]
-    rounding: bool
-    random: bool
-    doubts: list[str]
     raised: str
     both: str
     lost: list[LinkData]

@@ -42,14 +42,14 @@ class ViewData(TypedDict):
 
 
 class RelationData(TypedDict, total=False):
-    """What a tensor is beside its own data."""
+    """How a tensor is related to others, and how it was made."""
 
     own: str  # equal for records of the same tensor of one call
     view: ViewData
     inference: bool  # made in inference mode
 
 
-class TensorData(RelationData):
+class TensorData(RelationData, total=False):
     """One tensor as metadata."""
 
     shape: list[int]
@@ -68,15 +68,10 @@ class TensorData(RelationData):
     high: int | None
 
 
-class InputBase(TypedDict):
-    """The fields for every argument."""
+class InputData(TensorData, total=False):
+    """One argument of a call. `kind` is always there; a tensor has the fields of `TensorData` too."""
 
     kind: str
-
-
-class InputData(InputBase, total=False):
-    """One argument of a call. A tensor has the fields of `TensorData` too."""
-
     name: str
     source: str | None
     value: Any
@@ -85,23 +80,6 @@ class InputData(InputBase, total=False):
     symbols: list[str]
     symbolic: bool
     as_tensor: bool
-    shape: list[int]
-    stride: list[int]
-    offset: int
-    dtype: str
-    device: str
-    requires_grad: bool
-    leaf: bool
-    parameter: bool
-    storage: str
-    span: int | None
-    file: str | None
-    bits: list[str]
-    low: int | None
-    high: int | None
-    own: str
-    view: ViewData
-    inference: bool
 
 
 class EventBase(TypedDict):

@@ -1,4 +1,4 @@
-"""The orders of a run, which tell the probe what to do in the user's command (docs/explanation/overview.md)."""
+"""The orders of a run: what the probe does in the user's command (docs/explanation/overview.md)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Override(TypedDict, total=False):
     disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]
     compared_calls: int  # how many first calls of each compiled callable are compared with eager
-    nudge: int  # nudge the results of compiled functions by about their rounding error: 1, -1, 2, -2 (nudged_calls.py)
+    nudge: int  # nudge the results of compiled functions by about their rounding error: 1, -1, 2, -2 (calls.nudged)
     witness: bool  # record the results of compiled calls, and the Python state after them
     timeline: int | None  # time all calls, with this seed; None: no seed is set
     record: bool  # record the graphs as mode ``capture`` does

@@ -6,19 +6,30 @@ from typing import TypedDict
 
 
 class NamesData(TypedDict):
-    """`common/names.py`: the names to look up on its command line, and the unknown names in its output."""
+    """Names to look up, or the unknown ones among them: the input and output of `common/torch_environment.py`."""
 
     backends: list[str]
     settings: list[str]
 
 
-class StorageData(TypedDict):
-    """`query/unpack_storages.py`: one storage of PyTorch's minifier, and the file to write its tensor to."""
+class ValueOrderBase(TypedDict):
+    """The fields of every value that `query/write_values.py` writes: the files that it reads and writes."""
 
-    storage: str
+    source: str
+    target: str
+
+
+class ValueOrder(ValueOrderBase, total=False):
+    """A stored value, to be written as one on the CPU; a storage of PyTorch's minifier has the form of its tensor."""
+
     dtype: str
     sizes: list[int]
-    target: str
+
+
+class WrittenValues(TypedDict):
+    """The output of `query/write_values.py`."""
+
+    written: int
 
 
 class EnvironmentBase(TypedDict):
@@ -32,7 +43,7 @@ class EnvironmentBase(TypedDict):
 
 
 class EnvironmentData(EnvironmentBase, total=False):
-    """`common/torch_environment.py`: its output."""
+    """The output of `common/torch_environment.py` where nothing is asked."""
 
     error: str
     torch_git: str | None

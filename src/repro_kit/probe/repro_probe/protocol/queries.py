@@ -71,7 +71,7 @@ class Cancel(TypedDict):
 
 
 class Expire(TypedDict):
-    """A message without a reply of its own: end the query of this id now, as at its time limit."""
+    """A message without a reply: end the query of this id now, as at its time limit."""
 
     expire: int
 

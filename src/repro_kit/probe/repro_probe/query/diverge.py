@@ -17,7 +17,8 @@ from repro_probe.judge import compare_outputs, recheck, reference
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.first_wrong import first_wrong
-from repro_probe.query.unwatched import OF_VALUES, Unwatched, quiet
+from repro_probe.query.record_values import graph_of
+from repro_probe.query.unwatched import Unwatched
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
@@ -52,8 +53,8 @@ def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatche
         owners.append([names[at] if at < len(names) else "" for at in _numbers(result)])
         return result
 
-    eager = outputs.run(watched, eagerly, quiet)
-    compiled = outputs.run(watched, watched.compiled(), quiet)
+    eager = outputs.run(watched, eagerly)
+    compiled = outputs.run(watched, watched.compiled())
     if unwatched is not None and unwatched.is_unlike(compiled):
         return None
     best = None if unwatched is None else reference.in_double(watched)
@@ -61,7 +62,7 @@ def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatche
     exact: RecipeData = {**watched.recipe, "rtol": 0.0, "atol": 0.0}
     tolerance = Tolerance(exact if unwatched is None else watched.recipe)
     differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
-    wrong = {difference["where"] for difference in differences if difference["kind"] in OF_VALUES}
+    wrong = {each["where"] for each in differences if each["kind"] in compare_outputs.OF_CONTENT}
     places = eager.output_places().items()
     return {owners[call][at] for (call, at), where in places if where in wrong} - {""}
 
@@ -69,12 +70,6 @@ def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatche
 def _numbers(result: Any) -> list[int]:
     """Return for each leaf of a tuple the number of the element that holds it."""
     return [path[0].idx for path, _ in tree_flatten_with_path(result)[0]]
-
-
-def graph_of(text: str) -> ast.FunctionDef:
-    """Return the function `graph` of the program `text`."""
-    (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
-    return function
 
 
 def reads(text: str) -> dict[str, set[str]]:

@@ -17,17 +17,15 @@ import torch
 from repro_probe.judge import compare_outputs, reference
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
-from repro_probe.query.diverge import defined, graph_of, is_plain, reads
+from repro_probe.query.diverge import defined, is_plain, reads
 from repro_probe.query.first_wrong import first_wrong
-from repro_probe.query.record_values import instrumented
-from repro_probe.query.unwatched import Unwatched, quiet
+from repro_probe.query.record_values import HOOK, graph_of, instrumented
+from repro_probe.query.unwatched import Unwatched
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
-_OF_GRADIENTS = ("structure", "shape", "dtype", "nan", "value")
 _SMALLEST = 1e-30  # the size of a gradient that counts as none
 _PREFIX = "repro_probe_"  # of the names that are added to `graph`
-_HOOK = "__repro_record__"  # the name that instrumented code calls
 
 
 class Use(NamedTuple):
@@ -107,7 +105,7 @@ def _forms(program: LoadedProgram, text: str) -> list[dict[str, Form]]:
             if is_plain(value) and value.requires_grad and value.layout == torch.strided:
                 seen[name] = value, value._version
 
-        namespace = {**program.namespace, _HOOK: note}
+        namespace = {**program.namespace, HOOK: note}
         exec(code, namespace)
         for name, value in zip(program.parameters, arguments):
             note(name, value)
@@ -154,7 +152,7 @@ def _read_through(statement: ast.stmt, uses: Collection[Use]) -> Iterator[ast.st
 
 
 def _zeros(form: Form, *, dynamic: bool) -> torch.Tensor:
-    """Return zeros that need no memory of their own, as a leaf with a gradient."""
+    """Return zeros that need almost no memory, as a leaf with a gradient."""
     zeros = torch.zeros((), dtype=form.dtype, device=form.device).expand(form.shape).detach().requires_grad_()
     if dynamic:
         for dimension in range(zeros.dim()):
@@ -167,9 +165,9 @@ def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatche
 
     None where the other results are not those of the `unwatched` program.
     """
-    eager = outputs.run(watched, watched.graph, quiet)
+    eager = outputs.run(watched, watched.graph)
     with watched.compiled_autograd():
-        compiled = outputs.run(watched, watched.compiled(), quiet)
+        compiled = outputs.run(watched, watched.compiled())
     if unwatched.is_unlike(compiled):
         return None
     exact = reference.in_double(watched)
@@ -178,7 +176,7 @@ def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatche
     evidence = compare_outputs.Evidence(None if exact is None else _scaled(exact, scales))
     tolerance = Tolerance(watched.recipe)
     differences = compare_outputs.differences(_scaled(eager, scales), _scaled(compiled, scales), tolerance, evidence)
-    wrong = {difference["where"] for difference in differences if difference["kind"] in _OF_GRADIENTS}
+    wrong = {each["where"] for each in differences if each["kind"] in compare_outputs.OF_CONTENT}
     return {use for label, use in labels.items() if f"grad of {label}" in wrong}
 
 

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from repro_probe.change import subsystem_switches
 from repro_probe.common.describe_exception import describe_exception
-from repro_probe.common.stacks import dump_now
 from repro_probe.protocol.failure_data import ComparisonData
-from repro_probe.protocol.findings import APPLIED
-from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, QueryReport, Until
-from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.protocol.queries import Query, QueryAnswer, QueryReport
 from repro_probe.protocol.report_data import ReportData
-from repro_probe.query.eager_limit import eager_limit
+from repro_probe.query.fake import is_valid_under_fake
 from repro_probe.query.origins import origins
-from repro_probe.run import process_group, rank_watch
-from repro_probe.run.load_program import LoadedProgram, apply, load, set_config
+from repro_probe.query.query_run import Invalid, QueryRun, ReachedNative, eager_limit, forget_compiled, stop_at_native
+from repro_probe.run import process_group
+from repro_probe.run.load_program import LoadedProgram, set_config
 
 if TYPE_CHECKING:
-    from repro_probe.run import outputs
     from repro_probe.run.outputs import Outcome  # this module imports torch
-
-
-#: The modes in which every rank of a real process group runs the program. The others need no right values.
-_OF_ALL_RANKS = ("check", "eager", "diverge")
-
-
-class Invalid(Exception):
-    """The program fails without the compiler too. The failure is `__cause__`."""
 
 
 def evaluate(request: Query, tell: Callable[[QueryReport], None], threads: int | None = None) -> QueryAnswer:
@@ -40,154 +27,45 @@ def evaluate(request: Query, tell: Callable[[QueryReport], None], threads: int |
     `tell` gets ``{"phase": …}`` before each step. `threads` is the machine's default number of threads, for a process
     that has changed its own number.
     """
-    step = _PhaseReporter(tell)
+
+    def passes_on(rank: int) -> bool:
+        return evaluate({**request, "rank": rank}, _say_nothing, threads)["status"] == "pass"
+
+    run = QueryRun(request, tell, threads, passes_on)
     try:
-        return _MODES[request["mode"]](request, step, threads)
+        return _MODES[request["mode"]](run)
     except Invalid as invalid:
-        return {"status": "invalid", "phase": step.phase, "exceptions": describe_exception(invalid.__cause__)}
+        return {"status": "invalid", "phase": run.phase, "exceptions": describe_exception(invalid.__cause__)}
 
 
-class _PhaseReporter:
-    """Reports each phase before the phase begins."""
-
-    def __init__(self, tell: Callable[[QueryReport], None]) -> None:
-        self._tell = tell
-        self.phase: QueryPhase | None = None
-
-    def __call__(self, phase: QueryPhase) -> None:
-        if phase != self.phase:
-            self.phase = phase
-            self._tell({"phase": phase})
-
-    def stuck(self) -> None:
-        """Report that the query will never end, after writing the stack that shows where it waits."""
-        dump_now()
-        self._tell({"stuck": True})
+def _say_nothing(report: QueryReport) -> None:
+    """Report nothing."""
 
 
-def _load(request: Query, step: _PhaseReporter, threads: int | None) -> LoadedProgram:
-    step("load")
-
-    def prepare(recipe: RecipeData) -> None:
-        _join_group(request, recipe, threads, step)
-        apply(recipe, threads)
-
-    try:
-        program = load(request["text"], request.get("inputs"), prepare)
-        if request["mode"] in _OF_ALL_RANKS and process_group.runs_peer(program.recipe["group"]):
-            program.become_peer()
-        return program
-    except (Exception, SystemExit) as error:
-        raise Invalid from error
-
-
-def _join_group(request: Query, recipe: RecipeData, threads: int | None, step: _PhaseReporter) -> None:
-    """Make the process group that the program needs. The other ranks of a real group answer the request too.
-
-    A query whose ranks all wait for ever is ended, as at its time-out.
-    """
-    group = recipe["group"]
-    real = process_group.is_real(group) and request["mode"] in _OF_ALL_RANKS
-    early = process_group.read_too_early(request["text"]) if process_group.is_real(group) else None
-    if early is not None:
-        raise ValueError(f"{early} is read before wait_tensor")
-    peers: set[int] = set()
-    judged = "rank" not in request
-    if group is not None and real and judged:
-        peers = process_group.start_peers(
-            group, lambda rank: evaluate({**request, "rank": rank}, lambda _: None, threads)["status"] == "pass"
-        )
-    elif group is not None and real:
-        group["rank"] = request["rank"]
-    process_group.join(recipe, fake=not real)
-    if group is not None and real:
-        rank = process_group.whole(group)["rank"]
-        rank_watch.watch(rank, group["size"], peers, step.stuck if judged else None)
-
-
-def _run_eager(program: LoadedProgram, step: _PhaseReporter) -> Outcome:
-    from repro_probe.run import outputs
-
-    try:
-        return outputs.run(
-            program, program.graph, lambda next_step, _: step("load" if next_step == "calls" else "eager")
-        )
-    except (Exception, SystemExit) as error:
-        raise Invalid from error
-
-
-def _run_compiled(program: LoadedProgram, step: _PhaseReporter, until: Until | None = None) -> Outcome:
-    from repro_probe.run import outputs
-
-    def phases(next_step: outputs.Step, number: int) -> None:
-        if next_step == "backward" and until == "native_backward":
-            _stop_at_native()
-        if next_step == "forward":
-            step("run" if number else "compile")
-        else:
-            step("load" if next_step == "calls" else "backward")
-
-    with program.compiled_autograd():
-        if program.recipe["warm_caches"]:
-            outputs.run(program, program.compiled(), phases)
-            _forget_compiled()
-        return outputs.run(program, program.compiled(), phases)
-
-
-def _forget_compiled() -> None:
-    import torch
-
-    torch._dynamo.reset()
-
-
-class ReachedNative(BaseException):
-    """Raised when the generated code goes to a native compiler. No `except Exception` may catch it."""
-
-
-def _stop_at_native() -> None:
-    """Make the next call of a native compiler raise ReachedNative.
-
-    They are called in torch/_inductor/async_compile.py, and for AOTInductor in torch/_inductor/codecache.py.
-    """
-    from torch._inductor import codecache
-    from torch._inductor.async_compile import AsyncCompile
-
-    def stop(self: Any, *arguments: Any, **named: Any) -> None:
-        raise ReachedNative
-
-    for name in ("cpp", "cpp_pybinding", "triton"):
-        if hasattr(AsyncCompile, name):
-            setattr(AsyncCompile, name, stop)
-    if hasattr(codecache, "AotCodeCompiler"):
-        setattr(codecache.AotCodeCompiler, "compile", stop)  # noqa: B010 - mypy knows it as a class method
-
-
-def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
-    program = _load(request, step, threads)
+def _check(run: QueryRun) -> QueryAnswer:
+    program, request = run.load(), run.request
     if program.recipe["validation"]:
-        return _check_validation(program, request, step)
+        return _check_validation(program, run)
     if program.recipe["growth"] is not None:
-        return _check_growth(program, program.recipe["growth"], request, step)
+        return _check_growth(program, program.recipe["growth"], run)
     with eager_limit(request["ends"]):
-        eager = _run_eager(program, step)
+        eager = run.eager(program)
     until = request.get("until")
     if until == "native" or (until and program.recipe["backward"] == "none"):
-        _stop_at_native()
-    switch = request.get("switch")
-    if switch is not None:
-        subsystem_switches.install(switch, os.path.join(request["scratch"], APPLIED))
+        stop_at_native()
+    run.switch()
     try:
-        compiled = _run_compiled(program, step, until)
+        compiled = run.compiled(program, until)
     except ReachedNative:
-        return {"status": "pass", "phase": step.phase, "note": "stopped before the native compiler"}
+        return {"status": "pass", "phase": run.phase, "note": "stopped before the native compiler"}
     except (Exception, SystemExit) as error:
-        named, phase = _origins(error, request["text"], program.namespace["__file__"]), step.phase
+        named, phase = _origins(error, request["text"], program.namespace["__file__"]), run.phase
         reply: QueryAnswer = {"status": "fail", "phase": phase, "exceptions": describe_exception(error)}
         return {**reply, "origins": named, "doubts": _doubts(program, eager)}
     comparison: ComparisonData = {}
     if program.recipe["check"]:
-        step("compare")
-        comparison = _compare(program, eager, compiled)
+        run.step("compare")
+        comparison = _compare(program, run, eager, compiled)
     failed = comparison.get("difference") is not None
     if failed:
         comparison["doubts"] = _doubts(program, eager)
@@ -195,43 +73,39 @@ def _check(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAn
     return {**verdict, **cast(QueryAnswer, comparison)}
 
 
-def _check_validation(program: LoadedProgram, request: Query, step: _PhaseReporter) -> QueryAnswer:
+def _check_validation(program: LoadedProgram, run: QueryRun) -> QueryAnswer:
     """Fail where eager raises an exception and the compiled program raises none; pass where both or neither raises."""
-    error = _eager_exception(program, step)
+    error = _eager_exception(program, run)
     if error is None:
         return {"status": "pass", "phase": "eager", "note": "eager raises nothing"}
-    switch = request.get("switch")
-    if switch is not None:
-        subsystem_switches.install(switch, os.path.join(request["scratch"], APPLIED))
+    run.switch()
     try:
-        _run_compiled(program, step)
+        run.compiled(program)
     except (Exception, SystemExit):
         return {"status": "pass", "phase": "exit", "note": "both raise"}
     return {"status": "fail", "phase": "compare", "exceptions": describe_exception(error), "validation": True}
 
 
-def _check_growth(program: LoadedProgram, limit: float, request: Query, step: _PhaseReporter) -> QueryAnswer:
+def _check_growth(program: LoadedProgram, limit: float, run: QueryRun) -> QueryAnswer:
     """Fail where compile time grows faster than the power `limit` of the number of repetitions of the program."""
-    from repro_probe.query import growth
+    from repro_probe.embedded import growth  # imports torch
 
     graph = program.graph
     program.graph = growth.repeated(graph, 2)
-    _run_eager(program, step)
-    switch = request.get("switch")
-    if switch is not None:
-        subsystem_switches.install(switch, os.path.join(request["scratch"], APPLIED))
+    run.eager(program)
+    run.switch()
     growth.without_native_compiler()
 
     def compile_repeated(count: int) -> None:
-        _forget_compiled()
+        forget_compiled()
         program.graph = growth.repeated(graph, count)
-        _run_compiled(program, step)
+        run.compiled(program)
 
     try:
-        # On a slower machine `repro.py` must still tell the same.
+        # On a slower machine `repro.py` must give the same verdict.
         fails, words = growth.judge(*growth.measure(compile_repeated, limit), limit, in_search=True)
     except (Exception, SystemExit) as error:
-        return {"status": "fail", "phase": step.phase, "exceptions": describe_exception(error)}
+        return {"status": "fail", "phase": run.phase, "exceptions": describe_exception(error)}
     if fails is None:
         return {"status": "infra", "phase": "compile", "note": words}
     if fails:
@@ -239,12 +113,12 @@ def _check_growth(program: LoadedProgram, limit: float, request: Query, step: _P
     return {"status": "pass", "phase": "exit", "note": words}
 
 
-def _eager_exception(program: LoadedProgram, step: _PhaseReporter) -> BaseException | None:
+def _eager_exception(program: LoadedProgram, run: QueryRun) -> BaseException | None:
     """Return the exception of the calls in eager, or None. An exception while the inputs are made is Invalid."""
     try:
-        _run_eager(program, step)
+        run.eager(program)
     except Invalid as invalid:
-        if step.phase != "eager":
+        if run.phase != "eager":
             raise
         return invalid.__cause__
     return None
@@ -259,7 +133,7 @@ def _origins(error: BaseException, text: str, path: str) -> list[str]:
         return []
 
 
-def _compare(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> ComparisonData:
+def _compare(program: LoadedProgram, run: QueryRun, eager: Outcome, compiled: Outcome) -> ComparisonData:
     """Compare the outcomes. A difference is judged again before it counts as a failure."""
     from repro_probe.judge import compare_outputs, recheck
     from repro_probe.judge.comparison_tolerance import Tolerance
@@ -268,101 +142,98 @@ def _compare(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> Compa
         return recheck.compare_ranks(program, eager, compiled)
     if not compare_outputs.kinds_of_difference(eager, compiled, Tolerance(program.recipe)):
         return {}
-    with_eager_random = functools.partial(_with_eager_random, program)
-    return recheck.reconsider(program, eager, compiled, with_eager_random)
+    return recheck.reconsider(program, eager, compiled, functools.partial(_with_eager_random, program, run))
 
 
 def _doubts(program: LoadedProgram, eager: Outcome) -> list[str]:
-    """Return why the results of the program are not defined in eager; on several ranks nobody looks."""
+    """Return why the results of the program are not defined in eager; not on several ranks."""
     from repro_probe.judge.doubts import doubts  # imports torch
 
     return [] if process_group.is_real(program.recipe["group"]) else doubts(program, eager)
 
 
-def _with_eager_random(program: LoadedProgram) -> Outcome:
-    _forget_compiled()
+def _with_eager_random(program: LoadedProgram, run: QueryRun) -> Outcome:
+    forget_compiled()
     set_config("inductor.fallback_random", True)
-    return _run_compiled(program, _PhaseReporter(lambda _: None))
+    with run.silent():
+        return run.compiled(program)
 
 
-def _eager(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
-    program = _load(request, step, threads)
+def _eager(run: QueryRun) -> QueryAnswer:
+    program = run.load()
     if program.recipe["validation"]:
-        _eager_exception(program, step)  # to raise is what eager should do
+        _eager_exception(program, run)  # to raise is what eager should do
     else:
-        _run_eager(program, step)
+        run.eager(program)
     return {"status": "pass", "phase": "eager"}
 
 
-def _fake(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
-    from repro_probe.query import fake
-
+def _fake(run: QueryRun) -> QueryAnswer:
+    request = run.request
+    run.step("load")
     texts = request.get("texts") or [request["text"]]
-    step("load")
-    valid = [fake.is_valid(text, request.get("inputs"), first=at == 0) for at, text in enumerate(texts)]
+    valid = [is_valid_under_fake(text, request.get("inputs"), first=at == 0) for at, text in enumerate(texts)]
     return {"status": "pass", "phase": "load", "valid": valid if "texts" in request else valid[0]}
 
 
-def _record(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+def _record(run: QueryRun) -> QueryAnswer:
     from repro_probe.query import record_values
 
-    program = _load(request, step, threads)
+    program, request = run.load(), run.request
     recorder = record_values.ValueRecorder(request.get("values") or (), request.get("save"))
     try:
-        recording = record_values.run(program, request["text"], recorder, step)
+        values, later_calls = record_values.run(program, request["text"], recorder, run.step)
     except (Exception, SystemExit) as error:
         raise Invalid from error
-    values, later_calls = recording["values"], recording["later_calls"]
     return {"status": "pass", "phase": "eager", "values": values, "later_calls": later_calls}
 
 
-def _diverge(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+def _diverge(run: QueryRun) -> QueryAnswer:
     from repro_probe.query import diverge, diverge_backward
 
-    program = _load(request, step, threads)
-    step("compile")
-    differentiated = program.recipe["backward"] != "none"
+    program = run.load()
+    run.step("compile")
     notes = []
-    for backward in (False, True) if differentiated else (False,):
+    for backward in (False, True) if program.recipe["backward"] != "none" else (False,):
         first_names = diverge_backward.first_names if backward else diverge.first_names
         try:
-            names = first_names(program, request["text"])
+            names = first_names(program, run.request["text"])
         except Exception as error:  # with other inputs and outputs the program may fail; the hint is left out then
             notes.append(f"no hint: {error!r}"[:500])
             continue
         if names:
             return {"status": "pass", "phase": "exit", "names": names, "backward": backward}
-        _forget_compiled()
+        forget_compiled()
     return {"status": "pass", "phase": "exit", "names": [], "note": "; ".join(notes)}
 
 
-def _capabilities(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+def _capabilities(run: QueryRun) -> QueryAnswer:
     from repro_probe.change import capabilities
 
     return {"status": "pass", "phase": "load", "levers": capabilities.find_capabilities()}
 
 
-def _rounding(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+def _rounding(run: QueryRun) -> QueryAnswer:
     from repro_probe.query import explain_rounding
 
-    program = _load(request, step, threads)
-    step("compile")
-    return {"status": "pass", "phase": "exit", "explained": explain_rounding.explain(program, request["text"])}
+    program = run.load()
+    run.step("compile")
+    return {"status": "pass", "phase": "exit", "explained": explain_rounding.explain(program, run.request["text"])}
 
 
-def _report(request: Query, step: _PhaseReporter, threads: int | None) -> QueryAnswer:
+def _report(run: QueryRun) -> QueryAnswer:
     from repro_probe.query import places, report  # they import torch
 
-    asked = request["report"]
+    asked = run.request["report"]
     data: ReportData = {}
     if asked["run"] != "nothing":
-        program = _load(request, step, threads)
-        eagerly = functools.partial(_run_eager, program, step)
+        program = run.load()
+        eagerly = functools.partial(run.eager, program)
         if asked["run"] == "eager":
             data = report.of_eager(eagerly)
         else:
-            compiled = functools.partial(_run_compiled, program, step)
-            data = report.of_compiled(program, eagerly, compiled, functools.partial(_with_eager_random, program))
+            compiled = functools.partial(run.compiled, program)
+            data = report.of_compiled(program, eagerly, compiled, functools.partial(_with_eager_random, program, run))
     try:
         data["places"] = places.find_places(asked["places"])
     except Exception as error:  # another torch is built otherwise; the rest of the answer stays
@@ -371,7 +242,7 @@ def _report(request: Query, step: _PhaseReporter, threads: int | None) -> QueryA
     return {"status": "pass", "phase": "exit", "told": data}
 
 
-_MODES = {
+_MODES: dict[str, Callable[[QueryRun], QueryAnswer]] = {
     "check": _check,
     "eager": _eager,
     "fake": _fake,

@@ -13,12 +13,10 @@ import torch
 
 from repro_probe.change import capabilities
 from repro_probe.judge import compare_outputs, recheck
-from repro_probe.judge.compare_outputs import Evidence
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import ErrorRow
 from repro_probe.protocol.queries import RoundingData, TriedSetting
 from repro_probe.query import diverge
-from repro_probe.query.unwatched import quiet
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, set_config
 from repro_probe.run.outputs import Outcome
@@ -33,8 +31,8 @@ Setting = tuple[str, Any]
 
 def explain(program: LoadedProgram, text: str) -> RoundingData:
     """Return the errors of `program`, how far one rounding error grows, and what restores eager's rounding."""
-    eager = outputs.run(program, program.graph, quiet)
-    compiled = outputs.run(program, program.compiled(), quiet)
+    eager = outputs.run(program, program.graph)
+    compiled = outputs.run(program, program.compiled())
     with_eager_random = functools.partial(under, program, [("inductor.fallback_random", True)])
     judged = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
     rows = judged.get("errors", [])
@@ -65,9 +63,7 @@ def _first(program: LoadedProgram, text: str) -> list[str]:
 def _gap(program: LoadedProgram, eager: Outcome, compiled: Outcome) -> float:
     """Return the largest difference of any result, however small."""
     exactly = Tolerance({**program.recipe, "rtol": 0.0, "atol": 0.0})
-    return max(
-        (part["max_abs"] for part in compare_outputs.differences(eager, compiled, exactly, Evidence())), default=0.0
-    )
+    return max((part["max_abs"] for part in compare_outputs.differences(eager, compiled, exactly)), default=0.0)
 
 
 def _tried(program: LoadedProgram, eager: Outcome, before: float) -> list[TriedSetting]:
@@ -96,7 +92,7 @@ def _try(program: LoadedProgram, eager: Outcome, settings: list[Setting], before
     words = ", ".join(f"{name}={value}" for name, value in settings)
     compiled = under(program, settings)
     gap = _gap(program, eager, compiled)
-    differs = any(compare_outputs.differences(eager, compiled, Tolerance(program.recipe), Evidence()))
+    differs = any(compare_outputs.differences(eager, compiled, Tolerance(program.recipe)))
     # A result that barely exceeds the tolerance falls below it by any change: the difference itself must shrink.
     return {"setting": words, "agrees": not differs and gap <= _SHRUNK * before, "gap": gap}
 
@@ -107,7 +103,7 @@ def under(program: LoadedProgram, settings: list[Setting]) -> Outcome:
     for name, value in settings:
         set_config(name, value)
     try:
-        return outputs.run(program, program.compiled(), quiet)
+        return outputs.run(program, program.compiled())
     finally:
         for name, value in settings:
             set_config(name, not value)

@@ -1,4 +1,4 @@
-"""Check whether a program is valid without running a kernel."""
+"""Check whether a program is valid without running a kernel: under FakeTensorMode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.run import process_group
 from repro_probe.run.load_program import LoadedProgram, load, seed
 
-#: Exceptions with which FakeTensor says that it cannot tell: the result depends on data, or an operator lacks support.
+#: Exceptions by which FakeTensor gives no answer: the result depends on data, or an operator lacks support.
 _UNKNOWN = (
     "DataDependentOutputException",
     "DynamicOutputShapeException",
@@ -25,8 +25,8 @@ _UNKNOWN = (
 _COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py")
 
 
-def is_valid(text: str, inputs: str | None, first: bool) -> bool | None:
-    """Return whether the program is valid, or None when that cannot be told.
+def is_valid_under_fake(text: str, inputs: str | None, first: bool) -> bool | None:
+    """Return whether the program is valid, or None when FakeTensor cannot decide that.
 
     `first` says that this process has loaded no other program.
     """

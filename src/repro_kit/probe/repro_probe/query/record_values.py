@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
@@ -17,25 +17,22 @@ from repro_probe.common.storages import pointer_of
 from repro_probe.protocol.queries import QueryPhase
 from repro_probe.run.load_program import LoadedProgram, seed
 
-_HOOK = "__repro_record__"
+HOOK = "__repro_record__"  # the name that instrumented code calls
 _FEW = 8  # a tensor of so many elements has them all in the record
 _INF = float("inf")
 
 
-class RecordedValues(TypedDict):
-    """The values of the first call, and those of each later call."""
-
-    values: dict[str, Any]
-    later_calls: list[dict[str, Any]]
-
-
 def run(
     program: LoadedProgram, text: str, recorder: ValueRecorder, step: Callable[[QueryPhase], None]
-) -> RecordedValues:
-    """Run all calls in eager, and return the metadata of every value by name; of those before an expected exception."""
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Run all calls in eager. Return the metadata of every value by name: of the first call, and of each later one.
+
+    An exception that the program is to raise in eager ends a call.
+    """
     namespace = dict(program.namespace)
-    namespace[_HOOK] = recorder.record
+    namespace[HOOK] = recorder.record
     exec(instrumented(text, program.namespace["__file__"]), namespace)
+    expected = [Exception] if program.recipe["validation"] else []
     seed(program.recipe)
     calls, values_of_calls = program.calls(), []
     for number, arguments in enumerate(calls):
@@ -43,15 +40,10 @@ def run(
         recorder.start(number)
         for name, value in zip(program.parameters, arguments):
             recorder.record(name, value)
-        with program.forward_region(), _expected(program):
+        with program.forward_region(), contextlib.suppress(*expected):
             namespace["graph"](*arguments)
         values_of_calls.append(recorder.values)
-    return {"values": values_of_calls[0] if values_of_calls else {}, "later_calls": values_of_calls[1:]}
-
-
-def _expected(program: LoadedProgram) -> contextlib.AbstractContextManager[None]:
-    """Return a context that ends at an exception which the program is to raise in eager."""
-    return contextlib.suppress(Exception) if program.recipe["validation"] else contextlib.nullcontext()
+    return values_of_calls[0] if values_of_calls else {}, values_of_calls[1:]
 
 
 @contextlib.contextmanager
@@ -61,16 +53,21 @@ def _plainly() -> Iterator[None]:
             yield
 
 
+def graph_of(text: str) -> ast.FunctionDef:
+    """Return the function `graph` of the program `text`."""
+    (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
+    return function
+
+
 def instrumented(text: str, path: str) -> CodeType:
     """Return code that defines `graph` with a call of the recorder after each assignment to a name."""
-    tree = ast.parse(text)
-    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "graph"]
+    function = graph_of(text)
     body = []
     for statement in function.body:
         body.append(statement)
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             name = statement.targets[0].id
-            report = ast.parse(f"{_HOOK}({name!r}, {name})").body[0]
+            report = ast.parse(f"{HOOK}({name!r}, {name})").body[0]
             body.append(ast.fix_missing_locations(ast.copy_location(report, statement)))
     function.body = body
     return compile(ast.Module([function], []), path, "exec")

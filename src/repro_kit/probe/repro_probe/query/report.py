@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from repro_probe.judge import compare_outputs, recheck, reference
-from repro_probe.judge.compare_outputs import Evidence
+from repro_probe.judge.compare_outputs import OF_VALUES, Evidence
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import DifferenceData
 from repro_probe.protocol.report_data import DoubleData, KernelData, ReportData
@@ -18,7 +18,6 @@ from repro_probe.run.load_program import LoadedProgram
 from repro_probe.run.outputs import Outcome
 
 _CASTS = "emulate_precision_casts"  # of torch._inductor.config
-_OF_VALUES = ("value", "nan")
 #: Kernels in the code that Inductor generates (torch/_inductor/codegen/wrapper.py).
 _CPP = re.compile(r"^(?P<name>\w+) = async_compile\.cpp\w*\(.*?r?'''(?P<code>.*?)'''", re.M | re.S)
 _TRITON = re.compile(r"^(?P<name>\w+) = async_compile\.triton\('\w+', '''(?P<code>.*?)'''", re.M | re.S)
@@ -29,14 +28,14 @@ Run = Callable[[], Outcome]
 
 
 def of_eager(run: Run) -> ReportData:
-    """Return what a run in eager tells; `run` makes it."""
+    """Return the seconds of a run in eager; `run` makes it."""
     started = time.perf_counter()
     run()
     return {"eager_seconds": time.perf_counter() - started}
 
 
 def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_random: Run) -> ReportData:
-    """Return what runs of `program` tell, in eager and compiled."""
+    """Return what runs of `program` show, in eager and compiled."""
     started = time.perf_counter()
     eager = eagerly()
     data: ReportData = {"eager_seconds": time.perf_counter() - started, "missing": {}}
@@ -53,7 +52,7 @@ def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_
     judged = recheck.reconsider(program, eager, outcome, with_eager_random)
     worst = judged.get("difference")
     data["differences"] = [worst, *judged.get("also", [])] if worst else []
-    of_values = [difference for difference in data["differences"] if difference["kind"] in _OF_VALUES]
+    of_values = [each for each in data["differences"] if each["kind"] in OF_VALUES]
     if of_values:
         best = None if eager.random else reference.in_double(program)
         if best is None:
@@ -83,7 +82,7 @@ def _look_at_casts(
 
     def differs(outcome: Outcome) -> bool:
         found = compare_outputs.differences(eager, outcome, tolerance, evidence)
-        return any(difference["kind"] in _OF_VALUES for difference in found)
+        return any(each["kind"] in OF_VALUES for each in found)
 
     if not differs(compiled):
         data["missing"]["with_casts"] = "the difference shows only when eager's random numbers are used"

@@ -1,25 +1,23 @@
-"""What a compiled program returns while none of its values is watched.
-
-To watch values changes what the compiler sees, and may bring out another bug than the program's own. So what is seen
-counts only where the program returns the same as unwatched.
-"""
+"""The results of a compiled program whose values are not watched."""
 
 from __future__ import annotations
 
 from repro_probe.judge import compare_outputs
-from repro_probe.judge.compare_outputs import Evidence
+from repro_probe.judge.compare_outputs import OF_CONTENT, Evidence
 from repro_probe.judge.comparison_tolerance import Tolerance
 from repro_probe.protocol.failure_data import DifferenceData
 from repro_probe.run import outputs, process_group
 from repro_probe.run.load_program import LoadedProgram
 from repro_probe.run.outputs import Outcome
 
-OF_VALUES = ("shape", "dtype", "nan", "value")
 _SLIGHT = 0.1  # share of the program's own difference from eager: by so much, other fusions may round differently
 
 
 class Unwatched:
     """The results of `program` in eager and compiled, to which those of a run with watched values are compared.
+
+    Watching values changes what the compiler sees, and may cause another bug than the program's own. So watched
+    values count only if the program returns the same as unwatched.
 
     Left out is what two runs of the same compiled code do not share. Programs that draw random numbers may draw others
     when they are watched, and several ranks must all make the same runs: their results are not compared.
@@ -30,13 +28,13 @@ class Unwatched:
         self._comparable = not process_group.is_real(program.recipe["group"])
         if not self._comparable:
             return
-        self._eager = outputs.run(program, program.graph, quiet)
+        self._eager = outputs.run(program, program.graph)
         self._comparable = not self._eager.random
         if not self._comparable:
             return
         compiled = program.compiled()
         with program.compiled_autograd():
-            self._results, again = (outputs.run(program, compiled, quiet) for _ in range(2))
+            self._results, again = (outputs.run(program, compiled) for _ in range(2))
         unsteady = compare_outputs.places_that_differ(self._results, again, self._tolerance)
         self._evidence = Evidence(ignore=unsteady)
         self._slight = 0.0
@@ -60,12 +58,8 @@ class Unwatched:
         return [
             each
             for each in found
-            if each["kind"] in OF_VALUES and (each["kind"] != "value" or each["max_abs"] > self._slight)
+            if each["kind"] in OF_CONTENT and (each["kind"] != "value" or each["max_abs"] > self._slight)
         ]
-
-
-def quiet(step: outputs.Step, number: int) -> None:
-    """Ignore the steps of the run."""
 
 
 def _last_outputs(watched: Outcome, unwatched: Outcome) -> Outcome:

@@ -16,11 +16,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro_probe.change.export_stand_ins import CAPTURE, EXPORTS, PACKAGERS, Call, entry_of, wrap
+from repro_probe.change.export_stand_ins import CAPTURE, EXPORTS, PACKAGERS, Function, entry_of, wrap
 from repro_probe.change.override import is_users
 from repro_probe.common.imports import when_imported
 from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, EXPORT_STRICT, PACKAGED, PRECOMPILE
 from repro_probe.protocol.graph_data import BackendData, CompileSettings
+from repro_probe.record.package_calls import PackageCalls
 
 if TYPE_CHECKING:
     from repro_probe.record.graph_recorder import GraphRecorder
@@ -38,7 +39,7 @@ def install(recorder: GraphRecorder) -> None:
     when_imported("torch._functorch.aot_autograd", lambda module: _watch_precompile(recorder, module))
 
 
-def _noted(recorder: GraphRecorder, name: str, original: Call) -> Call:
+def _noted(recorder: GraphRecorder, name: str, original: Function) -> Function:
     def call(*positional: Any, **named: Any) -> Any:
         given = _arguments(original, positional, named)
         entry = entry_of(name, bool(given.get("strict")))
@@ -59,7 +60,7 @@ def _for_dynamo(recorder: GraphRecorder, entry: str) -> contextlib.AbstractConte
     return recorder.compiled_by(_backend(entry)) if entry == EXPORT_STRICT else contextlib.nullcontext()
 
 
-def _arguments(function: Call, positional: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+def _arguments(function: Function, positional: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call by name, with their defaults; only the named ones where they do not fit."""
     try:
         bound = inspect.signature(function).bind(*positional, **named)
@@ -172,8 +173,6 @@ def _graph_of(exported: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def _watch_aot(recorder: GraphRecorder, module: Any) -> None:
-    from repro_probe.record.package_calls import PackageCalls
-
     original: Callable[..., Any] = module.compile_fx_aot
     packages = PackageCalls(recorder)
 

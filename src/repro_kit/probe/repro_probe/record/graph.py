@@ -118,7 +118,7 @@ def describe_arguments(arguments: Sequence[Any], store: ValueStore) -> list[Inpu
         if str(at) in described:
             # A Python float that became dynamic arrives as a scalar tensor of type float64.
             scalar = value.detach().item() if value.dim() == 0 and value.dtype == torch.float64 else None
-            records.append(cast(InputData, {"kind": "tensor", "scalar": scalar, **described[str(at)]}))
+            records.append(cast(InputData, {**described[str(at)], "kind": "tensor", "scalar": scalar}))
         elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             # int(value) would add a guard; the hint does not.
             records.append({"kind": "int", "value": value.node.hint, "symbolic": True})

@@ -269,7 +269,7 @@ class GraphRecorder:
                 output.register_hook(functools.partial(self._backward_seen, graph))
 
     def _backward_seen(self, graph: int | None, gradient: Any) -> None:
-        if gradient is None:  # a result that the backward does not come through; another one's hook tells of it
+        if gradient is None:  # the backward does not reach this result, but another one, whose hook notes it
             return
         import torch
 

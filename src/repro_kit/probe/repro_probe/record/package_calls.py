@@ -1,8 +1,4 @@
-"""Record the calls of what AOTInductor compiled, as later calls of its graph: their inputs may be laid out otherwise.
-
-Each way to load a package ends in `run` or `boxed_run` of a class of torch's C++ (torch/csrc/inductor/aoti_package and
-aoti_runner), which gets the tensors among the inputs, flat and in the order of the graph.
-"""
+"""Record the calls of what AOTInductor compiled, as later calls of its graph."""
 
 from __future__ import annotations
 
@@ -10,18 +6,25 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
 if TYPE_CHECKING:
+    import torch
+
     from repro_probe.record.graph_recorder import GraphRecorder
 
 _METHODS = ("run", "boxed_run")
 
 
 class PackageCalls:
-    """Knows the graphs that AOTInductor compiled, and records the calls of packages for them."""
+    """Knows the graphs that AOTInductor compiled, and records the calls of packages for them.
+
+    Their inputs may be laid out otherwise in later calls. Each way to load a package ends in `run` or `boxed_run`
+    of a class of torch's C++ (torch/csrc/inductor/aoti_package and aoti_runner), which gets the tensors among the
+    inputs, flat and in the order of the graph.
+    """
 
     def __init__(self, recorder: GraphRecorder) -> None:
+        import torch
+
         self.recorder = recorder
         self.compiled: list[tuple[int, list[Any]]] = []  # graph, and for each input the form of a tensor, or the value
         for name in dir(getattr(torch._C, "_aoti", None)):
@@ -32,9 +35,10 @@ class PackageCalls:
 
     def add(self, graph: int, example_inputs: Sequence[Any]) -> None:
         """Note that `graph` was compiled with these inputs, which count as those of its first call."""
-        self.compiled.append(
-            (graph, [_form(value) if isinstance(value, torch.Tensor) else value for value in example_inputs])
-        )
+        import torch
+
+        forms = [_form(value) if isinstance(value, torch.Tensor) else value for value in example_inputs]
+        self.compiled.append((graph, forms))
         self.recorder.first_call_is_known(graph)
 
     def _watch(self, kind: Any, method: str) -> None:

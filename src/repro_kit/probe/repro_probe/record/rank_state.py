@@ -57,7 +57,7 @@ def _watch_group(findings: FindingsDirectory, distributed: Any) -> None:
 
 
 class RankWatch:
-    """Looks at the main thread of this process, and writes its state, from a thread of its own and at the end."""
+    """Looks at the main thread of this process, and writes its state, from a separate thread and at the end."""
 
     def __init__(self, findings: FindingsDirectory, distributed: Any) -> None:
         self._findings, self._distributed = findings, distributed

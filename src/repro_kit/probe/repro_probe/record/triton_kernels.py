@@ -1,8 +1,4 @@
-"""Describe the user's Triton kernels that a graph launches.
-
-A graph names kernels and some of their arguments by numbers, whose meaning Dynamo keeps in tables (`KernelSideTable` in
-torch/_higher_order_ops/triton_kernel_wrap.py).
-"""
+"""Describe the user's Triton kernels that a graph launches."""
 
 from __future__ import annotations
 
@@ -19,7 +15,11 @@ _MUTATION = "triton_kernel_wrapper_mutation"
 
 
 def describe_launches(gm: torch.fx.GraphModule) -> dict[str, KernelLaunchData]:
-    """Return the launches of `gm` and its sub-graphs, by ``<kernel_idx>/<constant_args_idx>``; empty for none."""
+    """Return the launches of `gm` and its sub-graphs, by ``<kernel_idx>/<constant_args_idx>``; empty for none.
+
+    A graph names kernels and some of their arguments by numbers, whose meaning Dynamo keeps in tables
+    (`KernelSideTable` in torch/_higher_order_ops/triton_kernel_wrap.py).
+    """
     module: Any = sys.modules.get(_MODULE)
     launches: dict[str, KernelLaunchData] = {}
     for graph in (part for part in gm.modules() if isinstance(part, torch.fx.GraphModule)):

@@ -1,6 +1,6 @@
 """Compile a program by torch.export, AOTInductor or precompilation.
 
-`bundle/repro/entry_code.py` writes the same for `repro.py`.
+`repro_kit/program/entry_code.py` writes the same for `repro.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,7 @@ from typing import Any
 
 import torch
 
-from repro_probe.protocol.entries import (
-    AOT_INDUCTOR,
-    EXPORT,
-    EXPORT_DECOMPOSED,
-    EXPORT_DRAFT,
-    EXPORT_STRICT,
-    PRECOMPILE,
-)
+from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, EXPORT_DRAFT, EXPORT_STRICT, PRECOMPILE
 
 Function = Callable[..., Any]
 _OWNED = (torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))  # no Buffer before torch 2.5
@@ -41,7 +34,7 @@ def compiled_by(entry: str, graph: Function, names: Sequence[str], options: dict
             owned.extend(at for at, value in enumerate(arguments) if isinstance(value, _OWNED))
             module = _module(graph, names, {names[at]: arguments[at] for at in owned})
             inputs = _without(arguments, owned)
-            made.append(_ENTRIES[entry](module, inputs, {"dynamic_shapes": _shapes(inputs, dynamic)}, options))
+            made.append(_compiled(entry, module, inputs, _shapes(inputs, dynamic), options))
         return made[0](*_without(arguments, owned))
 
     return run
@@ -76,30 +69,26 @@ def _dims(value: Any, dynamic: Any) -> list[int]:
     return list(range(value.dim())) if dynamic else sorted(getattr(value, "_dynamo_dynamic_indices", ()))
 
 
-def _export(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
-    return torch.export.export(module, inputs, strict=False, **arguments).module()
+def _compiled(
+    entry: str, module: torch.nn.Module, inputs: tuple[Any, ...], shapes: Any, options: dict[str, Any]
+) -> Function:
+    """Compile `module` for `inputs`, and return what runs it."""
+    if entry == PRECOMPILE:
+        return _precompiled(module, inputs)
+    if entry == EXPORT_DRAFT:
+        exported: Any = torch.export.draft_export(module, inputs, dynamic_shapes=shapes)
+    else:
+        exported = torch.export.export(module, inputs, dynamic_shapes=shapes, strict=entry == EXPORT_STRICT)
+    if entry == AOT_INDUCTOR:
+        from torch import _inductor
+
+        package = _inductor.aoti_compile_and_package(exported, inductor_configs=dict(options))
+        return _inductor.aoti_load_package(package)
+    function: Function = (exported.run_decompositions() if entry == EXPORT_DECOMPOSED else exported).module()
+    return function
 
 
-def _export_strict(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
-    return torch.export.export(module, inputs, strict=True, **arguments).module()
-
-
-def _export_draft(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
-    return torch.export.draft_export(module, inputs, **arguments).module()
-
-
-def _export_decomposed(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
-    return torch.export.export(module, inputs, strict=False, **arguments).run_decompositions().module()
-
-
-def _aot_inductor(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
-    from torch import _inductor
-
-    exported = torch.export.export(module, inputs, strict=False, **arguments)
-    return _inductor.aoti_load_package(_inductor.aoti_compile_and_package(exported, inductor_configs=dict(options)))
-
-
-def _precompile(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any, options: Any) -> Any:
+def _precompiled(module: torch.nn.Module, inputs: tuple[Any, ...]) -> Function:
     from torch.compiler import precompile
 
     with tempfile.TemporaryDirectory() as directory:
@@ -107,13 +96,3 @@ def _precompile(module: torch.nn.Module, inputs: tuple[Any, ...], arguments: Any
         with precompile.capture(torch.nn.Module.__call__, artifact_path=files[0], cache_path=files[1]) as capture:
             capture(module, *inputs)
         return functools.partial(precompile.load(*files), module)
-
-
-_ENTRIES = {
-    EXPORT: _export,
-    EXPORT_STRICT: _export_strict,
-    EXPORT_DRAFT: _export_draft,
-    EXPORT_DECOMPOSED: _export_decomposed,
-    AOT_INDUCTOR: _aot_inductor,
-    PRECOMPILE: _precompile,
-}

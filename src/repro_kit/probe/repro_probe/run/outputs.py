@@ -102,8 +102,8 @@ class Outcome:
 def run(
     program: RunnableCalls,
     function: Callable[..., Any],
-    phases: Callable[[Step, int], None],
-    transform: Any = None,
+    phases: Callable[[Step, int], None] = lambda step, number: None,
+    *,
     autocast: bool = True,
 ) -> Outcome:
     """Run every call of `program` through `function`. Exceptions of the calls are not caught.
@@ -172,7 +172,7 @@ def differentiate(leaves: Sequence[Any], recipe: RecipeData) -> None:
 def _named_inputs(program: RunnableCalls, arguments: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return the arguments with their names, without buffers of a module that is exported.
 
-    What is exported works on copies of its buffers: nothing is written back, and no result is a view of an argument.
+    An exported module works on copies of its buffers: nothing is written back, and no result is a view of an argument.
     """
     kept_inside = getattr(torch.nn, "Buffer", ()) if program.recipe.get("backend") in ENTRIES else ()
     return [pair for pair in zip(program.parameters, arguments) if not isinstance(pair[1], kept_inside)]

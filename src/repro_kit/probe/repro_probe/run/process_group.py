@@ -1,6 +1,6 @@
 """Join the process group that a program's collectives name: a fake one, or one of several real processes.
 
-Every rank of a real group runs the same program, with random values of its own. The ranks meet through a file, and talk
+Every rank of a real group runs the same program, with other random values. The ranks meet through a file, and talk
 over the loopback interface.
 """
 
@@ -31,7 +31,7 @@ def whole(group: GroupData) -> GroupData:
 
 
 def is_real(group: GroupData | None) -> bool:
-    """Whether each rank of `group` is a process of its own."""
+    """Whether each rank of `group` is a separate process."""
     return group is not None and whole(group)["backend"] != FAKE
 
 

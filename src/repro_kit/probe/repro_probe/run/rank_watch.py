@@ -1,15 +1,11 @@
-"""Tell when all ranks of a query wait for ever, long before the query's time-out.
-
-Every rank touches a file of its own as long as it works: as long as it uses the CPU, or has a child such as a C++
-compiler. The ranks wait for ever once no file was touched for some seconds.
-"""
+"""Notice that all ranks of a query wait for ever, long before the query's time-out."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 STUCK = 4.0  # seconds in which no rank works
 _EVERY = 0.25  # seconds between two looks
@@ -17,13 +13,16 @@ _LITTLE = 0.003  # CPU seconds between two looks, no more than the look itself t
 _TASKS = "/proc/self/task"
 
 
-def watch(rank: int, ranks: int, peers: Collection[int], when_stuck: Callable[[], None] | None) -> None:
+def watch_ranks(rank: int, ranks: int, peers: Collection[int], when_stuck: Callable[[], None] | None) -> None:
     """Start a thread that says for this process, the rank `rank`, whether it works, in files of the current directory.
+
+    Every rank touches its own file as long as it works: as long as it uses the CPU, or has a child such as a C++
+    compiler. The ranks wait for ever once no file was touched for some seconds.
 
     The thread calls `when_stuck` when none of the `ranks` ranks works any more, and ends. `peers`: processes that are
     no children at work. Where the system does not show the children of a process, nothing is done.
     """
-    if _children(peers) is not None:
+    if child_processes(peers) is not None:
         files = [os.path.abspath(f"rank-{number}-works") for number in range(ranks)]
         threading.Thread(target=_watch, args=(files[rank], files, peers, when_stuck), daemon=True).start()
 
@@ -32,7 +31,7 @@ def _watch(own: str, files: Collection[str], peers: Collection[int], when_stuck:
     used = 0.0
     while True:
         now = time.process_time()
-        if now - used > _LITTLE or _children(peers):
+        if now - used > _LITTLE or child_processes(peers):
             with open(own, "w", encoding="ascii"):
                 pass
         elif when_stuck is not None and _last_worked(files) < time.time() - STUCK:
@@ -50,13 +49,13 @@ def _last_worked(files: Collection[str]) -> float:
         return time.time()
 
 
-def _children(peers: Collection[int]) -> set[int] | None:
-    """Return the children of this process that are no peers; None where the system does not show them."""
-    children: set[int] = set()
+def child_processes(without: Iterable[int] = ()) -> set[int] | None:
+    """Return the children of this process but those in `without`; None where the system does not show them."""
+    found: set[int] = set()
     try:
         for task in os.listdir(_TASKS):
             with open(os.path.join(_TASKS, task, "children"), encoding="ascii") as file:
-                children.update(map(int, file.read().split()))
+                found.update(map(int, file.read().split()))
     except OSError:
         return None
-    return children - set(peers)
+    return found.difference(without)

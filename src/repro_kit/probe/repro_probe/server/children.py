@@ -68,8 +68,8 @@ class Fork:
                 signal.signal(number, signal.SIG_DFL)
             for descriptor in private:
                 os.close(descriptor)
-            query_process.settle(request)
-            query_process.limit(request.get("memory") if self.limits_memory else None)
+            query_process.enter_scratch(request)
+            query_process.limit_process(request.get("memory") if self.limits_memory else None)
 
             def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")

@@ -1,15 +1,11 @@
-"""Ask a forked child whether it can use this machine's accelerator.
-
-The runtime of an accelerator does not survive a fork: once a process has started it, torch refuses it in the process's
-children (`_is_in_bad_fork` in torch/cuda/__init__.py). A process that has not started it can fork as it likes.
-"""
+"""Ask a forked child whether it can use this machine's accelerator."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from repro_probe.common.torch_environment import accelerator
@@ -26,7 +22,7 @@ class ForkedAccelerator(NamedTuple):
 
 
 @contextlib.contextmanager
-def left_alone() -> Iterator[None]:
+def accelerator_left_alone() -> Iterator[None]:
     """Within this block, ``torch.cuda.is_available()`` asks the driver's library, and does not start CUDA.
 
     torch itself offers that for processes that fork later (docs of ``torch.cuda.is_available``).
@@ -41,21 +37,32 @@ def left_alone() -> Iterator[None]:
         del os.environ[_ASK_NVML]
 
 
-def ask_child() -> ForkedAccelerator:
-    """Fork a child that uses the accelerator, and return what became of it."""
+def in_child(work: Callable[[], str]) -> tuple[str, int]:
+    """Return the text that `work` returns in a forked child, and the status of the child."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(read_end)
-            signal.alarm(_LONGEST)
-            os.write(write_end, _use().encode())
+            with open(write_end, "w", encoding="utf-8") as file:
+                file.write(work())
         finally:
             os._exit(0)
     os.close(write_end)
     with open(read_end, encoding="utf-8") as file:
-        name, _, problem = file.read().partition("\n")
-    _, status = os.waitpid(pid, 0)
+        text = file.read()
+    return text, os.waitpid(pid, 0)[1]
+
+
+def ask_child() -> ForkedAccelerator:
+    """Fork a child that uses the accelerator, and return what became of it.
+
+    The runtime of an accelerator does not survive a fork: once a process has started it, torch refuses it in the
+    process's children (`_is_in_bad_fork` in torch/cuda/__init__.py). A process that has not started it can fork as
+    it likes.
+    """
+    text, status = in_child(_use)
+    name, _, problem = text.partition("\n")
     return ForkedAccelerator(name, problem if not status else problem or f"the child ended with status {status}")
 
 
@@ -63,6 +70,7 @@ def _use() -> str:
     """Use the accelerator. Return its name, and on a second line what is wrong."""
     import torch
 
+    signal.alarm(_LONGEST)
     name = ""
     try:
         name = accelerator(torch) or ""

@@ -54,8 +54,8 @@ def _import_torch() -> None:
 def _answer(request: Query, pipe: int) -> None:
     import torch
 
-    query_process.settle(request)
-    query_process.limit(None if torch.cuda.is_available() else request.get("memory"))
+    query_process.enter_scratch(request)
+    query_process.limit_process(None if torch.cuda.is_available() else request.get("memory"))
 
     def tell(data: QueryReport) -> None:
         children.write_all(pipe, json.dumps(data).encode() + b"\n")

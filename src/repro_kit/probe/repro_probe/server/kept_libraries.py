@@ -1,9 +1,4 @@
-"""Let the queries of one server share the libraries that the C++ compiler makes of equal sources.
-
-Many queries run the same kernel: with another setting, on other inputs, or to see whether a failure is flaky. A
-library is taken for equal where the whole command and the contents of every file that the query gives to it are equal.
-Only finished libraries are kept, and each query loads a copy of its own.
-"""
+"""Let the queries of one server share the libraries that the C++ compiler makes of equal sources."""
 
 from __future__ import annotations
 
@@ -14,8 +9,12 @@ import shlex
 import shutil
 
 
-def key(command: str, target: str) -> str | None:
+def library_key(command: str, target: str) -> str | None:
     """Return the name of the library that `command` makes as `target`, or None where it must be made anew.
+
+    Many queries run the same kernel: with another setting, on other inputs, or to see whether a failure is flaky. A
+    library is taken for equal if the whole command and the contents of every file that the query gives to it are
+    equal.
 
     The name of a file in the query's directory says nothing, so its contents count instead. A source that names the
     directory itself may read other files there, and is not shared. The environment counts too, as the compiler reads
@@ -43,7 +42,7 @@ def _digest(path: str, private: str) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def take(directory: str, name: str, target: str) -> bool:
+def take_library(directory: str, name: str, target: str) -> bool:
     """Copy the library `name` to `target`. Return False where it is not kept."""
     try:
         copy_whole(os.path.join(directory, name), target)
@@ -52,7 +51,7 @@ def take(directory: str, name: str, target: str) -> bool:
     return True
 
 
-def keep(directory: str, name: str, target: str) -> None:
+def keep_library(directory: str, name: str, target: str) -> None:
     """Keep the finished library `target` as `name`. Without it, later queries build their own."""
     with contextlib.suppress(OSError):
         os.makedirs(directory, exist_ok=True)

@@ -1,8 +1,4 @@
-"""Let the queries of one server share what each would find out anew: which precompiled header a kernel uses.
-
-Torch runs the preprocessor over its headers once in each process (`_precompile_header`, torch/_inductor/codecache.py),
-to notice headers that changed. The headers do not change while a server runs.
-"""
+"""Let the queries of one server share what each would find out anew: which precompiled header a kernel uses."""
 
 from __future__ import annotations
 
@@ -11,9 +7,15 @@ import hashlib
 import os
 from typing import Any
 
+from repro_probe.common.findings_directory import write_whole
 
-def share(directory: str) -> None:
-    """Let all children of this process note their precompiled headers in `directory`; nothing where torch has none."""
+
+def share_headers(directory: str) -> None:
+    """Let all children of this process note their precompiled headers in `directory`; nothing where torch has none.
+
+    Torch runs the preprocessor over its headers once in each process (`_precompile_header`,
+    torch/_inductor/codecache.py), to notice headers that changed. The headers do not change while a server runs.
+    """
     from torch._inductor import codecache
 
     precompile: Any = getattr(codecache, "_precompile_header", None)
@@ -29,9 +31,7 @@ def share(directory: str) -> None:
                 return noted
         header = precompile(*arguments, **command)
         with contextlib.suppress(OSError):
-            with open(f"{note}.{os.getpid()}", "w", encoding="utf-8") as file:
-                file.write(header)
-            os.replace(f"{note}.{os.getpid()}", note)
+            write_whole(note, header)
         return header
 
     setattr(codecache, "_precompile_header", precompile_once)  # noqa: B010

@@ -1,4 +1,4 @@
-"""What the process of a query does before and after its answer: directories, limits, and a look at the heap."""
+"""Prepare the process of a query: its directories and limits. After the answer, check its heap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_probe.protocol.queries import Query
 from repro_probe.run.load_program import limit_memory
 
 
-def settle(request: Query) -> None:
+def enter_scratch(request: Query) -> None:
     """Change to the request's scratch directory, and send caches, temporary files and stacks there.
 
     Every query starts with empty graph caches, since these are part of what is judged. Python's stack is written to
@@ -35,7 +35,7 @@ def settle(request: Query) -> None:
 _LARGEST = 4 << 30  # bytes of one file
 
 
-def limit(memory: int | None) -> None:
+def limit_process(memory: int | None) -> None:
     """Limit this process: no core files, no huge files, and `memory` more bytes of address space (None: no limit).
 
     Address space is limited because an allocation that does not fit then raises an exception with a traceback. A watch

@@ -8,23 +8,25 @@ import signal
 import sys
 from collections.abc import Iterable
 
+from repro_probe.run.rank_watch import child_processes
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def adopt() -> None:
+def adopt_strays() -> None:
     """Become the parent of every descendant that loses its parent, such as a daemon (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end(spared: Iterable[int], directory: str | None = None) -> None:
+def end_strays(spared: Iterable[int], directory: str | None = None) -> None:
     """End adopted processes: all children of this process but `spared`, with `directory` only those that work there.
 
     Ending one may bring its children, which are ended in turn.
     """
     spared = set(spared)
     while True:
-        strays = [pid for pid in _children() if pid not in spared and (directory is None or _works_in(pid, directory))]
+        strays = [pid for pid in child_processes(spared) or () if directory is None or _works_in(pid, directory)]
         if not strays:
             return
         for pid in strays:
@@ -33,15 +35,6 @@ def end(spared: Iterable[int], directory: str | None = None) -> None:
                 os.waitpid(pid, 0)
             except OSError:  # the process belongs to another user, for example
                 spared.add(pid)
-
-
-def _children() -> list[int]:
-    pid = os.getpid()
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:  # a system without this file adopts no process either
-        return []
 
 
 def _works_in(pid: int, directory: str) -> bool:

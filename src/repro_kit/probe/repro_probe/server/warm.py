@@ -12,13 +12,15 @@ import time
 from typing import Any
 
 from repro_probe.common import vec_isa
+from repro_probe.common.findings_directory import write_whole
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
 from repro_probe.server import precompiled_headers, query_process
-from repro_probe.server.children import die_with_parent, redirect, write_all
+from repro_probe.server.children import die_with_parent, redirect
+from repro_probe.server.forked_accelerator import in_child
 from repro_probe.server.whole_files import build_whole
 
-_LONGEST = 600.0  # time limit of the warm-up query, in seconds
+_LONGEST_QUERY = 600.0  # time limit of the warm-up query, in seconds
 
 #: A program that uses Dynamo, AOTAutograd and Inductor, forward and backward, on a device.
 _WARM_UP = """
@@ -44,7 +46,7 @@ def import_torch(scratch: str) -> int:
     import torch._inductor.compile_fx
 
     build_whole(os.path.join(scratch, "libraries"))
-    precompiled_headers.share(scratch)
+    precompiled_headers.share_headers(scratch)
     _pick_instructions()
     _import_modules("cpu", scratch, threads)
     _compute_what_never_changes()
@@ -130,11 +132,8 @@ def _known_modules(device: str, scratch: str, threads: int) -> list[str]:
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         return file.read().split()
     names = _modules_of_a_query(device, scratch, threads)
-    aside = f"{path}.{os.getpid()}"
     with contextlib.suppress(OSError):
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write("\n".join(names))
-        os.replace(aside, path)
+        write_whole(path, "\n".join(names))
     return names
 
 
@@ -151,26 +150,20 @@ def _modules_of_a_query(device: str, scratch: str, threads: int) -> list[str]:
         "mode": "check",
         "text": _WARM_UP.replace("DEVICE", device),
         "inputs": None,
-        "timeout": _LONGEST,
+        "timeout": _LONGEST_QUERY,
         "memory": None,
         "scratch": directory,
-        "ends": time.time() + _LONGEST,
+        "ends": time.time() + _LONGEST_QUERY,
     }
-    read_end, write_end = os.pipe()
     before = set(sys.modules)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            die_with_parent()
-            redirect(directory)
-            query_process.settle(request)
-            evaluate.evaluate(request, lambda report: None, threads)
-            write_all(write_end, "\n".join(sorted(set(sys.modules) - before)).encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with open(read_end, encoding="utf-8") as file:
-        names = file.read().split("\n")
-    os.waitpid(pid, 0)
+
+    def imported() -> str:
+        die_with_parent()
+        redirect(directory)
+        query_process.enter_scratch(request)
+        evaluate.evaluate(request, lambda report: None, threads)
+        return "\n".join(sorted(set(sys.modules) - before))
+
+    names, _ = in_child(imported)
     shutil.rmtree(directory, ignore_errors=True)
-    return [name for name in names if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]
+    return [name for name in names.split("\n") if name.partition(".")[0] in ("torch", "sympy", "triton", "repro_probe")]

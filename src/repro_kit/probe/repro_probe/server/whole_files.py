@@ -1,8 +1,4 @@
-"""Make torch's C++ builder write its files atomically.
-
-The builder writes a target in place, and takes an existing target as complete. A partial file that a killed query
-left, such as a precompiled header, would break every later compilation that uses it, even in the user's own runs.
-"""
+"""Make torch's C++ builder write its files atomically."""
 
 from __future__ import annotations
 
@@ -16,6 +12,10 @@ from repro_probe.server import kept_libraries
 def build_whole(shared: str | None = None) -> None:
     """Let the builder (torch/_inductor/cpp_builder.py) write each target to another name and rename it.
 
+    The builder writes a target in place, and takes an existing target as complete. A partial file that a killed
+    query left, such as a precompiled header, would break every later compilation that uses it, even in the user's
+    own runs.
+
     With `shared`, a directory, the queries of a server build a library once for all of them.
     """
     from torch._inductor.cpp_builder import CppBuilder
@@ -28,8 +28,8 @@ def build_whole(shared: str | None = None) -> None:
         redirected = _redirected(self, target, aside)
         if redirected is None:
             return build(self)
-        name = kept_libraries.key(self.get_command_line(), target) if shared else None
-        if shared and name and kept_libraries.take(shared, name, target):
+        name = kept_libraries.library_key(self.get_command_line(), target) if shared else None
+        if shared and name and kept_libraries.take_library(shared, name, target):
             return b"", target  # an older torch asks for the compiler's words and for the path
         before = {attribute: getattr(self, attribute) for attribute in redirected}
         vars(self).update(redirected)
@@ -37,7 +37,7 @@ def build_whole(shared: str | None = None) -> None:
             build(self)
             os.replace(aside, target)
             if shared and name:
-                kept_libraries.keep(shared, name, target)
+                kept_libraries.keep_library(shared, name, target)
         finally:
             vars(self).update(before)
             with contextlib.suppress(OSError):

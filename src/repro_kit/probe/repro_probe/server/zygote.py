@@ -30,7 +30,7 @@ from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, Reply, 
 from repro_probe.protocol.signal_names import signal_name
 from repro_probe.server import strays
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
-from repro_probe.server.forked_accelerator import ask_child, left_alone
+from repro_probe.server.forked_accelerator import accelerator_left_alone, ask_child
 from repro_probe.server.warm import import_for, import_torch
 
 Start = Union[Fork, Spawn]
@@ -104,7 +104,7 @@ class Child:
         text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
         reply = judge_end(self, died_of, text, fault)
         if self.request.get("switch") is not None:
-            reply["applied"] = subsystem_switches.read(self.scratch) or []
+            reply["applied"] = subsystem_switches.read_applications(self.scratch) or []
         shutil.rmtree(self.scratch, ignore_errors=True)
         return {"id": self.request["id"], "seconds": round(time.monotonic() - self.started, 4), **reply}
 
@@ -233,7 +233,7 @@ class Server:
         child.process.wait()
         child.kill()  # its group
         others = {other.process.pid for other in self.children.values()} | self.start.waiting()
-        strays.end(others, child.scratch if self.children else None)
+        strays.end_strays(others, child.scratch if self.children else None)
         return child.finish()
 
     def _tell(self, reply: Reply | ServerReady) -> None:
@@ -241,12 +241,12 @@ class Server:
 
 
 def _forking(scratch: str) -> Callable[[], Start]:
-    """Import torch. What is returned tries the accelerator; until then its memory is the user's program's alone."""
-    with left_alone():
+    """Import torch, and return a function that tries the accelerator: until the first query its memory stays free."""
+    with accelerator_left_alone():
         threads = import_torch(scratch)
 
     def choose() -> Start:
-        with left_alone():
+        with accelerator_left_alone():
             found = ask_child()
             if found.name and not found.problem:
                 import_for(found.name, scratch, threads)
@@ -264,12 +264,12 @@ def main(scratch: str, how: str = "fork") -> None:
     """Prepare the server, and serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # so that torch's output does not mix with the replies
-    strays.adopt()
+    strays.adopt_strays()
     try:
         end_with_parent()  # the end of stdin would go unnoticed while torch is imported
         Server(scratch, channel, Spawn if how == "spawn" else _forking(scratch)).run()
     except ParentGone:
-        strays.end(())
+        strays.end_strays(())
         shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)  # without torch's clean-up, which takes a second and has nothing to do
 

@@ -15,7 +15,7 @@ _UNKNOWN = "The record does not say whether it failed there."
 
 
 @dataclass(frozen=True)
-class Transplant:
+class MovedToCpu:
     """How a program came to the CPU that was recorded on devices which this machine lacks.
 
     `recorded` is the failure there; None: the file with the program does not say. `layer` is the layer that an ablation

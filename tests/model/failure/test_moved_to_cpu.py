@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.model.failure.across_devices import Transplant, is_same_on_cpu
 from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.model.failure.moved_to_cpu import MovedToCpu, is_same_on_cpu
 from repro_kit.model.failure.normalise import normalise
 from repro_kit.model.failure.signature import Signature
 
@@ -60,12 +60,12 @@ def test_a_weaker_likeness_is_another_bug(recorded: Signature, found: Signature)
 
 
 def test_what_is_said_of_it() -> None:
-    twin = Transplant(("cuda",), ERROR, Layer.INDUCTOR, "size 8 times 4")
+    twin = MovedToCpu(("cuda",), ERROR, Layer.INDUCTOR, "size 8 times 4")
     assert twin.label(Layer.INDUCTOR) == twin.label(None) == "CPU twin of a failure on CUDA"
     assert "with size 8 times 4," in twin.sentence(Layer.INDUCTOR)
     assert "this is a CPU twin, which was not run on CUDA" in twin.sentence(Layer.INDUCTOR)
     assert twin.label(Layer.DYNAMO) == "on the CPU; recorded on CUDA"
     assert "this is another failure" in twin.sentence(Layer.DYNAMO)
-    unknown = Transplant(("cuda", "xpu"))
+    unknown = MovedToCpu(("cuda", "xpu"))
     assert "twin" not in unknown.label(None) + unknown.sentence(None)
     assert "nothing shows that this is the same failure" in unknown.sentence(None)

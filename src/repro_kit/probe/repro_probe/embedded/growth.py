@@ -1,7 +1,7 @@
 """Measure how compile time grows with the number of repetitions of a program.
 
 The family is the program, called 1, 2, 4 … times in a row: it needs no knowledge of the program. What is measured is
-the CPU time of the process, so that other work of the machine counts little. `repro.py` holds the code of this module.
+the CPU time of the process, so that other work of the machine counts little. `repro.py` holds this code too.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def measure(
 
 
 def judged(compile_repeated: Callable[[int], None], limit: float) -> tuple[bool | None, str]:
-    """Measure until the growth shows, TIMES at most; return the last judgement that tells something (see `judge`)."""
+    """Measure until the growth shows, TIMES at most; return the last judgement that is no None (see `judge`)."""
     told: tuple[bool | None, str] = None, ""
     for _ in range(TIMES):
         grows, words = judge(*measure(compile_repeated, limit), limit)

@@ -1,6 +1,6 @@
 """Put back what a program changes in torch: before each compile, and where it hands something to torch.
 
-This file is also the setup of a cell, so it needs the standard library and torch alone.
+The setup of a cell is this text.
 """
 
 from __future__ import annotations

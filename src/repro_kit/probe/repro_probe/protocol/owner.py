@@ -1,4 +1,4 @@
-"""Mark a case as made by this user on this machine. Standard library only.
+"""Mark a case as made by this user on this machine.
 
 The mark is made with a key in the user's state directory, which nobody else can read. The mark holds for one directory
 only: a copy of the case, or a case unpacked from an archive, has no valid mark.
@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import hmac
 import os
-import secrets
 import stat
 
 _LENGTH = 32
@@ -40,11 +39,11 @@ def _key() -> bytes:
 def _make(path: str) -> None:
     """Write a new key atomically. A key that another process has written stays."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    aside = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+    aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_LENGTH))
+            file.write(os.urandom(_LENGTH))
         with contextlib.suppress(FileExistsError):
             os.link(aside, path)
     finally:

@@ -1,0 +1,1 @@
+"""Modules that repro-kit also writes, as text, into other programs: the standard library and torch alone."""
