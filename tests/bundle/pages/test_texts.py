@@ -16,7 +16,7 @@ from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
-from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import recipe_code
 
@@ -83,7 +83,7 @@ def test_a_hang_of_ranks_is_told_by_where_they_wait_and_not_by_what_they_print()
     verdict = read_run(
         1, f"x.py:1: UserWarning: no numpy\nFatal Python error: Aborted\nFAIL timeout: {waits}\n", "exit"
     )
-    told = facts(Signature(Kind.TIMEOUT, message=DEADLOCK), verdict.failure)
+    told = facts(Signature(Kind.DEADLOCK), verdict.failure)
     assert told.failure_line == f"the run does not end: {waits}"
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from repro_kit.bisect import Mark
 from repro_kit.builds.build_source import Ready
 from repro_kit.commands.bisect.run_build import BuildOracle, BuildRun
-from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import repeats_for
@@ -115,7 +114,7 @@ def _judge_run(run: BuildRun, rules: Rules) -> JudgedBuild:
         )
 
     if run.timed_out and not rules.any_failure:
-        if expected is not None and expected.kind is Kind.TIMEOUT:
+        if expected is not None and expected.kind.policy.hangs:
             return judged(Mark.BAD, f"it fails: {failure}")
         return judged(rules.on_timeout, f"time-out ({run.verdict.note}), counted as {rules.on_timeout}")
     match outcome_of(run.verdict, None if rules.any_failure else expected, Strength.CROSS_VERSION):

@@ -13,8 +13,9 @@ from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
 from repro_kit.commands.bisect.run_build import BuildRun, CommandOracle, read
 from repro_kit.errors import CannotRunError, ReproKitError, UsageError
 from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.kinds import Unit
 from repro_kit.model.failure.signature import Signature
-from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.measure.symptom import Symptom, parse_symptom
 from repro_kit.runner.launch import Run
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.subject_start import probe_environment

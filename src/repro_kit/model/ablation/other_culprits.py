@@ -27,8 +27,8 @@ from repro_kit.model.ablation.diagnosis import (
     renamed,
 )
 from repro_kit.model.ablation.requested_break import asks_for_break
-from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
-from repro_kit.model.failure.failure import Failure, Kind, Layer
+from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code
+from repro_kit.model.failure.failure import Failure, Layer
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.tracebacks import short
@@ -98,13 +98,13 @@ def _script_code_was_running(evidence: Evidence) -> Diagnosis | None:
     _, _, rest = evidence.plain.sentence.partition(" is at fault")
     beyond = f" and had called {called.beyond} of torch" if called.beyond else ""
     who = f"{called.words[0].upper()}{called.words[1:]}"
-    return Diagnosis(evidence.plain.layer, SCRIPT_CODE, f"{who} {what_happened(failure)}{beyond}{rest}")
+    return Diagnosis(evidence.plain.layer, SCRIPT_CODE, f"{who} {failure.kind.policy.doing}{beyond}{rest}")
 
 
 def _operator_breaks_its_schema(evidence: Evidence) -> Diagnosis | None:
     messages = _messages(evidence.contrasts.get(SCHEMAS_CHECKED), "SchemaMismatchError")
     failure = evidence.failure
-    if not messages or failure is None or failure.kind in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+    if not messages or failure is None or failure.kind.policy.in_compiler:
         return None
     reason = f"The custom operator {messages[0]}, and its schema does not say so: the compiler is not to blame."
     return Diagnosis(Layer.USER, _OPERATOR, reason)
@@ -187,4 +187,4 @@ def _was_at_it(called: ScriptCode, failure: Failure, cell: Cell) -> bool:
     """
     if failure.exceptions:
         return not called.beyond and not called.is_operator
-    return not called.beyond or (failure.kind is Kind.TIMEOUT and cell.subject == "program")
+    return not called.beyond or (failure.kind.policy.hangs and cell.subject == "program")

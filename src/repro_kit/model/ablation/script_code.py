@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Failure, Frame, Kind
+from repro_kit.model.failure.failure import Failure, Frame
 from repro_kit.model.failure.frames import is_compiling, is_generated, torch_path
 
 #: The cause in an ablation whose sentence names such code.
@@ -63,17 +63,6 @@ def script_code(failure: Failure) -> ScriptCode | None:
         if what:
             return ScriptCode(what, frames[at].function, _first_of_torch(frames[users[-1] + 1 :]))
     return None
-
-
-def what_happened(failure: Failure) -> str:
-    """What the function of the script was doing, to follow its name: ``was running when the process died``."""
-    match failure.kind:
-        case Kind.CRASH:
-            return "was running when the process died"
-        case Kind.TIMEOUT:
-            return "was running when the time was up"
-        case _:
-            return "raises"
 
 
 def _is_users(frame: Frame) -> bool:

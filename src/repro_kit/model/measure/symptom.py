@@ -11,33 +11,12 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from repro_kit.errors import UsageError
-from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.kinds import Unit
 
-
-class Unit(StrEnum):
-    """The unit of a limit."""
-
-    COUNT = "count"
-    SECONDS = "seconds"
-    BYTES = "bytes"
-    RATIO = "ratio"
-
-
-#: The units that each measure allows; the first is the default.
-_UNITS = {
-    Kind.RECOMPILES: (Unit.COUNT, Unit.RATIO),
-    Kind.GRAPH_BREAKS: (Unit.COUNT, Unit.RATIO),
-    Kind.COMPILE_TIME: (Unit.SECONDS, Unit.RATIO),
-    Kind.COMPILE_GROWTH: (Unit.COUNT,),
-    Kind.SLOWDOWN: (Unit.RATIO,),
-    Kind.MEMORY: (Unit.RATIO, Unit.BYTES),
-}
-#: Measures that exist without torch.compile too, so that eager can be the baseline of a ratio.
-_IN_EAGER = (Kind.SLOWDOWN, Kind.MEMORY)
 _SUFFIXES = {
     "": None,
     "x": (Unit.RATIO, 1),
@@ -50,7 +29,7 @@ _FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<s
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
 
 #: The forms of `--check`, for messages.
-FORMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
+FORMS = ", ".join(kind.policy.form for kind in Kind if kind.policy.form)
 
 
 @dataclass(frozen=True)
@@ -105,22 +84,22 @@ class Symptom:
                 return _bytes(value)
             case _ if self.kind is Kind.COMPILE_TIME:
                 return f"{value:.3g} s"
-        return f"{value:.3g}{'x' if self.kind in _IN_EAGER else ''}"
+        return f"{value:.3g}{'x' if self.kind.policy.in_eager else ''}"
 
 
 def parse_symptom(text: str) -> Symptom:
     """The symptom that `text` names. Raises UsageError, whose message lists the valid forms."""
-    for kind in COMPARED:
-        if text.strip() == kind:
+    for kind in Kind:
+        if kind.policy.compared and text.strip() == kind:
             return Symptom(kind, text=text.strip())
     form = _FORM.fullmatch(text.strip())
-    kinds = {str(kind): kind for kind in _UNITS}
+    kinds = {str(kind): kind for kind in Kind if kind.policy.units}
     if form is None or form["measure"] not in kinds:
         raise UsageError(f"{text!r} is not a symptom; give one of {FORMS}.")
     kind = kinds[form["measure"]]
     unit, factor = _unit(text, kind, form["suffix"])
     baseline = _baseline(text, form["baseline"])
-    if unit is Unit.RATIO and not baseline and kind not in _IN_EAGER:
+    if unit is Unit.RATIO and not baseline and not kind.policy.in_eager:
         raise UsageError(
             f"{text!r}: eager has no {kind.replace('-', ' ')} to compare with; "
             f"name another baseline, for example {text}@aot_eager, or give an absolute limit."
@@ -164,9 +143,9 @@ def _bytes(value: float) -> str:
 
 
 def _unit(text: str, kind: Kind, suffix: str) -> tuple[Unit, float]:
-    unit_and_factor = _SUFFIXES.get(suffix) if suffix else (_UNITS[kind][0], 1)
-    if unit_and_factor is None or unit_and_factor[0] not in _UNITS[kind]:
-        may = [name for name, entry in _SUFFIXES.items() if entry and entry[0] in _UNITS[kind]]
+    unit_and_factor = _SUFFIXES.get(suffix) if suffix else (kind.policy.units[0], 1)
+    if unit_and_factor is None or unit_and_factor[0] not in kind.policy.units:
+        may = [name for name, entry in _SUFFIXES.items() if entry and entry[0] in kind.policy.units]
         raise UsageError(f"{text!r}: {kind} is not counted in {suffix!r}; use {' or '.join(may)}, or no unit.")
     return unit_and_factor[0], float(unit_and_factor[1])
 

@@ -89,7 +89,7 @@ def _outcome(run: RunOfRepro, order: UnitOrder) -> tuple[RunOutcome, str, Signat
     """
     expected, verdict = order.signature, run.verdict
     if run.timed_out:
-        if not order.hangs and (expected is None or expected.kind is not Kind.TIMEOUT):
+        if not order.hangs and (expected is None or not expected.kind.policy.hangs):
             return RunOutcome.CANNOT_TELL, _short(verdict.note), None
         verdict = replace(verdict, status=Status.FAIL, failure=Failure(Kind.TIMEOUT))
     outcome = outcome_of(verdict, expected, Strength.CROSS_VERSION)

@@ -10,7 +10,7 @@ from repro_kit.model.ablation.axis import field_of, varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.failure.failure import MEASURED, Kind, Layer
+from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 
 #: Python code that leaves out a part. It runs in the user's interpreter before anything is compiled.
@@ -157,7 +157,7 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts:
         return []
     failure = failing.verdict.failure
     kind = failure.kind if failure else Kind.ACCURACY
-    if kind in MEASURED:
+    if kind.policy.measured:
         return []
     more = [_CHECKED, _SCHEMAS] if custom and layer in (Layer.AOT, Layer.DECOMPOSITION, Layer.INDUCTOR) else []
     more += [_NO_ARTIFACTS] if artifacts else []
@@ -184,6 +184,6 @@ def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
         found_contrasts.append(
             Contrast(diagnosis.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),))
         )
-    if kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+    if not kind.policy.in_compiler:
         found_contrasts.append(Contrast(diagnosis.AFRESH, "compiled afresh for every call", setup=_AFRESH))
     return found_contrasts

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.case.stage_results import ObservedFailure
-from repro_kit.model.failure.failure import COMPARED, Kind, Status
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
@@ -76,7 +76,7 @@ class OwnCheck:
         """The failure of the case, where repro-kit's comparison of the script's calls with eager tells it."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
         chosen = next(iter(observation.failures[at:]), None)
-        measured = chosen is not None and chosen.source == "measured" and chosen.failure.kind in COMPARED
+        measured = chosen is not None and chosen.source == "measured" and chosen.failure.kind.policy.compared
         return chosen if measured else None
 
     def failed_check(self) -> ObservedFailure | None:

@@ -16,9 +16,9 @@ from repro_kit.files import link_or_copy, read_text, write_atomic
 from repro_kit.model.failure.brief import brief
 from repro_kit.model.failure.failure import STATE, Failure, Kind
 from repro_kit.model.failure.late_errors import is_overwritten
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
 from repro_kit.model.failure.what_differs import changed_since
+from repro_kit.model.recipe import judged_as
 from repro_kit.program import parse, render, runnable, size
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
@@ -91,7 +91,7 @@ def _keeps_growth(case: Case, options: CaptureOptions, ui: Ui, recording: Record
 
 def _is_lost(case: Case) -> bool:
     signature = case.file.signature
-    return signature is not None and signature.kind is Kind.VALIDATION
+    return signature is not None and signature.kind.policy.eager_raises
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _searched_in_all_ways(
         searched = _searched(case, options, ui, observation, recording)
     if searched.attempt is None and not is_watched:
         settle.by_runs(case, options.timeout, ui)
-        if _is_lost(case) and searched.search.kind is not Kind.VALIDATION:
+        if _is_lost(case) and not searched.search.kind.policy.eager_raises:
             ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
             searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
     if searched.attempt is None and not case.holds(ROUNDING) and not _is_healthy(case, observation):
@@ -129,7 +129,7 @@ def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> _Searched:
     """Try the graphs of `recording`: Dynamo's, then Inductor's."""
-    wanted = Kind.VALIDATION if options.check == Kind.VALIDATION else Kind.ACCURACY
+    wanted = next((kind for kind in Kind if kind.policy.compared and kind == options.check), Kind.ACCURACY)
     kind = case.file.signature.kind if case.file.signature else wanted
     target, as_failure = case.file.signature, options.treat_rounding_as == by_rounding.AS_FAILURE
     if target is not None and as_failure:
@@ -152,7 +152,7 @@ def _searched(
     if target is not None and target.difference == STATE:
         why = "what differs is not a result of a graph, but the Python state that a call leaves"
         return _Searched(search, None, "dynamo", [], hopeless=why)
-    together = target is not None and target.message == DEADLOCK
+    together = target is not None and target.kind is Kind.DEADLOCK
     for tolerance in tolerances:
         attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
         if together:
@@ -212,7 +212,7 @@ def _is_healthy(case: Case, observation: Observation) -> bool:
 def _afresh(case: Case, searched: _Searched) -> _Searched:
     """`searched`, and Dynamo's first graphs in fresh interpreters where the queries were forks."""
     target = searched.search.target
-    if not searched.search.tried or (target is not None and target.message == DEADLOCK):
+    if not searched.search.tried or (target is not None and target.kind is Kind.DEADLOCK):
         return searched
     attempt = searched.search.first_afresh(searched.reasons)
     return replace(searched, attempt=attempt, border="dynamo", hopeless=searched.search.hopeless)
@@ -304,7 +304,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
-        recipe = program.recipe.with_(check=kind is Kind.ACCURACY, validation=kind is Kind.VALIDATION)
+        recipe = program.recipe.with_(**judged_as(kind))
         for preamble in dict.fromkeys(("", changes)):
             how = ", ".join(filter(None, ["from its fx_graph_runnable", preamble_words(preamble)]))
             code = joined((program.preamble, preamble))

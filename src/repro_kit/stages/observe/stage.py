@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import COMPARED, OF_GRAPHS, Kind, Status
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import in_words
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
@@ -57,7 +57,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     observed, findings, summary = seen.run, seen.findings, seen.summary
     failures = observed_failures.found_in(case.path / "observe", observed, findings, summary)
     measured = symptoms.look_for(case, options, ui, observed, findings, summary)
-    if symptom is not None and symptom.kind is Kind.VALIDATION:  # what a script catches may be raised in eager too
+    if symptom is not None and symptom.kind.policy.eager_raises:  # what a script catches may be raised in eager too
         failures = [failure for failure in failures if failure.source not in ("trace", "log")]
     failures = [*measured.failures, *failures]
     cache: Path | None = None
@@ -72,7 +72,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if failures and lacking is None and not summary.compile_ids:
         not_begun.refuse(failures[index].failure, case.file.subject)
     if failures and lacking is None:
-        waits = seen.deadlock and failures[index].failure.deadlock
+        waits = seen.deadlock and failures[index].failure.kind is Kind.DEADLOCK
         of_a_graph = not waits and not (observed.timed_out and _compiled_nothing(case, summary))
         blamed = symptoms.compare_with_eager(case, options, ui, failures, observed, cache, of_a_graph=of_a_graph)
     ranks = rank_report(case.path / "observe" / "trace", findings)
@@ -159,7 +159,7 @@ def _probed(run: SubjectRun, symptom: Symptom | None) -> SubjectRun:
     """`run` with the probe's mode and options for the observed run."""
     if symptom is None or symptom.kind is Kind.COMPILE_GROWTH:
         return replace(run, mode="capture", probe={"limit": _RECORDED})
-    if symptom.kind in COMPARED:  # the same run compares the calls with eager
+    if symptom.kind.policy.compared:  # the same run compares the calls with eager
         measure = symptoms.probes(symptom)
         return replace(run, mode="override", probe={"measure": measure, "record": True, "limit": _RECORDED})
     return run
@@ -266,7 +266,7 @@ def _nothing_failed(
     case: Case, options: ObserveOptions, ui: Ui, seen: _ObservedRun, measured: str, symptom: Symptom | None
 ) -> None:
     """Say that nothing failed. Raises Stop, unless a graph may still show what the user asked for."""
-    if symptom is not None and symptom.kind in OF_GRAPHS:
+    if symptom is not None and symptom.kind.policy.of_graphs:
         if measured:
             ui.note(measured)
         ui.done(f"nothing raised; looking for {options.check} in each graph")
@@ -323,7 +323,7 @@ def _conclude(
     if others:
         more = f"; and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         ui.note(f"Also failed, to be chosen with {'; '.join(others[:_NAMED])}{more}.")
-    if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
+    if chosen.failure.kind.policy.ends_process and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
     if chosen.failure.kind is Kind.TIMEOUT and chosen.source == "exception":
         ui.note(f"The script's own alarm ended the compile ({chosen.failure.text}). It may hang, or be slow.")

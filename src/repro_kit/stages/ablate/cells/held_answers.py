@@ -14,7 +14,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import HELD, HELD_AT_FALSE
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.failure.failure import COMPARED, Layer
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
@@ -33,7 +33,7 @@ def held_answers(script: OnReducedScript, cells: Sequence[Cell], recipe: Recipe)
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
     asked = _ASKED.get(layer) if layer else None
-    if failing is None or failure is None or failure.kind not in COMPARED or not asked:
+    if failing is None or failure is None or not failure.kind.policy.compared or not asked:
         return []
     held_cells: list[Cell] = []
     for contrast, answer in HELD.items():

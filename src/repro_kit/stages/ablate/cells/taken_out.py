@@ -9,7 +9,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import TAKEN_OUT, WITHOUT_CHANGES
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.failure.failure import MEASURED, Layer
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.runner.launch import PROBE
@@ -28,7 +28,7 @@ def taken_out(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
     failure = failing.verdict.failure if failing else None
     if failing is None or layer in (Layer.USER, Layer.BACKEND) or not subject.changes_torch():
         return []
-    if failure is not None and failure.kind in MEASURED:
+    if failure is not None and failure.kind.policy.measured:
         return []
     (whole,) = subject.run([_plan(failing, WITHOUT_CHANGES, tuple(TAKEN_OUT))])
     if whole.outcome is not RunOutcome.PASSES:
