@@ -22,7 +22,6 @@ from repro_kit.model.ablation.diagnosis import (
     Diagnosis,
     contrasts_of,
     passes,
-    renamed,
 )
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.other_culprits import RULES, Evidence, lying_operator
@@ -96,47 +95,41 @@ PART_WORDS = {
 
 def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     """The layer at fault and its part, as the cells show them. `recipe` is the subject's own."""
-    layer, sentence = name_layer(cells, recipe)
-    plain = Diagnosis(layer, "", sentence)
-    failing = first_failing(cells, recipe)
-    if failing is None or layer in (None, Layer.USER, Layer.BACKEND):
+    plain, failing = name_layer(cells, recipe), first_failing(cells, recipe)
+    if failing is None or plain.layer in (None, Layer.USER, Layer.BACKEND):
         return plain
     contrasts = contrasts_of(cells)
     evidence = Evidence(plain, failing, contrasts)
     other = next(filter(None, (rule(evidence) for rule in RULES)), None)
     if other is not None:
         return other
-    in_layer = _in_layer(plain, layer, contrasts, evidence.failure)
+    in_layer = _in_layer(plain, contrasts, evidence.failure)
     if in_layer.cause == "tracing" and _needs_symbolic_sizes(cells, failing):
         in_layer = _with_cause(plain, "symbolic-shapes")
     diagnosis = _with_remarks(in_layer, evidence)
     lying = lying_operator(contrasts)
     if lying and not passes(contrasts, HELD_AT_FALSE):
         note = f" The fake kernel of {lying} does not describe what the operator returns; this may be the reason."
-        return replace(diagnosis, sentence=diagnosis.sentence + note)
+        return replace(diagnosis, remarks=diagnosis.remarks + note)
     return diagnosis
 
 
 def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     """The diagnosis, and what else the cells and the failure show."""
-    sentence, contrasts, failure = diagnosis.sentence, evidence.contrasts, evidence.failure
+    shown, contrasts, failure = diagnosis.evidence, evidence.contrasts, evidence.failure
     if evidence.called is not None:
-        sentence = sentence.rstrip(".") + f", while {evidence.called.words} was running."
+        shown += f", while {evidence.called.words} was running"
     if passes(contrasts, NOT_SPLIT_FOR_DDP):
-        sentence = (
-            sentence.rstrip(".") + ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
-        )
+        shown += ", and passes if Dynamo does not split graphs for DDP (optimize_ddp=False)"
     names = [short(link.type) for link in failure.exceptions] if failure is not None else []
-    sentence += next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
+    remarks = next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
     if passes(contrasts, HELD_AT_FALSE):
-        sentence += _IN_THE_BRANCH
-    return replace(diagnosis, sentence=sentence)
+        remarks += _IN_THE_BRANCH
+    return replace(diagnosis, evidence=shown, remarks=remarks)
 
 
-def _in_layer(
-    plain: Diagnosis, layer: Layer | None, contrasts: Mapping[str, Cell], failure: Failure | None
-) -> Diagnosis:
-    match layer:
+def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
+    match plain.layer:
         case Layer.AOT:
             return _of_aot(plain, contrasts, failure)
         case Layer.DECOMPOSITION:
@@ -181,22 +174,22 @@ def part_of(failure: Failure) -> str:
 def _of_aot(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
     if passes(contrasts, NO_PYTHON_DECOMPOSITIONS):
         evidence = "and passes without the decompositions that are written in Python"
-        return renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", evidence)
+        return plain.renamed(Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", evidence)
     if passes(contrasts, DEFAULT_PARTITIONER):
-        return renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", "and passes with the default one")
+        return plain.renamed(Layer.AOT, "partitioner", "AOTAutograd's partitioner", "and passes with the default one")
     cause = part_of(failure) if failure else ""
     if cause == "decomposition" and NO_PYTHON_DECOMPOSITIONS not in contrasts:
-        return renamed(plain, Layer.DECOMPOSITION, cause, "A decomposition used while tracing", "in a decomposition")
+        return plain.renamed(Layer.DECOMPOSITION, cause, "A decomposition used while tracing", "in a decomposition")
     return _with_cause(plain, "" if cause == "decomposition" else cause)
 
 
 def _of_decomposition(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
     without = contrasts.get(NO_DECOMPOSITIONS)
     if passes(contrasts, NO_DECOMPOSITIONS):
-        return renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition", "and passes without them")
+        return plain.renamed(Layer.DECOMPOSITION, "decomposition", "A decomposition", "and passes without them")
     if without is not None and without.same:
         evidence = "and fails without decompositions too"
-        return renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", evidence)
+        return plain.renamed(Layer.AOT, "partitioner", "AOTAutograd's partitioner", evidence)
     return _with_cause(plain, part_of(failure) if failure else "")
 
 
@@ -229,5 +222,4 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
 def _with_cause(plain: Diagnosis, cause: str) -> Diagnosis:
     if not cause:
         return plain
-    sentence = plain.sentence.replace(" is at fault", f" is at fault ({PART_WORDS[cause]})", 1)
-    return replace(plain, cause=cause, sentence=sentence)
+    return replace(plain, cause=cause, part=PART_WORDS[cause])

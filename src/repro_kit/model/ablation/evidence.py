@@ -7,6 +7,10 @@ from typing import Literal
 
 Step = Literal["backend", "graph", "subsystem", "op", "flips", "needs"]
 
+#: What a link of the step "op" shows of a pass of the user's own: the failure begins with it; it alone is switched; or
+#: the failure stays without Inductor's lowerings.
+Finding = Literal["users-pass", "alone", "stays-without-lowerings", ""]
+
 #: The steps, in the order in which they are taken.
 STEPS: tuple[Step, ...] = ("backend", "graph", "subsystem", "op", "flips", "needs")
 
@@ -34,6 +38,7 @@ class Link:
     seconds: float = 0.0
     where: str = ""  # file, line and text of the user's statement, where torch knows it
     tried: tuple[Side, ...] = ()  # every subsystem that was switched off, and how the subject ended
+    finding: Finding = ""
 
     @property
     def sentence(self) -> str:

@@ -151,7 +151,7 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts:
     `custom`: the subject may use operators that are not torch's. `artifacts`: it loads what an earlier run compiled.
     `ddp`: its graphs may be split as under DistributedDataParallel.
     """
-    layer, _ = name_layer(cells, recipe)
+    layer = name_layer(cells, recipe).layer
     failing = first_failing(cells, recipe)
     if failing is None:
         return []

@@ -29,7 +29,7 @@ def held_answers(script: OnReducedScript, cells: Sequence[Cell], recipe: Recipe)
 
     There are none where graphs are at fault, which hold no question any more, or where Dynamo raises.
     """
-    layer, _ = name_layer(cells, recipe)
+    layer = name_layer(cells, recipe).layer
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
     asked = _ASKED.get(layer) if layer else None

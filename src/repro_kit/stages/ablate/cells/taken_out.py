@@ -23,7 +23,7 @@ def taken_out(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
 
     There are none where the text of the subject changes nothing, or where a backend of the user's own is at fault.
     """
-    layer, _ = name_layer(cells, recipe)
+    layer = name_layer(cells, recipe).layer
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
     if failing is None or layer in (Layer.USER, Layer.BACKEND) or not subject.changes_torch():

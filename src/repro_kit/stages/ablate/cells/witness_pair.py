@@ -25,7 +25,7 @@ from repro_kit.stages.ablate.cells.script_cells import OnScript
 
 def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:
     """A cell whose note names the difference; none if Dynamo is not at fault, or fails only with cached code."""
-    layer, _ = name_layer(cells, recipe)
+    layer = name_layer(cells, recipe).layer
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
     afresh_passes = any(cell.changed.get("contrast") == AFRESH and cell.outcome is RunOutcome.PASSES for cell in cells)
