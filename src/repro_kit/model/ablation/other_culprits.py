@@ -32,7 +32,7 @@ from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.tracebacks import short
 
-_OPERATOR = "custom-operator"
+_CUSTOM_OPERATOR = "custom-operator"
 _MISMATCH = re.compile(r"the output of ([\w.]+) on FakeTensor")
 _BY_INTENT = (
     "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
@@ -82,7 +82,7 @@ def _fake_kernel_raises(evidence: Evidence) -> Diagnosis | None:
     if failure is None or not _in_users_fake_kernel(failure):
         return None
     reason = f"The user's own fake kernel of {failure.op or 'a custom operator'} raises: the compiler is not to blame."
-    return Diagnosis(Layer.USER, _OPERATOR, reason)
+    return Diagnosis(Layer.USER, _CUSTOM_OPERATOR, reason)
 
 
 def _asks_for_break(evidence: Evidence) -> Diagnosis | None:
@@ -106,7 +106,7 @@ def _operator_breaks_its_schema(evidence: Evidence) -> Diagnosis | None:
     if not messages or failure is None or failure.kind.policy.in_compiler:
         return None
     reason = f"The custom operator {messages[0]}, and its schema does not say so: the compiler is not to blame."
-    return Diagnosis(Layer.USER, _OPERATOR, reason)
+    return Diagnosis(Layer.USER, _CUSTOM_OPERATOR, reason)
 
 
 def _loads_wrong_artifact(evidence: Evidence) -> Diagnosis | None:
@@ -136,7 +136,7 @@ def _fake_kernel_lies(evidence: Evidence) -> Diagnosis | None:
     if not lying or not any(lying.rpartition(".")[0] in link.message for link in links):
         return None
     reason = f"The fake kernel of {lying} does not describe what the operator returns: the compiler is not to blame."
-    return Diagnosis(Layer.USER, _OPERATOR, reason)
+    return Diagnosis(Layer.USER, _CUSTOM_OPERATOR, reason)
 
 
 RULES: tuple[Rule, ...] = (

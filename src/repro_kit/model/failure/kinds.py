@@ -6,7 +6,7 @@ what decides that a failure is of this kind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -44,10 +44,6 @@ class Policy:
     compared: bool = False  # shows when compiled calls are compared with the same calls in eager
     eager_raises: bool = False  # eager raises as it should; that the run raises too is no failure
     of_graphs: bool = False  # `--check` looks for it in the recorded graphs, even if nothing of the script failed
-    varies: bool = False  # may differ from run to run
-    slow: bool = False  # each run takes long, so that runs are not repeated, and the matrix is the quick one
-    alone: bool = False  # time or memory decides, so that nothing else may run beside it
-    blunt: bool = False  # the signature says what happened, but not where
     not_reduced: str = ""  # why a script that fails like this is not reduced
     units: tuple[Unit, ...] = ()  # of the limit of a measurement, the default first
     in_eager: bool = False  # eager can be measured as well, and is the baseline of a ratio
@@ -69,6 +65,26 @@ class Policy:
         return self.evidence is Evidence.VALUE and not self.of_graphs
 
     @property
+    def slow(self) -> bool:
+        """Whether each run takes long, so that runs are not repeated, and the matrix is the quick one."""
+        return self.hangs or (self.evidence is Evidence.VALUE and self.of_graphs)
+
+    @property
+    def varies(self) -> bool:
+        """Whether it may differ from run to run."""
+        return self.evidence is Evidence.DIFFERENCE or self.ends_process
+
+    @property
+    def alone(self) -> bool:
+        """Whether time or memory decides, so that nothing else may run beside it."""
+        return self.evidence is Evidence.VALUE or self.ends_process or self.any_alike
+
+    @property
+    def blunt(self) -> bool:
+        """Whether the signature says what happened, but not where."""
+        return self.measured or self.varies or self.any_alike
+
+    @property
     def hangs(self) -> bool:
         """Whether the run does not end."""
         return self.evidence in (Evidence.STACK, Evidence.WAIT)
@@ -84,33 +100,106 @@ class Policy:
         return not self.compared and self.evidence in (Evidence.EXCEPTION, Evidence.SIGNAL, Evidence.STACK)
 
 
-_ENDS = "The run ends. Eager ends at once."
-_ENDLESS, _ENDLESS_TEST = "does not end", "As long as the bug exists, this test does not end."
-_INTERRUPTED = "was running when the time was up"
-
-
-def _measurement(
-    label: str,
-    units: tuple[Unit, ...],
-    *,
-    form: str = "",
-    counted: str = "",
-    in_eager: bool = False,
-    not_reduced: str = "",
-) -> Policy:
-    """The policy of a kind that a measurement shows."""
-    return Policy(
-        Evidence.VALUE,
-        alone=True,
-        blunt=True,
-        not_reduced=not_reduced,
-        units=units,
-        in_eager=in_eager,
-        counted=counted,
-        form=form,
-        expected="The measured value stays below that limit.",
-        label=label,
-    )
+_BELOW = "The measured value stays below that limit."
+_HANG = Policy(
+    Evidence.STACK,
+    title="{compiled} hang{s}",
+    summary="hang{location}",
+    expected="The run ends. Eager ends at once.",
+    line="the run does not end: it hangs, or compiles forever",
+    comment="does not end",
+    ending="As long as the bug exists, this test does not end.",
+    doing="was running when the time was up",
+    search="hang",
+)
+_DEADLOCK = replace(
+    _HANG,
+    evidence=Evidence.WAIT,
+    title="ranks deadlock in {compiled}",
+    summary="hang: the ranks wait for each other",
+    line="the run does not end: the ranks wait for each other",
+    search="deadlock",
+    label="module: deadlock",
+)
+_CRASH = Policy(
+    Evidence.SIGNAL,
+    title="{signal} {compiled}",
+    summary="crash by {signal}{location}",
+    expected="The process does not crash. Eager runs to the end.",
+    line="the process dies of {signal}",
+    comment="dies of {signal}",
+    ending="As long as the bug exists, this test crashes its process.",
+    doing="was running when the process died",
+    search="crash",
+    label="module: crash",
+)
+_ACCURACY = Policy(
+    Evidence.DIFFERENCE,
+    compared=True,
+    of_graphs=True,
+    form="accuracy",
+    expected="The compiled code gives the same results as eager, within the usual tolerance.",
+    label="module: correctness (silent)",
+)
+_VALIDATION = Policy(
+    compared=True,
+    eager_raises=True,
+    of_graphs=True,
+    form="validation",
+    title="{compiled} {does} not raise eager's {raised}",
+    summary="validation lost: eager raises {raised}",
+    expected="The compiled code raises, as eager does.",
+    label="module: error checking",
+)
+_WARNING = Policy(
+    title="{compiled} give{s} a {raised} that eager does not give",
+    summary="warning with torch.compile only: {raised}{location}",
+    expected="The compiled code gives no warning, as eager gives none.",
+    doing="warns",
+)
+_OOM = Policy(
+    any_alike=True,
+    not_reduced="a run that takes all memory is not repeated",
+    title="{compiled} run{s} out of memory, eager does not",
+    expected="The memory is sufficient, as it is for eager.",
+    label="module: memory usage",
+)
+_RECOMPILES = Policy(
+    Evidence.VALUE,
+    units=(Unit.COUNT, Unit.RATIO),
+    form="recompiles>N",
+    counted="recompiles",
+    expected=_BELOW,
+    label="module: compile-time",
+)
+_GRAPH_BREAKS = replace(_RECOMPILES, form="graph-breaks>N", counted="graph breaks", label="module: graph breaks")
+_COMPILE_TIME = replace(_RECOMPILES, units=(Unit.SECONDS, Unit.RATIO), form="compile-time>S", counted="seconds")
+_COMPILE_GROWTH = Policy(
+    Evidence.VALUE,
+    of_graphs=True,
+    units=(Unit.COUNT,),
+    form="compile-growth>N",
+    title="compile time of {subject} grows too fast",
+    expected="Compile time grows in proportion to the size of the graph, or nearly so.",
+    label="module: compile-time",
+)
+_SLOWDOWN = Policy(
+    Evidence.VALUE,
+    in_eager=True,
+    not_reduced="times differ from run to run",
+    units=(Unit.RATIO,),
+    form="slowdown>X",
+    expected=_BELOW,
+    label="module: performance",
+)
+_MEMORY = replace(
+    _SLOWDOWN,
+    not_reduced="the peak of the memory is measured on the script itself",
+    units=(Unit.RATIO, Unit.BYTES),
+    form="memory>X",
+    label="module: memory usage",
+)
+_REFUSED = Policy(in_compiler=True, title="{subject} {does} not {refused}")
 
 
 class Kind(StrEnum):
@@ -125,163 +214,21 @@ class Kind(StrEnum):
         member.policy = policy
         return member
 
-    DYNAMO_ERROR = "dynamo-error", Policy(in_compiler=True, title="{subject} {does} not {refused}")
-    COMPILE_ERROR = "compile-error", Policy(in_compiler=True, title="{subject} {does} not {refused}")
+    DYNAMO_ERROR = "dynamo-error", _REFUSED
+    COMPILE_ERROR = "compile-error", _REFUSED
     RUNTIME_ERROR = "runtime-error", Policy(title="{compiled} raise{s} {raised}")
-    #: The compiled code warns, and the script turns warnings into errors; eager does not warn.
-    WARNING = (
-        "warning",
-        Policy(
-            title="{compiled} give{s} a {raised} that eager does not give",
-            summary="warning with torch.compile only: {raised}{location}",
-            expected="The compiled code gives no warning, as eager gives none.",
-            doing="warns",
-        ),
-    )
-    ACCURACY = (
-        "accuracy",
-        Policy(
-            Evidence.DIFFERENCE,
-            compared=True,
-            of_graphs=True,
-            varies=True,
-            blunt=True,
-            form="accuracy",
-            expected="The compiled code gives the same results as eager, within the usual tolerance.",
-            label="module: correctness (silent)",
-        ),
-    )
-    #: A difference that eager's own rounding explains; no bug by itself.
-    ROUNDING = "rounding", Policy(Evidence.DIFFERENCE, blunt=True, label="module: numerical-stability")
-    #: Eager raises, and the compiled program returns.
-    VALIDATION = (
-        "validation",
-        Policy(
-            compared=True,
-            eager_raises=True,
-            of_graphs=True,
-            form="validation",
-            title="{compiled} {does} not raise eager's {raised}",
-            summary="validation lost: eager raises {raised}",
-            expected="The compiled code raises, as eager does.",
-            label="module: error checking",
-        ),
-    )
-    CRASH = (
-        "crash",
-        Policy(
-            Evidence.SIGNAL,
-            varies=True,
-            alone=True,
-            blunt=True,
-            title="{signal} {compiled}",
-            summary="crash by {signal}{location}",
-            expected="The process does not crash. Eager runs to the end.",
-            line="the process dies of {signal}",
-            comment="dies of {signal}",
-            ending="As long as the bug exists, this test crashes its process.",
-            doing="was running when the process died",
-            search="crash",
-            label="module: crash",
-        ),
-    )
-    #: A hang, or a compile that does not end in time.
-    TIMEOUT = (
-        "timeout",
-        Policy(
-            Evidence.STACK,
-            varies=True,
-            slow=True,
-            alone=True,
-            blunt=True,
-            title="{compiled} hang{s}",
-            summary="hang{location}",
-            expected=_ENDS,
-            line="the run does not end: it hangs, or compiles forever",
-            comment=_ENDLESS,
-            ending=_ENDLESS_TEST,
-            doing=_INTERRUPTED,
-            search="hang",
-        ),
-    )
-    #: A hang in which the ranks of a distributed run wait for each other.
-    DEADLOCK = (
-        "deadlock",
-        Policy(
-            Evidence.WAIT,
-            varies=True,
-            slow=True,
-            alone=True,
-            blunt=True,
-            title="ranks deadlock in {compiled}",
-            summary="hang: the ranks wait for each other",
-            expected=_ENDS,
-            line="the run does not end: the ranks wait for each other",
-            comment=_ENDLESS,
-            ending=_ENDLESS_TEST,
-            doing=_INTERRUPTED,
-            search="deadlock",
-            label="module: deadlock",
-        ),
-    )
-    OOM = (
-        "oom",
-        Policy(
-            any_alike=True,
-            alone=True,
-            blunt=True,
-            not_reduced="a run that takes all memory is not repeated",
-            title="{compiled} run{s} out of memory, eager does not",
-            expected="The memory is sufficient, as it is for eager.",
-            label="module: memory usage",
-        ),
-    )
-    RECOMPILES = (
-        "recompiles",
-        _measurement("module: compile-time", (Unit.COUNT, Unit.RATIO), form="recompiles>N", counted="recompiles"),
-    )
-    GRAPH_BREAKS = (
-        "graph-breaks",
-        _measurement("module: graph breaks", (Unit.COUNT, Unit.RATIO), form="graph-breaks>N", counted="graph breaks"),
-    )
-    COMPILE_TIME = (
-        "compile-time",
-        _measurement("module: compile-time", (Unit.SECONDS, Unit.RATIO), form="compile-time>S", counted="seconds"),
-    )
-    #: Compile time grows faster than a power of the number of repetitions.
-    COMPILE_GROWTH = (
-        "compile-growth",
-        Policy(
-            Evidence.VALUE,
-            of_graphs=True,
-            slow=True,
-            alone=True,
-            units=(Unit.COUNT,),
-            form="compile-growth>N",
-            title="compile time of {subject} grows too fast",
-            expected="Compile time grows in proportion to the size of the graph, or nearly so.",
-            label="module: compile-time",
-        ),
-    )
-    SLOWDOWN = (
-        "slowdown",
-        _measurement(
-            "module: performance",
-            (Unit.RATIO,),
-            form="slowdown>X",
-            in_eager=True,
-            not_reduced="times differ from run to run",
-        ),
-    )
-    MEMORY = (
-        "memory",
-        _measurement(
-            "module: memory usage",
-            (Unit.RATIO, Unit.BYTES),
-            form="memory>X",
-            in_eager=True,
-            not_reduced="the peak of the memory is measured on the script itself",
-        ),
-    )
-    #: The user's own oracle command says that the run is bad.
-    ORACLE = "oracle", _measurement("", (), not_reduced="your oracle runs the script itself")
+    WARNING = "warning", _WARNING  # of compiled code only, where the script turns warnings into errors
+    ACCURACY = "accuracy", _ACCURACY
+    ROUNDING = "rounding", Policy(Evidence.DIFFERENCE, label="module: numerical-stability")  # no bug by itself
+    VALIDATION = "validation", _VALIDATION  # eager raises, and the compiled program returns
+    CRASH = "crash", _CRASH
+    TIMEOUT = "timeout", _HANG  # or a compile that does not end in time
+    DEADLOCK = "deadlock", _DEADLOCK  # of the ranks of a distributed run
+    OOM = "oom", _OOM
+    RECOMPILES = "recompiles", _RECOMPILES
+    GRAPH_BREAKS = "graph-breaks", _GRAPH_BREAKS
+    COMPILE_TIME = "compile-time", _COMPILE_TIME
+    COMPILE_GROWTH = "compile-growth", _COMPILE_GROWTH  # grows faster than a power of the number of repetitions
+    SLOWDOWN = "slowdown", _SLOWDOWN
+    MEMORY = "memory", _MEMORY
+    ORACLE = "oracle", Policy(Evidence.VALUE, not_reduced="your oracle runs the script itself", expected=_BELOW)

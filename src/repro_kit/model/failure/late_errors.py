@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.failure.failure import ExceptionLink
 
-_KERNEL = re.compile(
+_KERNEL_ERROR = re.compile(
     r"\b(?:CUDA|HIP|XPU) error: (?:device-side assert|an illegal (?:memory access|instruction)|misaligned address"
     r"|unspecified launch failure|operation not supported on global/shared address space|invalid program counter"
     r"|hardware stack error|uncorrectable ECC error|the launch timed out)"
@@ -24,7 +24,7 @@ _ASSERTION = re.compile(r"block: \[[\d,]+\], thread: \[[\d,]+\] Assertion `(?P<t
 
 def is_late(links: Sequence[ExceptionLink]) -> bool:
     """Whether the root cause of a chain of exceptions is raised later than its cause."""
-    return bool(links) and (bool(_KERNEL.search(links[-1].message)) or is_overwritten(links[-1].message))
+    return bool(links) and (bool(_KERNEL_ERROR.search(links[-1].message)) or is_overwritten(links[-1].message))
 
 
 def is_overwritten(message: str) -> bool:
