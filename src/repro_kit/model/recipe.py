@@ -48,7 +48,7 @@ class ProcessGroup:
 
     @property
     def is_fake(self) -> bool:
-        """Whether one process stands for all ranks."""
+        """Whether one process plays all ranks."""
         return self.backend == FAKE
 
 

@@ -160,6 +160,6 @@ def _decoded(data: Any) -> Any:
 
 
 def _tag(data: dict[Any, Any]) -> str:
-    """The tag of a dict that stands for a value JSON cannot hold; "" for a plain dict."""
+    """The tag of a dict that represents a value that JSON cannot hold; "" for a plain dict."""
     name = next(iter(data)) if len(data) == 1 else ""
     return name if name in (_FLOAT, _INT, _DICT) else ""

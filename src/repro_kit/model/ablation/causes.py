@@ -33,7 +33,7 @@ from repro_kit.model.run_outcome import RunOutcome
 
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
-#: use them, and the frames further out tell which of the three was running.
+#: use them, and the frames further out show which of the three was running.
 PARTS = tuple(
     (re.compile(rf"torch/(?:{pattern})"), part)
     for pattern, part in (
@@ -59,7 +59,7 @@ PARTS = tuple(
 _GENERATED = re.compile(r"[/\\]c[a-z2-7]{51}\.py$")
 #: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
-#: Exceptions whose message tells the user what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
+#: Exceptions whose message says what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
 _FOR_THE_USER = {
     "UserError": " torch counts it among the mistakes of a program (UserError): the message says what to change.",
     "ConstraintViolationError": " The program asks for a size to be dynamic, and its code is compiled for one value of "

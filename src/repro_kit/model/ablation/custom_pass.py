@@ -16,7 +16,7 @@ def is_custom_pass(name: str) -> bool:
 
 
 def of_users_pass(chain: Chain) -> Diagnosis | None:
-    """The diagnosis that names the user's own pass; None where the chain leaves a doubt.
+    """The diagnosis that names the user's own pass; None if the chain leaves a doubt.
 
     Inductor may compile wrongly what a right pass returns. So the failure must be gone without that pass alone, and
     there without the other passes, and without the lowerings: eager's kernels then run what the pass returned.

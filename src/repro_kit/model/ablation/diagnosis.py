@@ -22,7 +22,7 @@ GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
 INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
 WITNESS = "witness"  # compiled calls compared with eager's (`model/ablation/parting.py`); see ``changed["parting"]``
 
-#: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
+#: The forced answers to torch.compiler.is_compiling() and the like in the reduced script.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
 #: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.

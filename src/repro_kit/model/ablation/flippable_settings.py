@@ -69,7 +69,7 @@ class FlipCandidate:
 def groups(flips: Sequence[FlipCandidate], size: int) -> list[list[int]]:
     """Indices of `flips`, in groups of up to `size` to flip together.
 
-    A group has one value per setting. A flip with `limits` stands alone.
+    A group has one value per setting. A flip with `limits` is alone in its group.
     """
     made: list[list[int]] = []
     for at, flip in enumerate(flips):
@@ -90,7 +90,7 @@ def _apart(flip: FlipCandidate, other: FlipCandidate) -> bool:
 
 
 def candidates(settings: Iterable[SettingData], backend: str, accelerator: bool) -> list[FlipCandidate]:
-    """The flips to try where `backend` fails; `settings` as `repro_probe/change/capabilities.py` lists them."""
+    """The flips to try if `backend` fails; `settings` as `repro_probe/change/capabilities.py` lists them."""
     modules = _READ_BY.get(backend, ("dynamo", "functorch", "inductor"))
     flips = []
     for setting in settings:

@@ -176,7 +176,7 @@ def _why(cell: Cell) -> str:
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
-    """Says that the failure needs the subject's mode, where the default mode passes."""
+    """Says that the failure needs the subject's mode, if the default mode passes."""
     default = [cell for cell in cells if cell.recipe.mode == "default" and cell.recipe.backend == "inductor"]
     if recipe.mode and any(cell.outcome is RunOutcome.PASSES for cell in default):
         return f", only with mode={recipe.mode!r}"

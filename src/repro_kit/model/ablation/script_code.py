@@ -71,7 +71,7 @@ def _is_users(frame: Frame) -> bool:
 
 
 def _called_as(caller: Frame) -> str:
-    """What a function is that `caller` calls; "" where `caller` is not known to call code of a script."""
+    """What a function is that `caller` calls; "" if `caller` is not known to call code of a script."""
     path = torch_path(caller.file) or ""
     named = next((what for pattern, what in _CALLERS if pattern.match(path)), "")
     return named or (_FUNCTION if is_compiling(caller) else "")

@@ -121,15 +121,15 @@ class Failure:
     text: str = ""  # end of stderr, or the compiler's output
     difference: Difference | None = None
     also: tuple[Difference, ...] = ()  # one for each further kind and place that the same run shows
-    tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, where they are not the default
+    tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, if they are not the default
     rounding: bool = False  # eager's own rounding explains every difference; only a stated tolerance shows them
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None
-    op: str | None = None  # "aten.index_put.default", where the failure names one
+    op: str | None = None  # "aten.index_put.default", if the failure names one
     step: str | None = None  # the last compile step that began and did not end
     origins: tuple[str, ...] = ()  # values and kernels of the program that were being compiled, likeliest first
-    measured: Measured | None = None  # where a measurement shows the failure
-    doubts: tuple[str, ...] | None = None  # why the program's results are not defined; None where nobody looked
+    measured: Measured | None = None  # if a measurement shows the failure
+    doubts: tuple[str, ...] | None = None  # why the program's results are not defined; None if nobody looked
 
     @classmethod
     def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Status(StrEnum):
     INVALID = "invalid"  # the subject is broken in eager too
     FLAKY = "flaky"
     CANNOT_TELL = "infra"  # the run could not be made, or it reported nothing; the note says why
-    NOT_RUN = "skipped"  # not run, since it could tell nothing
+    NOT_RUN = "skipped"  # not run, since it could show nothing
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What one failure shows of its own origin: the compiler, a comparison, the machine, or the user's own code."""
+"""The origin that one failure shows: the compiler, a comparison, the machine, or the user's own code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_NATIVE_COMPILERS = r"(?:Terminated|CPU time limit exceeded|File size limit e
 _CONDITION = re.compile(
     "|".join([*(re.escape(os.strerror(number)) for number in _CONDITIONS), _OF_NATIVE_COMPILERS]), re.IGNORECASE
 )
-#: What the other ranks raise when one rank has ended, or does not come to a collective (gloo's transport/tcp/pair.cc
+#: What the other ranks raise when one rank has ended, or does not reach a collective (gloo's transport/tcp/pair.cc
 #: and unbound_buffer.cc, ProcessGroupGloo; NCCL's ncclRemoteError and the watchdog of torch's ProcessGroupNCCL).
 _OF_A_PEER = re.compile(
     r"Connection (?:closed|reset) by peer|remote process exit|Timed out waiting \d+ms for (?:recv|send) operation"
@@ -51,7 +51,7 @@ _OF_A_PEER = re.compile(
     r"|Watchdog caught collective operation timeout|NCCL communicator was aborted",
     re.IGNORECASE,
 )
-_OF_THE_STORE = "DistNetworkError"  # raised too where the rank has ended at which the ranks meet (torch's TCPStore)
+_OF_THE_STORE = "DistNetworkError"  # also raised if the rank at which the ranks meet has ended (torch's TCPStore)
 _MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)} | {
     "KeyboardInterrupt",
     "EOFError",
@@ -87,7 +87,7 @@ _TIME = re.compile(
     r"|throughput|(?:samples|tokens|steps|items|it)/s(?:ec)?|\d+\s?(?:ms|µs|us|ns|s|sec|secs|min))\b",
     re.IGNORECASE,
 )
-#: The parts of the probe that only watch. (Others stand in for a function of torch, and raise what the user may meet.)
+#: The parts of the probe that only watch. (Others replace a function of torch, and raise what the user may meet.)
 _WATCHING = re.compile(r"(?:^|/)repro_probe/(?:calls|common|judge|protocol|record)/")
 _ANYWHERE = ("RecursionError", "MemoryError", "KeyboardInterrupt")  # raised wherever the program happens to be
 _TESTING = re.compile(r"(?:^|/)(?:torch|numpy)/(?:testing|_?core/.*testing)/")
@@ -122,7 +122,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
 def is_of_a_peer(failure: Failure) -> bool:
     """Whether `failure` is what one rank raises because another rank failed, or was late."""
     if failure.signal == "SIGABRT" and _OF_A_PEER.search(last_words(failure.text)):
-        return True  # the watchdog of NCCL raises in a thread of its own, which ends the process
+        return True  # the watchdog of NCCL raises in its own thread, which ends the process
     return any(_OF_A_PEER.search(link.message) or short(link.type) == _OF_THE_STORE for link in failure.exceptions)
 
 

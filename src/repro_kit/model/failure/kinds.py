@@ -52,8 +52,8 @@ class Policy:
     title: str = ""
     summary: str = ""
     expected: str = "The code compiles and runs, as it does in eager."
-    line: str = ""  # how a run fails, where neither an exception nor a value says it
-    comment: str = ""  # beside the last line of a program
+    line: str = ""  # how a run fails, if neither an exception nor a value says it
+    comment: str = ""  # a comment after the last line of a program
     ending: str = "This test fails as long as the bug exists."
     doing: str = "raises"  # what the code that was running did
     search: str = "wrong result"  # words to search for, if the message has none
@@ -76,7 +76,7 @@ class Policy:
 
     @property
     def alone(self) -> bool:
-        """Whether time or memory decides, so that nothing else may run beside it."""
+        """Whether time or memory decides, so that nothing else may run at the same time."""
         return self.evidence is Evidence.VALUE or self.ends_process or self.any_alike
 
     @property
@@ -217,7 +217,7 @@ class Kind(StrEnum):
     DYNAMO_ERROR = "dynamo-error", _REFUSED
     COMPILE_ERROR = "compile-error", _REFUSED
     RUNTIME_ERROR = "runtime-error", Policy(title="{compiled} raise{s} {raised}")
-    WARNING = "warning", _WARNING  # of compiled code only, where the script turns warnings into errors
+    WARNING = "warning", _WARNING  # of compiled code only, if the script turns warnings into errors
     ACCURACY = "accuracy", _ACCURACY
     ROUNDING = "rounding", Policy(Evidence.DIFFERENCE, label="module: numerical-stability")  # no bug by itself
     VALIDATION = "validation", _VALIDATION  # eager raises, and the compiled program returns

@@ -1,6 +1,6 @@
-"""Errors that an accelerator's runtime raises later than their cause, at whatever call comes next.
+"""Errors that an accelerator's runtime raises later than their cause, in any later call.
 
-Kernels run beside the program: torch raises the error of a kernel from the next call that asks the device
+Kernels run asynchronously: torch raises the error of a kernel from the next call that asks the device
 (c10/cuda/CUDAException.cpp). An output that a CUDA graph has overwritten raises when it is read
 (torch/_inductor/cudagraph_trees.py). So the traceback of such an error says nothing about its cause.
 """
@@ -33,12 +33,12 @@ def is_overwritten(message: str) -> bool:
 
 
 def printed_assertion(text: str) -> str:
-    """What a kernel printed to `text` about the first of its assertions that failed; empty where there is none."""
+    """What a kernel printed to `text` about the first of its assertions that failed; empty if there is none."""
     found = _ASSERTION.search(text)
     return found[0] if found else ""
 
 
 def asserted(text: str) -> str:
-    """The condition in what a kernel printed; empty where there is none."""
+    """The condition in what a kernel printed; empty if there is none."""
     found = _ASSERTION.search(text)
     return found["text"] if found else ""

@@ -35,7 +35,7 @@ _FRAMES = 3
 #: What a warning that the script turns into an error was for earlier versions.
 _EARLIER_OF_WARNINGS = (Kind.RUNTIME_ERROR, Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR)
 _RECURSION = "RecursionError"
-_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a number that stands alone
+_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a separate number
 
 
 class Strength(StrEnum):
@@ -98,7 +98,7 @@ class Signature:
                 return any_lost or self._same_exception(other, strength)
 
     def new_doubts(self, other: Signature) -> tuple[str, ...]:
-        """Why the results of `other` are less defined than those of this failure; empty where they are not."""
+        """Why the results of `other` are less defined than those of this failure; empty if they are not."""
         if self.doubts is None or other.doubts is None:
             return ()
         return tuple(doubt for doubt in other.doubts if doubt not in self.doubts)
@@ -167,7 +167,7 @@ class Signature:
         return self._is_raised_by_script(other)
 
     def _is_raised_by_script(self, other: Signature) -> bool:
-        """Whether `other` is the exception of the script's own check, read where nothing says that eager passes."""
+        """Whether `other` is the exception of the script's own check, read if nothing says that eager passes."""
         is_check = self.kind is Kind.ACCURACY and self.difference is None
         raised = other.kind is Kind.RUNTIME_ERROR and not other.frames and self.exceptions[-1:] == other.exceptions[-1:]
         return is_check and raised and self._same_message(other, LIKENESS)
@@ -219,7 +219,7 @@ class Signature:
 
 
 def focused(failure: Failure, target: Signature) -> Failure:
-    """`failure` with the kind of difference that `target` has, where one run shows differences of several kinds."""
+    """`failure` with the kind of difference that `target` has, if one run shows differences of several kinds."""
     if failure.difference is None or target.difference is None:
         return failure
     shown = [failure.difference, *failure.also]

@@ -89,7 +89,7 @@ def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
 
 def _raised_elsewhere(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
     """The chain of the exception that torch raises again in another process or thread (`ExceptionWrapper` in
-    torch/_utils.py: workers of a DataLoader, replicas of DataParallel); empty where it raises none.
+    torch/_utils.py: workers of a DataLoader, replicas of DataParallel); empty if it raises none.
     """
     again = next((link.message for link in reversed(links) if _AGAIN.match(link.message)), None)
     original = chains(again[again.index(_HEAD) :]) if again is not None else []
@@ -97,7 +97,7 @@ def _raised_elsewhere(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ..
 
 
 def _inside(wrapper: ExceptionLink, below: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
-    """The exceptions that `wrapper` wraps, taken from the links `below` where they are the same."""
+    """The exceptions that `wrapper` wraps, taken from the links `below` if they are the same."""
     inner = _named_in(wrapper.message)
     if inner is None:
         return unwrap(below) if below else ()

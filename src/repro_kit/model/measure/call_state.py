@@ -20,7 +20,7 @@ def first_difference(eager: Any, compiled: Any) -> str:
 def differing_values(eager: Any, compiled: Any) -> tuple[str, str]:
     """What both sides have at the first difference, in words: ``6 items`` and ``0 items``.
 
-    Numbers are told as they are. What the user's objects hold besides may be private: of a text its length is told.
+    Numbers are shown. Other contents of the user's objects may be private: only the length of a text is shown.
     """
     while isinstance(eager, dict) and isinstance(compiled, dict):
         name = next((name for name in eager if name not in compiled or not alike(eager[name], compiled[name])), None)

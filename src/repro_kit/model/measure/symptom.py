@@ -51,7 +51,7 @@ class Symptom:
 
     @property
     def threshold(self) -> float:
-        """The limit in the unit of the measurement: multiplied by the baseline's value where there is one."""
+        """The limit in the unit of the measurement: multiplied by the baseline's value if there is one."""
         return self.limit if self.reference is None else self.limit * self.reference
 
     @property
@@ -64,7 +64,7 @@ class Symptom:
         return replace(self, reference=value)
 
     def verdict(self, measured: Measured, seconds: float = 0.0) -> Verdict:
-        """The verdict on a measurement: fails above the limit and its noise, flaky where the limit is in the noise."""
+        """The verdict on a measurement: fails above the limit and its noise, flaky if the limit is in the noise."""
         measured = replace(measured, limit=self.threshold)
         shown_value = shown(self.kind, self.unit, measured.value) + _noise(self.unit, measured)
         brief = self._brief(measured.value)

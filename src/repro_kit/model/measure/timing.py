@@ -34,11 +34,11 @@ class CompiledCall:
     note: str = ""
     errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
     rounding: bool = True  # eager's own rounding explains every difference of `errors`
-    doubts: tuple[str, ...] | None = None  # why the results in eager are not defined, where a result differs
+    doubts: tuple[str, ...] | None = None  # why the results in eager are not defined, if a result differs
     random: bool = False  # the results agree once eager and compiled draw the same random numbers
     raised: str = ""  # says that only one of eager and compiled raises
-    both: str = ""  # type of an exception of eager's call, where the compiled call raises as well
-    lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none
+    both: str = ""  # type of an exception of eager's call, if the compiled call raises as well
+    lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, if the compiled call raises none
     problem: str = ""  # why the callable could not be measured
     states: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = ()  # call, state after it in eager, and compiled
 
