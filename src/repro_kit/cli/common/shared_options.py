@@ -16,6 +16,7 @@ from repro_kit.cli.common.headed_option import headed
 from repro_kit.cli.common.numbers import COUNT, INDEX, POSITIVE
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.axis import parse_axis
+from repro_kit.model.failure.kinds import SYMPTOM_FORMS
 from repro_kit.session.options import Options, SymptomOptions
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ _BUILDS = headed("Other builds of torch")
 _OUTPUT = headed("Answers and output")
 _NOTED = "repro_kit.noted"  # in a context: the notes about files were printed
 _DEFAULT = Options()
-#: As in model/measure/symptom.py, which takes longer to import; a test holds the two together.
-_SYMPTOMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
 PRESETS = ("quick", "standard", "full")  # as in stages/ablate/matrix.py, which takes longer to import
 
 
@@ -112,7 +111,7 @@ stage_options = _decorate(
         "--check",
         metavar="SYMPTOM",
         callback=_checked_symptom,
-        help=f"Look for a symptom that raises no error: {_SYMPTOMS}.",
+        help=f"Look for a symptom that raises no error: {SYMPTOM_FORMS}.",
     ),
     _FAILURE(
         "--treat-rounding-as",

@@ -232,3 +232,7 @@ class Kind(StrEnum):
     SLOWDOWN = "slowdown", _SLOWDOWN
     MEMORY = "memory", _MEMORY
     ORACLE = "oracle", Policy(Evidence.VALUE, not_reduced="your oracle runs the script itself", expected=_BELOW)
+
+
+#: The forms of `--check`, for messages and help.
+SYMPTOM_FORMS = ", ".join(kind.policy.form for kind in Kind if kind.policy.form)

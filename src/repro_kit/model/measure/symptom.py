@@ -15,7 +15,7 @@ from typing import Any
 
 from repro_kit.errors import UsageError
 from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
-from repro_kit.model.failure.kinds import Unit
+from repro_kit.model.failure.kinds import SYMPTOM_FORMS, Unit
 
 _SUFFIXES = {
     "": None,
@@ -27,9 +27,6 @@ _SUFFIXES = {
 }
 _FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)(?:@(?P<baseline>.+))?")
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
-
-#: The forms of `--check`, for messages.
-FORMS = ", ".join(kind.policy.form for kind in Kind if kind.policy.form)
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def parse_symptom(text: str) -> Symptom:
     form = _FORM.fullmatch(text.strip())
     kinds = {str(kind): kind for kind in Kind if kind.policy.units}
     if form is None or form["measure"] not in kinds:
-        raise UsageError(f"{text!r} is not a symptom; give one of {FORMS}.")
+        raise UsageError(f"{text!r} is not a symptom; give one of {SYMPTOM_FORMS}.")
     kind = kinds[form["measure"]]
     unit, factor = _unit(text, kind, form["suffix"])
     baseline = _baseline(text, form["baseline"])
