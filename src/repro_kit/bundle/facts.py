@@ -12,7 +12,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.across_devices import Transplant
 from repro_kit.model.failure.failure import Failure, Layer
-from repro_kit.model.failure.kinds import Evidence
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.normalise import AT_DEPTH
 from repro_kit.model.failure.signature import Signature, in_words
 
@@ -90,7 +90,7 @@ def telling_line(message: str) -> str:
 def failure_line(signature: Signature, failure: Failure | None) -> str:
     """The failure on one line, in the words of the run."""
     policy = signature.kind.policy
-    if policy.evidence is Evidence.WAIT and failure and failure.text:
+    if policy.shown_by is ShownBy.WAIT and failure and failure.text:
         return f"the run does not end: {failure.text}"
     if policy.line:
         return policy.line.format(signal=(failure and failure.signal) or signature.signal)

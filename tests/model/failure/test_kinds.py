@@ -4,7 +4,7 @@ import pytest
 
 from repro_kit.model.failure.classify import failure_from_exceptions
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
-from repro_kit.model.failure.kinds import Evidence
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.serialize import from_data, to_data
 
@@ -27,7 +27,7 @@ def test_what_shows_a_kind_decides_what_is_run() -> None:
     watched = {kind for kind in Kind if kind.policy.ends_process}
     assert watched == {Kind.CRASH, Kind.TIMEOUT, Kind.DEADLOCK}
     assert {kind for kind in Kind if kind.policy.measured} == {
-        kind for kind in Kind if kind.policy.evidence is Evidence.VALUE
+        kind for kind in Kind if kind.policy.shown_by is ShownBy.VALUE
     } - {Kind.COMPILE_GROWTH}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from forked import run_forked
 from probed import run_probed
-from repro_kit.model.ablation.parting import parting
+from repro_kit.model.ablation.parting import first_differing_call
 from repro_kit.runner.launch import PROBE
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
@@ -101,7 +101,7 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path, monkeypa
     touched = [call[3]["Helper"]["touch"]["seen"] for (call,) in runs]
     # Eager's list has an element; what Dynamo leaves is its own matter, and results must agree in any case.
     assert touched[0] == [1, 1]
-    assert parting(*runs) is None or parting(*runs).what == "state"
+    assert first_differing_call(*runs) is None or first_differing_call(*runs).what == "state"
 
 
 @pytest.mark.torch

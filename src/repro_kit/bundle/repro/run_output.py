@@ -12,7 +12,7 @@ from repro_kit.model.failure.classify import (
     lost_validation,
 )
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.failure.kinds import Evidence
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.missing_resource import missing_resource
 
 #: Lines that a `repro.py` ends with (docs/reference/bundle-format.md).
@@ -24,7 +24,7 @@ _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
 _WAITS = re.compile(r"^FAIL timeout: (?P<words>the ranks wait for each other: .+)$", re.MULTILINE)
 _MEASURED = re.compile(
-    rf"^FAIL (?P<kind>{'|'.join(kind for kind in Kind if kind.policy.evidence is Evidence.VALUE)}): (?P<words>.+)$",
+    rf"^FAIL (?P<kind>{'|'.join(kind for kind in Kind if kind.policy.shown_by is ShownBy.VALUE)}): (?P<words>.+)$",
     re.MULTILINE,
 )
 _EXPECTED = re.compile(r"^FAIL: ", re.MULTILINE)  # of a script, which may end with a status and no traceback

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.model.failure.failure import STATE, Kind, Layer
-from repro_kit.model.failure.kinds import Evidence
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.signature import Signature
 
 LONGEST = 90  # characters
@@ -113,7 +113,7 @@ def _head(facts: TitleFacts, subject: str) -> str:
     raised = "".join(facts.signature.exceptions[-1:]) or "an error"
     s = "" if len(facts.operators) > 1 and not facts.is_narrowed else "s"
     kind = facts.signature.kind
-    if kind.policy.evidence is Evidence.DIFFERENCE:
+    if kind.policy.shown_by is ShownBy.DIFFERENCE:
         return _wrong(facts, subject)
     if kind.policy.in_compiler and facts.in_eager:
         return f"{subject} fail{s} without torch.compile too"
@@ -167,9 +167,9 @@ def _details(facts: TitleFacts) -> list[str]:
             return ["; forward agrees"]
         says_what = signature.difference is None and not facts.is_setter and any(map(str.isalpha, signature.message))
         return [f": {message}"] if says_what and message else []
-    if signature.kind is Kind.CRASH or (policy.evidence is Evidence.VALUE and policy.title):
+    if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
         return [f": {signature.message}"] if signature.message else []
-    if policy.evidence is Evidence.EXCEPTION and not policy.any_alike:
+    if policy.shown_by is ShownBy.EXCEPTION and not policy.any_alike:
         if message:
             is_typed = policy.in_compiler and not _is_native(signature)
             return [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]

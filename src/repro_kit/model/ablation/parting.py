@@ -10,7 +10,7 @@ from repro_kit.model.measure.call_state import alike, differing_values, first_di
 
 
 @dataclass(frozen=True)
-class Parting:
+class DifferingCall:
     """The first call after which two runs differ: in what it returned, or only in the Python state that it left."""
 
     what: Literal["result", "state"]
@@ -29,7 +29,7 @@ class Parting:
         )
 
 
-def parting(eager: Sequence[Any], compiled: Sequence[Any]) -> Parting | None:
+def first_differing_call(eager: Sequence[Any], compiled: Sequence[Any]) -> DifferingCall | None:
     """The first call whose result or state differs; None when the runs agree or make different calls.
 
     A call is [function, arguments before, result, state after].
@@ -38,9 +38,11 @@ def parting(eager: Sequence[Any], compiled: Sequence[Any]) -> Parting | None:
         if eager_call[0] != compiled_call[0] or not alike(eager_call[1], compiled_call[1]):
             return None
         if not alike(eager_call[2], compiled_call[2]):
-            return Parting("result", number, eager_call[0])
+            return DifferingCall("result", number, eager_call[0])
         shared_state = {name: state for name, state in eager_call[3].items() if name in compiled_call[3]}
         if not alike(shared_state, {name: compiled_call[3][name] for name in shared_state}):
             name = first_difference(shared_state, compiled_call[3])
-            return Parting("state", number, eager_call[0], name, *differing_values(shared_state, compiled_call[3]))
+            return DifferingCall(
+                "state", number, eager_call[0], name, *differing_values(shared_state, compiled_call[3])
+            )
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
-class Evidence(StrEnum):
+class ShownBy(StrEnum):
     """What shows a failure. It decides what a signature holds, and how two signatures are compared."""
 
     EXCEPTION = "exception"  # the chain of exceptions: types, message, frames, operator
@@ -38,7 +38,7 @@ class Policy:
     and for the grammar ``{s}`` and ``{does}``. ``{raised}`` and ``{location}`` may be in `summary`, too.
     """
 
-    evidence: Evidence = Evidence.EXCEPTION
+    shown_by: ShownBy = ShownBy.EXCEPTION
     any_alike: bool = False  # two failures of this kind are the same, whatever else their signatures hold
     in_compiler: bool = False  # the compiler itself raises, before any value of the program was computed
     compared: bool = False  # shows when compiled calls are compared with the same calls in eager
@@ -62,22 +62,22 @@ class Policy:
     @property
     def measured(self) -> bool:
         """Whether no exception shows it: a measurement above its limit, or the verdict of the user's oracle."""
-        return self.evidence is Evidence.VALUE and not self.of_graphs
+        return self.shown_by is ShownBy.VALUE and not self.of_graphs
 
     @property
     def slow(self) -> bool:
         """Whether each run takes long, so that runs are not repeated, and the matrix is the quick one."""
-        return self.hangs or (self.evidence is Evidence.VALUE and self.of_graphs)
+        return self.hangs or (self.shown_by is ShownBy.VALUE and self.of_graphs)
 
     @property
     def varies(self) -> bool:
         """Whether it may differ from run to run."""
-        return self.evidence is Evidence.DIFFERENCE or self.ends_process
+        return self.shown_by is ShownBy.DIFFERENCE or self.ends_process
 
     @property
     def alone(self) -> bool:
         """Whether time or memory decides, so that nothing else may run at the same time."""
-        return self.evidence is Evidence.VALUE or self.ends_process or self.any_alike
+        return self.shown_by is ShownBy.VALUE or self.ends_process or self.any_alike
 
     @property
     def blunt(self) -> bool:
@@ -87,22 +87,22 @@ class Policy:
     @property
     def hangs(self) -> bool:
         """Whether the run does not end."""
-        return self.evidence in (Evidence.STACK, Evidence.WAIT)
+        return self.shown_by in (ShownBy.STACK, ShownBy.WAIT)
 
     @property
     def ends_process(self) -> bool:
         """Whether the process does not end by itself, so that another one must watch it."""
-        return self.hangs or self.evidence is Evidence.SIGNAL
+        return self.hangs or self.shown_by is ShownBy.SIGNAL
 
     @property
     def raised_compiled(self) -> bool:
         """Whether the compiled run has frames to show: an exception's, or those of the interrupted run."""
-        return not self.compared and self.evidence in (Evidence.EXCEPTION, Evidence.SIGNAL, Evidence.STACK)
+        return not self.compared and self.shown_by in (ShownBy.EXCEPTION, ShownBy.SIGNAL, ShownBy.STACK)
 
 
 _BELOW = "The measured value stays below that limit."
 _HANG = Policy(
-    Evidence.STACK,
+    ShownBy.STACK,
     title="{compiled} hang{s}",
     summary="hang{location}",
     expected="The run ends. Eager ends at once.",
@@ -114,7 +114,7 @@ _HANG = Policy(
 )
 _DEADLOCK = replace(
     _HANG,
-    evidence=Evidence.WAIT,
+    shown_by=ShownBy.WAIT,
     title="ranks deadlock in {compiled}",
     summary="hang: the ranks wait for each other",
     line="the run does not end: the ranks wait for each other",
@@ -122,7 +122,7 @@ _DEADLOCK = replace(
     label="module: deadlock",
 )
 _CRASH = Policy(
-    Evidence.SIGNAL,
+    ShownBy.SIGNAL,
     title="{signal} {compiled}",
     summary="crash by {signal}{location}",
     expected="The process does not crash. Eager runs to the end.",
@@ -134,7 +134,7 @@ _CRASH = Policy(
     label="module: crash",
 )
 _ACCURACY = Policy(
-    Evidence.DIFFERENCE,
+    ShownBy.DIFFERENCE,
     compared=True,
     of_graphs=True,
     form="accuracy",
@@ -165,7 +165,7 @@ _OOM = Policy(
     label="module: memory usage",
 )
 _RECOMPILES = Policy(
-    Evidence.VALUE,
+    ShownBy.VALUE,
     units=(Unit.COUNT, Unit.RATIO),
     form="recompiles>N",
     counted="recompiles",
@@ -175,7 +175,7 @@ _RECOMPILES = Policy(
 _GRAPH_BREAKS = replace(_RECOMPILES, form="graph-breaks>N", counted="graph breaks", label="module: graph breaks")
 _COMPILE_TIME = replace(_RECOMPILES, units=(Unit.SECONDS, Unit.RATIO), form="compile-time>S", counted="seconds")
 _COMPILE_GROWTH = Policy(
-    Evidence.VALUE,
+    ShownBy.VALUE,
     of_graphs=True,
     units=(Unit.COUNT,),
     form="compile-growth>N",
@@ -184,7 +184,7 @@ _COMPILE_GROWTH = Policy(
     label="module: compile-time",
 )
 _SLOWDOWN = Policy(
-    Evidence.VALUE,
+    ShownBy.VALUE,
     in_eager=True,
     not_reduced="times differ from run to run",
     units=(Unit.RATIO,),
@@ -219,7 +219,7 @@ class Kind(StrEnum):
     RUNTIME_ERROR = "runtime-error", Policy(title="{compiled} raise{s} {raised}")
     WARNING = "warning", _WARNING  # of compiled code only, if the script turns warnings into errors
     ACCURACY = "accuracy", _ACCURACY
-    ROUNDING = "rounding", Policy(Evidence.DIFFERENCE, label="module: numerical-stability")  # no bug by itself
+    ROUNDING = "rounding", Policy(ShownBy.DIFFERENCE, label="module: numerical-stability")  # no bug by itself
     VALIDATION = "validation", _VALIDATION  # eager raises, and the compiled program returns
     CRASH = "crash", _CRASH
     TIMEOUT = "timeout", _HANG  # or a compile that does not end in time
@@ -231,7 +231,7 @@ class Kind(StrEnum):
     COMPILE_GROWTH = "compile-growth", _COMPILE_GROWTH  # grows faster than a power of the number of repetitions
     SLOWDOWN = "slowdown", _SLOWDOWN
     MEMORY = "memory", _MEMORY
-    ORACLE = "oracle", Policy(Evidence.VALUE, not_reduced="your oracle runs the script itself", expected=_BELOW)
+    ORACLE = "oracle", Policy(ShownBy.VALUE, not_reduced="your oracle runs the script itself", expected=_BELOW)
 
 
 #: The forms of `--check`, for messages and help.

@@ -11,7 +11,7 @@ from typing import Any
 from repro_kit.model.failure import native
 from repro_kit.model.failure.failure import STATE, Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch, recurring_torch
-from repro_kit.model.failure.kinds import Evidence
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.late_errors import asserted, is_late
 from repro_kit.model.failure.normalise import fault_line, normalise, same_message
 from repro_kit.model.failure.ops import is_kernel, same_op
@@ -83,16 +83,16 @@ class Signature:
             return False
         if self.kind.policy.any_alike:
             return True
-        match self.kind.policy.evidence:
-            case Evidence.VALUE | Evidence.WAIT:  # both are above their limit, or they would be no failures
+        match self.kind.policy.shown_by:
+            case ShownBy.VALUE | ShownBy.WAIT:  # both are above their limit, or they would be no failures
                 return True
-            case Evidence.DIFFERENCE:
+            case ShownBy.DIFFERENCE:
                 return self._same_difference(other, strength)
-            case Evidence.SIGNAL:
+            case ShownBy.SIGNAL:
                 return self._same_crash(other, strength)
-            case Evidence.STACK:
+            case ShownBy.STACK:
                 return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
-            case Evidence.EXCEPTION:
+            case ShownBy.EXCEPTION:
                 # Of a bisection, which looks for any exception that is lost, no exception is known.
                 any_lost = self.kind.policy.eager_raises and not self.exceptions
                 return any_lost or self._same_exception(other, strength)
@@ -113,7 +113,7 @@ class Signature:
         """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
         location = f" in {self.frames[0]}" if self.frames else ""
         policy = self.kind.policy
-        if policy.evidence is Evidence.VALUE:
+        if policy.shown_by is ShownBy.VALUE:
             return _cut(self.message)
         if self.kind is Kind.ACCURACY:
             return self._difference_summary()
@@ -239,14 +239,14 @@ def signature_of(failure: Failure) -> Signature:
     chain = unwrap(failure.exceptions)
     if is_late(chain):
         chain = chain[-1:]  # which call raised it, and what wrapped it there, is chance
-    match failure.kind.policy.evidence:
-        case Evidence.SIGNAL:
+    match failure.kind.policy.shown_by:
+        case ShownBy.SIGNAL:
             return _of_crash(failure)
-        case Evidence.VALUE:
+        case ShownBy.VALUE:
             return Signature(failure.kind, message=failure.text)
-        case Evidence.WAIT:
+        case ShownBy.WAIT:
             return Signature(failure.kind)
-        case Evidence.STACK:
+        case ShownBy.STACK:
             part = compiling_part(failure.stack)
             message = f"compiling in {part}" if part else ""
             return Signature(failure.kind, message=message, frames=main_torch(failure.stack))

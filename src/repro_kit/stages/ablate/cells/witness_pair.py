@@ -11,7 +11,7 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.diagnosis import AFRESH, WITNESS
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.ablation.parting import parting
+from repro_kit.model.ablation.parting import first_differing_call
 from repro_kit.model.failure.failure import Difference, Kind, Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.run_outcome import RunOutcome
@@ -46,7 +46,7 @@ def witness(script: OnScript, cells: Sequence[Cell], recipe: Recipe) -> list[Cel
         _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     ]
-    difference = parting(*calls)
+    difference = first_differing_call(*calls)
     difference_kind = difference.what if difference else "none"
     if difference is not None and difference.what == "state":
         where = f"{difference.name} after call {difference.call}"
