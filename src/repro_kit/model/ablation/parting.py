@@ -42,7 +42,6 @@ def first_differing_call(eager: Sequence[Any], compiled: Sequence[Any]) -> Diffe
         shared_state = {name: state for name, state in eager_call[3].items() if name in compiled_call[3]}
         if not alike(shared_state, {name: compiled_call[3][name] for name in shared_state}):
             name = first_difference(shared_state, compiled_call[3])
-            return DifferingCall(
-                "state", number, eager_call[0], name, *differing_values(shared_state, compiled_call[3])
-            )
+            values = differing_values(shared_state, compiled_call[3])
+            return DifferingCall("state", number, eager_call[0], name, *values)
     return None
