@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from repro_kit.probe.repro_probe.protocol.orders import Measure
+
 
 class ShownBy(StrEnum):
     """What shows a failure. It decides what a signature holds, and how two signatures are compared."""
@@ -49,6 +51,8 @@ class Policy:
     in_eager: bool = False  # eager can be measured as well, and is the baseline of a ratio
     counted: str = ""  # what `repro.py` counts by itself, in torch's trace
     form: str = ""  # as `--check` takes it: ``recompiles>N``
+    probe: Measure | None = None  # what the probe measures for it, in calls that it repeats; None: every run shows it
+    reading: str = "{value:g}"  # a measured value in words, with its unit; a value in bytes has its own
     title: str = ""
     summary: str = ""
     expected: str = "The code compiles and runs, as it does in eager."
@@ -138,6 +142,7 @@ _ACCURACY = Policy(
     compared=True,
     of_graphs=True,
     form="accuracy",
+    probe="accuracy",
     expected="The compiled code gives the same results as eager, within the usual tolerance.",
     label="module: correctness (silent)",
 )
@@ -146,6 +151,7 @@ _VALIDATION = Policy(
     eager_raises=True,
     of_graphs=True,
     form="validation",
+    probe="validation",
     title="{compiled} {does} not raise eager's {raised}",
     summary="validation lost: eager raises {raised}",
     expected="The compiled code raises, as eager does.",
@@ -169,11 +175,24 @@ _RECOMPILES = Policy(
     units=(Unit.COUNT, Unit.RATIO),
     form="recompiles>N",
     counted="recompiles",
+    reading="{value:g} recompile{s}",
     expected=_BELOW,
     label="module: compile-time",
 )
-_GRAPH_BREAKS = replace(_RECOMPILES, form="graph-breaks>N", counted="graph breaks", label="module: graph breaks")
-_COMPILE_TIME = replace(_RECOMPILES, units=(Unit.SECONDS, Unit.RATIO), form="compile-time>S", counted="seconds")
+_GRAPH_BREAKS = replace(
+    _RECOMPILES,
+    form="graph-breaks>N",
+    counted="graph breaks",
+    reading="{value:g} graph break{s}",
+    label="module: graph breaks",
+)
+_COMPILE_TIME = replace(
+    _RECOMPILES,
+    units=(Unit.SECONDS, Unit.RATIO),
+    form="compile-time>S",
+    counted="seconds",
+    reading="{value:.1f} s of compiling",
+)
 _COMPILE_GROWTH = Policy(
     ShownBy.VALUE,
     of_graphs=True,
@@ -189,6 +208,8 @@ _SLOWDOWN = Policy(
     not_reduced="times differ from run to run",
     units=(Unit.RATIO,),
     form="slowdown>X",
+    probe="time",
+    reading="{value:.2f}x eager's time",
     expected=_BELOW,
     label="module: performance",
 )
@@ -197,6 +218,8 @@ _MEMORY = replace(
     not_reduced="the peak of the memory is measured on the script itself",
     units=(Unit.RATIO, Unit.BYTES),
     form="memory>X",
+    probe="memory",
+    reading="{value:.2f}x eager's memory",
     label="module: memory usage",
 )
 _REFUSED = Policy(in_compiler=True, title="{subject} {does} not {refused}")

@@ -108,19 +108,7 @@ def parse_symptom(text: str) -> Symptom:
 
 def shown(kind: Kind, unit: Unit, value: float) -> str:
     """A value with its unit, for people: ``5 recompiles``, ``1.43x eager's time``, ``2.0 GiB``."""
-    match kind, unit:
-        case Kind.RECOMPILES, _:
-            return f"{value:g} recompile{'s' * (value != 1)}"
-        case Kind.GRAPH_BREAKS, _:
-            return f"{value:g} graph break{'s' * (value != 1)}"
-        case Kind.COMPILE_TIME, _:
-            return f"{value:.1f} s of compiling"
-        case Kind.SLOWDOWN, _:
-            return f"{value:.2f}x eager's time"
-        case _, Unit.BYTES:
-            return _bytes(value)
-        case _:
-            return f"{value:.2f}x eager's memory"
+    return _bytes(value) if unit is Unit.BYTES else kind.policy.reading.format(value=value, s="s" * (value != 1))
 
 
 def _noise(unit: Unit, measured: Measured) -> str:

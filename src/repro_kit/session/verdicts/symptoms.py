@@ -166,15 +166,10 @@ def compare_with_eager(
 
 def probes(symptom: Symptom) -> tuple[Measure, ...]:
     """What the probe must measure (mode `override`) for `symptom`; empty if every run shows it."""
-    if symptom.kind is Kind.SLOWDOWN:
-        return ("time",)
-    if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
-        return ("memory",)
-    if symptom.kind is Kind.VALIDATION:
-        return ("validation",)
-    if symptom.kind is Kind.ACCURACY:
-        return ("state",) if symptom.of_state else ("accuracy",)
-    return ()
+    if symptom.of_state:
+        return ("state",)
+    probe = symptom.kind.policy.probe
+    return () if probe is None or symptom.unit is Unit.BYTES else (probe,)
 
 
 def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:
