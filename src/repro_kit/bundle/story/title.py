@@ -119,7 +119,7 @@ def _head(facts: TitleFacts, subject: str) -> str:
         return f"{subject} fail{s} without torch.compile too"
     if kind.policy.in_compiler and _is_native(facts.signature):
         return f"generated code of {subject} does not compile"
-    if kind is Kind.TIMEOUT and facts.signature.message.startswith("compiling"):
+    if facts.signature.is_compiling:
         return f"compiling {subject} does not end"
     if kind.policy.title:
         head = kind.policy.title.format(

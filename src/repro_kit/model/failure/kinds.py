@@ -101,7 +101,7 @@ class Policy:
     @property
     def raised_compiled(self) -> bool:
         """Whether the compiled run has frames to show: an exception's, or those of the interrupted run."""
-        return not self.compared and self.shown_by in (ShownBy.EXCEPTION, ShownBy.SIGNAL, ShownBy.STACK)
+        return not self.compared and self.shown_by not in (ShownBy.DIFFERENCE, ShownBy.VALUE)
 
 
 _BELOW = "The measured value stays below that limit."

@@ -30,6 +30,7 @@ _CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
 LOOP_OVERLAP = 0.5
 
 _MEMORY = "memory"
+_COMPILING = "compiling"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
 _FRAMES = 3
 #: What a warning that the script turns into an error was for earlier versions.
@@ -108,6 +109,11 @@ class Signature:
         if not other.kind.policy.eager_raises or self.kind is not Kind.RUNTIME_ERROR:
             return False
         return self.exceptions[-1:] == other.exceptions[-1:] and other._same_message(self, LIKENESS)
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether the run hangs while something is compiled."""
+        return self.kind is Kind.TIMEOUT and self.message.startswith(_COMPILING)
 
     def summary(self) -> str:
         """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
@@ -248,7 +254,7 @@ def signature_of(failure: Failure) -> Signature:
             return Signature(failure.kind)
         case ShownBy.STACK:
             part = compiling_part(failure.stack)
-            message = f"compiling in {part}" if part else ""
+            message = f"{_COMPILING} in {part}" if part else ""
             return Signature(failure.kind, message=message, frames=main_torch(failure.stack))
     message = normalise(chain[-1].message) if chain else ""
     difference = failure.difference
