@@ -136,7 +136,10 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     for dynamic, ladder in others.items():
         if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
             continue
-        first = next((cell.recipe.backend for cell in sorted(ladder, key=_rank_of) if cell.same), None)
+        first = next(
+            (cell.recipe.backend for cell in sorted(ladder, key=lambda cell: _rank(cell.recipe.backend)) if cell.same),
+            None,
+        )
         if first is None and all(
             cell.outcome is RunOutcome.PASSES for cell in ladder if cell.recipe.backend == backend
         ):
@@ -145,10 +148,6 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
             moved.append(f", {first!r} first with dynamic={dynamic}")
     only = f", but not with dynamic={' or '.join(gone)}" if gone else ""
     return only + "".join(moved)
-
-
-def _rank_of(cell: Cell) -> int:
-    return _rank(cell.recipe.backend)
 
 
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
@@ -168,11 +167,9 @@ def _uncertain_words(ladder: Mapping[str, Cell], failing: str, contrasts: Mappin
         return ""
     if all(passes(contrasts, f"{INTERPRETED}: {name}") for name in unclear):
         return f" ({' and '.join(map(repr, unclear))} too, but not with the graph interpreted, which is right)"
-    return f" ({' and '.join(map(repr, unclear))} could not be judged: {_why(ladder[unclear[0]])})"
-
-
-def _why(cell: Cell) -> str:
-    return "another failure" if cell.verdict.status is Status.FAIL else str(cell.verdict.status)
+    status = ladder[unclear[0]].verdict.status
+    why = "another failure" if status is Status.FAIL else str(status)
+    return f" ({' and '.join(map(repr, unclear))} could not be judged: {why})"
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:

@@ -6,16 +6,7 @@ import builtins
 import os
 import re
 from enum import StrEnum
-from errno import (
-    ECONNABORTED,
-    ECONNREFUSED,
-    ECONNRESET,
-    EFBIG,
-    EIO,
-    ENETUNREACH,
-    EROFS,
-    ESTALE,
-)
+from errno import ECONNABORTED, ECONNREFUSED, ECONNRESET, EFBIG, EIO, ENETUNREACH, EROFS, ESTALE
 
 from repro_kit.model.failure.classify import is_compilers_type
 from repro_kit.model.failure.failure import ExceptionLink, Failure
@@ -64,22 +55,7 @@ _MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, t
 _MACHINES_NAME = re.compile(
     r"(?:Connection|Timeout|TimedOut|Network|Socket|SSL|HTTP\w*|Dist\w+)(?:Error|Exception|Expired)?$"
 )
-_SENT = frozenset(
-    [
-        "SIGHUP",
-        "SIGINT",
-        "SIGQUIT",
-        "SIGTERM",
-        "SIGPIPE",
-        "SIGALRM",
-        "SIGUSR1",
-        "SIGUSR2",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGSTOP",
-        "SIGTSTP",
-    ]
-)
+_SENT = re.compile(r"SIG(?:HUP|INT|QUIT|TERM|PIPE|ALRM|USR[12]|XCPU|XFSZ|STOP|TSTP)")
 #: Exit statuses (128 + signal) that a shell returns for HUP, INT, QUIT, KILL, PIPE, ALRM, TERM, XCPU and XFSZ.
 _SENT_STATUSES = frozenset(128 + number for number in (1, 2, 3, 9, 13, 14, 15, 24, 25))
 _TIME = re.compile(
@@ -100,7 +76,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
     """
     if any(map(_is_observers, failure.exceptions)):
         return Nature.OBSERVER
-    if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
+    if _SENT.fullmatch(failure.signal or "") or failure.exit_status in _SENT_STATUSES:
         return Nature.MACHINE
     if missing_resource(failure) or any(_CONDITION.search(link.message) for link in failure.exceptions):
         return Nature.MACHINE

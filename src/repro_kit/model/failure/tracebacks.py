@@ -137,17 +137,15 @@ def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
     blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
     grouped: list[list[_Block]] = []
     for block in blocks:
-        if block.link and grouped and (block.link == "cause" or _hides(block, grouped[-1][0])):
+        older = grouped[-1][0].type if grouped else ""
+        hides = older.startswith(("torch._dynamo.", "torch._inductor.")) and not block.type.startswith("torch.")
+        if block.link and grouped and (block.link == "cause" or hides):
             grouped[-1].insert(0, block)
         elif block.link and grouped:
             grouped[-1] = [block]
         else:
             grouped.append([block])
     return [tuple(ExceptionLink(b.type, b.message, b.frames) for b in chain) for chain in grouped]
-
-
-def _hides(newer: _Block, older: _Block) -> bool:
-    return older.type.startswith(("torch._dynamo.", "torch._inductor.")) and not newer.type.startswith("torch.")
 
 
 def _python_blocks(lines: Sequence[str]) -> Iterator[_Block]:

@@ -49,7 +49,10 @@ def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
     if not timed:
         return None
     pairs = _together(timed, lambda call: call.rounds, lambda call: call.calls, sum)
-    words = [f"{call.name} {_of(call.rounds)}{_parts(call)}" for call in sorted(timed, key=_excess)[::-1]]
+    words = [
+        f"{call.name} {_of(call.rounds)}{' (with backward)' * call.backward}"
+        for call in sorted(timed, key=_excess)[::-1]
+    ]
     return _ratio(pairs, _listed(words))
 
 
@@ -151,10 +154,6 @@ def _ratio(pairs: Sequence[Pair], detail: str) -> Measured:
 def _of(pairs: Sequence[Pair]) -> str:
     compiled, eager = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
     return f"{_seconds(compiled)}, in eager {_seconds(eager)}"
-
-
-def _parts(call: CompiledCall) -> str:
-    return " (with backward)" if call.backward else ""
 
 
 def _excess(call: CompiledCall) -> float:
