@@ -57,7 +57,7 @@ class OnScript(Cells):
             # Nothing else may run while a cell is timed, or take the memory of the only device.
             options = replace(options, jobs=1)
         # Costs cannot be inferred: a backend that does more may cost less.
-        self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMOR))
+        self._infer = infer and not (self.symptom and self.symptom.kind.policy.in_eager)
         self._abandoned = Event()
         super().__init__(case, options, ui)
 
@@ -163,7 +163,7 @@ class OnScript(Cells):
         backend, failure = plan.recipe.backend, cell.verdict.failure
         if not self._infer or backend not in LADDER[1:] or plan.recipe.mode is not None or not cell.same:
             return False
-        in_dynamo = failure is not None and failure.kind is Kind.DNAMO_ERROR
+        in_dynamo = failure is not None and failure.kind is Kind.DYNAMO_ERROR
         return in_dynamo and cell.recipe == plan.recipe.with_(backend=LADDER[0])
 
     def _one(self, plan: CellPlan) -> Cell:
