@@ -59,7 +59,7 @@ def test_everything_of_a_recipe_is_written():
         (0, "PASS\n", Status.PASS, None),
         (125, "CANNOT RUN: no torch\n", Status.CANNOT_TELL, None),
         (1, "FAIL timeout: no end after 60 s\n", Status.FAIL, Kind.TIMEOUT),
-        (1, "FAIL timeout: the ranks wait for each other: rank 0 in x\n", Status.FAIL, Kind.TIMEOUT),
+        (1, "FAIL timeout: the ranks wait for each other: rank 0 in x\n", Status.FAIL, Kind.DEADLOCK),
         (1, "FAIL crash: SIGSEGV\n", Status.FAIL, Kind.CRASH),
         (
             1,
