@@ -5,10 +5,29 @@ from typing import Literal
 
 import pytest
 
-from repro_kit.model.ablation import causes, diagnosis
+from repro_kit.model.ablation import causes
 from repro_kit.model.ablation.causes import diagnose, part_of
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.diagnosis import Diagnosis
+from repro_kit.model.ablation.diagnosis import (
+    AFRESH,
+    DEFAULT_PARTITIONER,
+    GRAPH_BREAKS_ALLOWED,
+    HELD_AT_FALSE,
+    HELD_AT_TRUE,
+    NO_ARTIFACTS,
+    NO_DECOMPOSITIONS,
+    NO_PYTHON_DECOMPOSITIONS,
+    NOT_SPLIT_FOR_DDP,
+    OPERATORS_CHECKED,
+    OVERWRITTEN,
+    OWN_CHANGE,
+    REQUESTED_BREAK,
+    SCHEMAS_CHECKED,
+    TAKEN_OUT,
+    WITHOUT_CHANGES,
+    WITNESS,
+    Diagnosis,
+)
 from repro_kit.model.failure.failure import (
     Difference,
     ExceptionLink,
@@ -60,7 +79,7 @@ def told(cells: list[Cell], own: Recipe | None = None) -> tuple[Layer | None, st
 def test_an_output_that_a_cuda_graph_has_overwritten_is_the_scripts_to_keep() -> None:
     message = "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run."
     read = raised("/home/someone/train.py", kind=Kind.RUNTIME_ERROR, message=message)
-    assert told(ladder("inductor", read)) == (Layer.USER, diagnosis.OVERWRITTEN)
+    assert told(ladder("inductor", read)) == (Layer.USER, OVERWRITTEN)
     other = raised("/home/someone/train.py", kind=Kind.RUNTIME_ERROR, message="the loss is overwritten")
     assert told(ladder("inductor", other))[0] is Layer.INDUCTOR
 
@@ -71,19 +90,19 @@ def test_a_graph_break_that_the_script_asks_for_is_no_fault_of_dynamo() -> None:
         'from user code:\n   File "{}", line 7, in step\n    torch._dynamo.graph_break()\n'
     )
     asked = raised("torch/_dynamo/exc.py", type="torch._dynamo.exc.Unsupported", message=message.format("/me/train.py"))
-    assert told(ladder("eager", asked)) == (Layer.USER, diagnosis.REQUESTED_BREAK)
+    assert told(ladder("eager", asked)) == (Layer.USER, REQUESTED_BREAK)
     own = message.format("/env/site-packages/torch/optim/optimizer.py")
     assert told(ladder("eager", raised("torch/_dynamo/exc.py", message=own)))[0] is Layer.DYNAMO
 
 
 def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs() -> None:
-    whole, kinds = contrast(diagnosis.WITHOUT_CHANGES, passes=True), diagnosis.TAKEN_OUT
-    each = [contrast(f"{diagnosis.WITHOUT_CHANGES}: {kind}", passes=kind == "lowerings") for kind in kinds]
+    whole, kinds = contrast(WITHOUT_CHANGES, passes=True), TAKEN_OUT
+    each = [contrast(f"{WITHOUT_CHANGES}: {kind}", passes=kind == "lowerings") for kind in kinds]
     found = diagnose([*ladder("inductor"), whole, *each], Recipe())
-    assert (found.layer, found.cause) == (Layer.USER, diagnosis.OWN_CHANGE)
+    assert (found.layer, found.cause) == (Layer.USER, OWN_CHANGE)
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
-    assert told([*ladder("inductor"), contrast(diagnosis.WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+    assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
 
 
 def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
@@ -97,11 +116,11 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
 
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
     cells = ladder("aot_eager")
-    assert told([*cells, contrast(diagnosis.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
+    assert told([*cells, contrast(NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (
         Layer.DECOMPOSITION,
         "decomposition",
     )
-    assert told([*cells, contrast(diagnosis.NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
+    assert told([*cells, contrast(NO_PYTHON_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "")
 
 
 def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
@@ -111,11 +130,11 @@ def test_a_decomposition_that_raises_is_named_without_a_contrast() -> None:
 
 def test_the_partitioner_is_told_from_a_decomposition() -> None:
     cells = ladder("aot_eager_decomp_partition")
-    assert told([*cells, contrast(diagnosis.NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
-    assert told([*cells, contrast(diagnosis.NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
-    another = contrast(diagnosis.NO_DECOMPOSITIONS, passes=False, same=False)
+    assert told([*cells, contrast(NO_DECOMPOSITIONS, passes=True)]) == (Layer.DECOMPOSITION, "decomposition")
+    assert told([*cells, contrast(NO_DECOMPOSITIONS, passes=False)]) == (Layer.AOT, "partitioner")
+    another = contrast(NO_DECOMPOSITIONS, passes=False, same=False)
     assert told([*cells, another]) == (Layer.DECOMPOSITION, "")
-    assert told([*ladder("aot_eager"), contrast(diagnosis.DEFAULT_PARTITIONER, passes=True)]) == (
+    assert told([*ladder("aot_eager"), contrast(DEFAULT_PARTITIONER, passes=True)]) == (
         Layer.AOT,
         "partitioner",
     )
@@ -124,14 +143,14 @@ def test_the_partitioner_is_told_from_a_decomposition() -> None:
 @pytest.mark.parametrize(("passes", "cause"), [(True, "graph-cache"), (False, "lowering")])
 def test_what_an_earlier_run_compiled_is_told_from_the_compiler_of_today(passes: bool, cause: str) -> None:
     cells = ladder("inductor", raised("torch/_inductor/lowering.py"))
-    assert told([*cells, contrast(diagnosis.NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
+    assert told([*cells, contrast(NO_ARTIFACTS, passes=passes)]) == (Layer.INDUCTOR, cause)
 
 
 def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
-    cells = [*ladder("aot_eager"), contrast(diagnosis.NOT_SPLIT_FOR_DDP, passes=True)]
+    cells = [*ladder("aot_eager"), contrast(NOT_SPLIT_FOR_DDP, passes=True)]
     found = diagnose(cells, Recipe())
     assert found.layer is Layer.AOT and found.sentence.endswith("does not split graphs for DDP (optimize_ddp=False).")
-    split_or_not = [*ladder("aot_eager"), contrast(diagnosis.NOT_SPLIT_FOR_DDP, passes=False)]
+    split_or_not = [*ladder("aot_eager"), contrast(NOT_SPLIT_FOR_DDP, passes=False)]
     assert "DDP" not in diagnose(split_or_not, Recipe()).sentence
 
 
@@ -148,13 +167,13 @@ def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
         ),
         (ladder("eager", Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemError", "x"),))), "bytecode"),
         (ladder("eager", Failure(Kind.CRASH, Phase.RUN, signal="SIGSEGV")), "bytecode"),
-        ([*ladder("eager"), contrast(diagnosis.AFRESH, passes=True)], "guards"),
-        ([*ladder("eager"), contrast(diagnosis.AFRESH, passes=False)], ""),
-        ([*ladder("eager"), contrast(diagnosis.GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
+        ([*ladder("eager"), contrast(AFRESH, passes=True)], "guards"),
+        ([*ladder("eager"), contrast(AFRESH, passes=False)], ""),
+        ([*ladder("eager"), contrast(GRAPH_BREAKS_ALLOWED, passes=True)], "graph-break"),
         (
             [
                 *ladder("eager", raised(type="torch._dynamo.exc.FailOnRecompileLimitHit")),
-                contrast(diagnosis.GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
+                contrast(GRAPH_BREAKS_ALLOWED, passes=True),  # fullgraph=False falls back to eager there
             ],
             "recompile-limit",
         ),
@@ -176,7 +195,7 @@ def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:
 def test_a_script_that_does_another_thing_when_compiled(
     at_false: bool, at_true: bool, layer: Layer, words: str
 ) -> None:
-    held = [contrast(diagnosis.HELD_AT_FALSE, passes=at_false), contrast(diagnosis.HELD_AT_TRUE, passes=at_true)]
+    held = [contrast(HELD_AT_FALSE, passes=at_false), contrast(HELD_AT_TRUE, passes=at_true)]
     found = diagnose([*ladder("eager"), *held], Recipe())
     assert found.layer is layer and words in found.sentence
 
@@ -187,7 +206,7 @@ def test_a_script_that_does_another_thing_when_compiled(
 def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None, cause: str) -> None:
     cells = ladder("eager")
     if parting:
-        seen = {"contrast": diagnosis.WITNESS, "parting": parting}
+        seen = {"contrast": WITNESS, "parting": parting}
         cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
     assert told(cells) == (Layer.DYNAMO, cause)
 
@@ -206,7 +225,7 @@ def test_what_is_traced_right_with_numbers_needs_symbolic_sizes(
     own: bool | None, other: bool | None, passes: bool, cause: str
 ) -> None:
     cells = [replace(cell, recipe=replace(cell.recipe, dynamic=own)) for cell in ladder("eager")]
-    seen = {"contrast": diagnosis.WITNESS, "parting": "result"}
+    seen = {"contrast": WITNESS, "parting": "result"}
     cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
     verdict = Verdict(Status.PASS) if passes else Verdict(Status.FAIL, WRONG)
     sizes = Recipe(backend="eager", dynamic=other)
@@ -244,7 +263,7 @@ def test_a_fake_kernel_that_lies_is_the_users(message: str, layer: Layer, cause:
     checked = raised(type="torch._subclasses.fake_tensor.MetadataMismatchError", message=LIE)
     cells = [
         *ladder("inductor", raised("torch/_inductor/lowering.py", message=message)),
-        contrast(diagnosis.OPERATORS_CHECKED, passes=False, failure=checked, same=False),
+        contrast(OPERATORS_CHECKED, passes=False, failure=checked, same=False),
     ]
     found = diagnose(cells, Recipe())
     assert (found.layer, found.cause) == (layer, cause)
@@ -258,7 +277,7 @@ def test_an_operator_that_breaks_its_own_schema_is_the_users_where_results_are_w
     checked = raised(type="SchemaMismatchError", message="mine.bump.default writes to its argument 'x'")
     cells = [
         *ladder("inductor", raised("torch/_inductor/lowering.py", kind=kind)),
-        contrast(diagnosis.SCHEMAS_CHECKED, passes=False, failure=checked, same=False),
+        contrast(SCHEMAS_CHECKED, passes=False, failure=checked, same=False),
     ]
     found = diagnose(cells, Recipe())
     assert found.layer is layer

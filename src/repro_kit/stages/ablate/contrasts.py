@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.ablation import diagnosis
 from repro_kit.model.ablation.axis import field_of, varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
+from repro_kit.model.ablation.diagnosis import (
+    AFRESH,
+    DEFAULT_PARTITIONER,
+    GRAPH_BREAKS_ALLOWED,
+    NO_ARTIFACTS,
+    NO_DECOMPOSITIONS,
+    NO_PYTHON_DECOMPOSITIONS,
+    NOT_SPLIT_FOR_DDP,
+    OPERATORS_CHECKED,
+    SCHEMAS_CHECKED,
+)
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
@@ -129,20 +139,20 @@ class Contrast:
 
 
 _CHECKED = Contrast(
-    diagnosis.OPERATORS_CHECKED,
+    OPERATORS_CHECKED,
     "with custom operators checked",
     axes=(("backend", "aot_eager_decomp_partition"), ("functorch.fake_tensor_crossref", "custom_ops")),
 )
 _SCHEMAS = Contrast(
-    diagnosis.SCHEMAS_CHECKED,
+    SCHEMAS_CHECKED,
     "with the schemas of custom operators checked",
     setup=_SCHEMAS_CHECKED,
     axes=(("backend", "aot_eager"),),
 )
 
 
-_NO_ARTIFACTS = Contrast(diagnosis.NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
-_NOT_SPLIT = Contrast(diagnosis.NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
+_NO_ARTIFACTS = Contrast(NO_ARTIFACTS, "without cache artifacts", setup=_WITHOUT_ARTIFACTS)
+_NOT_SPLIT = Contrast(NOT_SPLIT_FOR_DDP, "optimize_ddp=False", axes=(("dynamo.optimize_ddp", False),))
 
 
 def contrasts(cells: Sequence[Cell], recipe: Recipe, *, custom: bool, artifacts: bool, ddp: bool) -> list[CellPlan]:
@@ -169,21 +179,19 @@ def _of(layer: Layer | None, kind: Kind, recipe: Recipe) -> list[Contrast]:
     if layer is Layer.AOT:
         return [
             Contrast(
-                diagnosis.NO_PYTHON_DECOMPOSITIONS,
+                NO_PYTHON_DECOMPOSITIONS,
                 "without Python decompositions",
                 setup=_WITHOUT_PYTHON_DECOMPOSITIONS,
             ),
-            Contrast(diagnosis.DEFAULT_PARTITIONER, "", axes=(("backend", "aot_eager_default_partitioner"),)),
+            Contrast(DEFAULT_PARTITIONER, "", axes=(("backend", "aot_eager_default_partitioner"),)),
         ]
     if layer is Layer.DECOMPOSITION:
-        return [Contrast(diagnosis.NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
+        return [Contrast(NO_DECOMPOSITIONS, "without decompositions", setup=_WITHOUT_DECOMPOSITIONS)]
     if layer is not Layer.DYNAMO:
         return []
     found_contrasts = []
     if recipe.fullgraph:
-        found_contrasts.append(
-            Contrast(diagnosis.GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),))
-        )
+        found_contrasts.append(Contrast(GRAPH_BREAKS_ALLOWED, "fullgraph=False", axes=(("fullgraph", False),)))
     if not kind.policy.in_compiler:
-        found_contrasts.append(Contrast(diagnosis.AFRESH, "compiled afresh for every call", setup=_AFRESH))
+        found_contrasts.append(Contrast(AFRESH, "compiled afresh for every call", setup=_AFRESH))
     return found_contrasts
