@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.cli.main import COMMANDS, cli, main
-from repro_kit.model.measure.symptom import FORMS
+from repro_kit.model.failure.kinds import SYMPTOM_FORMS
 
 
 def said(*words: str) -> tuple[int, str]:
@@ -20,7 +20,7 @@ def said(*words: str) -> tuple[int, str]:
 
 def test_the_help_of_check_names_every_symptom() -> None:
     _, text = said("collect", "--help")
-    assert "".join(FORMS.split()) in "".join(text.split())
+    assert "".join(SYMPTOM_FORMS.split()) in "".join(text.split())
 
 
 def test_help_has_its_short_name_whoever_asks_for_it_first() -> None:

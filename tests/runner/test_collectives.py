@@ -72,7 +72,7 @@ def test_a_result_that_is_read_before_it_is_there_is_no_failure(oracle: ProgramO
 
 def test_ranks_that_wait_for_each_other_are_noticed(oracle: ProgramOracle) -> None:
     verdict = check(oracle, program(body=BODY, preamble=SILENT, group=GLOO, check=False), timeout=600)
-    assert verdict.failure is not None and verdict.failure.deadlock, verdict
+    assert verdict.failure is not None and verdict.failure.kind is Kind.DEADLOCK, verdict
     assert verdict.failure.stack[-1].file.endswith("torch/_ops.py"), "the stack shows where the rank waits"
 
 
@@ -125,7 +125,7 @@ def test_the_repro_starts_its_ranks_itself(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_repro_of_ranks_that_wait_ends_with_the_stack_of_one(tmp_path: Path) -> None:
-    waits = signature_of(Failure(Kind.TIMEOUT, deadlock=True))
+    waits = signature_of(Failure(Kind.DEADLOCK))
     ended = run_repro(tmp_path, waits, SILENT)
     assert ended.returncode == 1 and "(most recent call first)" in ended.stderr, ended.stderr
     failure = read_run(1, ended.stderr, "exit 1").failure

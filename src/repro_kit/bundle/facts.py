@@ -10,10 +10,11 @@ from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.layer import IN_EAGER
-from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Layer
+from repro_kit.model.failure.failure import Failure, Layer
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.moved_to_cpu import MovedToCpu
 from repro_kit.model.failure.normalise import AT_DEPTH
-from repro_kit.model.failure.signature import DEADLOCK, Signature, in_words
+from repro_kit.model.failure.signature import Signature, in_words
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
 _NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")
@@ -88,13 +89,12 @@ def telling_line(message: str) -> str:
 
 def failure_line(signature: Signature, failure: Failure | None) -> str:
     """The failure on one line, in the words of the run."""
-    if signature.message == DEADLOCK:
-        return f"the run does not end: {(failure and failure.text) or DEADLOCK}"
-    if signature.kind is Kind.TIMEOUT:
-        return "the run does not end: it hangs, or compiles forever"
-    if signature.kind is Kind.CRASH:
-        return f"the process dies of {(failure and failure.signal) or signature.signal}"
-    if signature.kind in COMPARED:
+    policy = signature.kind.policy
+    if policy.shown_by is ShownBy.WAIT and failure and failure.text:
+        return f"the run does not end: {failure.text}"
+    if policy.line:
+        return policy.line.format(signal=(failure and failure.signal) or signature.signal)
+    if policy.compared:
         return in_words(signature, failure)
     if failure and failure.exceptions:
         root = failure.exceptions[-1]

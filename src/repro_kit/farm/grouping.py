@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bisect.build import Mark
 from repro_kit.farm.facts import CaseFacts
-from repro_kit.model.failure.failure import MEASURED, Kind
 from repro_kit.model.failure.ops import same_op
 from repro_kit.model.failure.signature import Signature
 
@@ -24,8 +23,6 @@ WEIGHTS = {"message": 0.35, "frames": 0.3, "operator": 0.25, "exceptions": 0.1}
 _UNKNOWN = 0.5  # score of a part that only one of the two has
 _AGREED = 2  # builds on which two similar cases must agree, of both kinds
 _WORD = re.compile(r"[A-Za-z]{3,}")
-#: Kinds whose signature says what happened, and not where: other facts must agree as well.
-_BLUNT = (Kind.ACCURACY, Kind.ROUNDING, Kind.CRASH, Kind.TIMEOUT, Kind.OOM, *MEASURED)
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ def likeness(mine: CaseFacts, other: CaseFacts) -> Likeness:
         return Likeness(0.0, contradiction)
     if replace(first, magnitude=0.0) == replace(second, magnitude=0.0):
         shared = _shared(mine, other)
-        if first.kind not in _BLUNT:
+        if not first.kind.policy.blunt:  # else other facts must agree as well
             return Likeness(1.0, f"equal signatures: {first.summary()}", same=_names_something(first))
         if shared:
             return Likeness(1.0, f"equal signatures ({first.summary()}), {' and '.join(shared)}", same=True)

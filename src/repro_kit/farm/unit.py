@@ -166,7 +166,7 @@ def _judged(
     """
     words = _words(verdict, timed_out=timed_out)
     if timed_out:
-        if expected is not None and expected.kind is Kind.TIMEOUT:
+        if expected is not None and expected.kind.policy.hangs:
             return RunOutcome.FAILS_ALIKE, f"it fails: {words}", None
         if not rules.hangs:
             return OF_MARKS[rules.on_timeout], f"time-out ({verdict.note}), counted as {rules.on_timeout}", None

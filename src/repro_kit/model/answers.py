@@ -34,8 +34,8 @@ class FirstWrong:
     where: str  # "output 0", "grad of x", "x after the call", "seen after call 1"
     eager: str
     compiled: str
-    index: str = ""  # "[0, 3]"; "" where there is one element only, and for a form
-    double: str = ""  # the same element in float64; "" where the program cannot be run so
+    index: str = ""  # "[0, 3]"; "" if there is one element only, and for a form
+    double: str = ""  # the same element in float64; "" if the program cannot be run so
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TorchSource:
     file: str  # "torch/_inductor/lowering.py"
     line: int
     function: str = ""
-    link: str = ""  # to this line at the commit of the installed torch; "" where the commit is not known
+    link: str = ""  # to this line at the commit of the installed torch; "" if the commit is not known
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class GeneratedKernel:
     code: str
     left_out: int = 0  # lines that are not shown
     marked: int = 0  # the line that the values point to, from 1; 0: none
-    why: str = ""  # what the values tell about that line
+    why: str = ""  # what the values show about that line
 
 
 @dataclass(frozen=True)
@@ -116,5 +116,5 @@ class Answers:
     unknown: tuple[UnknownFact, ...] = ()
 
     def why_unknown(self, fact: Fact) -> str:
-        """Why `fact` could not be had; "" where it is known, or is no fact of this failure."""
+        """Why `fact` could not be had; "" if it is known, or is no fact of this failure."""
         return next((each.why for each in self.unknown if each.fact == fact), "")

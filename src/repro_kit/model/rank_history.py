@@ -26,7 +26,7 @@ class Collective:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What must be alike in the calls of all ranks."""
+        """What must be equal in the calls of all ranks."""
         return (self.name, self.sizes, self.dtypes) if self.name in _ONE_SIZE else (self.name,)
 
     def named(self, sizes: str = "") -> str:
@@ -90,7 +90,7 @@ def in_order(calls: Calls) -> Iterator[tuple[str, int, dict[int, Collective]]]:
 
 
 def differing(calls: Calls) -> str:
-    """The first collective of a group that is not the same on all its ranks, in words; empty where there is none."""
+    """The first collective of a group that is not the same on all its ranks, in words; empty if there is none."""
     for group, number, by_rank in in_order(calls):
         if len({call.kind for call in by_rank.values()}) > 1:
             return f"number {number} of group {group} is {_apart(by_rank)}."

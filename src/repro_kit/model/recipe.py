@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from repro_kit.model.failure.failure import Kind
 from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORTS
 from repro_kit.probe.repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, FAKE, Backward, GradMode
 from repro_kit.probe.repro_probe.protocol.recipe_data import RECIPE_DEFAULTS as DEFAULTS
@@ -47,7 +48,7 @@ class ProcessGroup:
 
     @property
     def is_fake(self) -> bool:
-        """Whether one process stands for all ranks."""
+        """Whether one process plays all ranks."""
         return self.backend == FAKE
 
 
@@ -89,3 +90,8 @@ class Recipe:
     def with_(self, **changes: Any) -> Recipe:
         """A copy with fields replaced."""
         return replace(self, **changes)
+
+
+def judged_as(kind: Kind) -> dict[str, Any]:
+    """The fields of a recipe that say what decides whether a program fails by `kind`."""
+    return {"check": kind is Kind.ACCURACY, "validation": kind.policy.eager_raises}

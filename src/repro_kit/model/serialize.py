@@ -35,9 +35,18 @@ def _lean(cls: type) -> Any:
     return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
 
 
+def _upgrading(cls: Any) -> Any:
+    read = _converter.gen_structure_attrs_fromdict(cls)
+    return lambda data, of: read(cls.upgraded(data), of)
+
+
 # A field of type `object` holds any JSON value (values of torch's settings).
 _converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
 _converter.register_unstructure_hook_factory(dataclasses.is_dataclass, _lean)
+# A class with a method `upgraded` reads what earlier versions wrote through it.
+_converter.register_structure_hook_factory(
+    lambda cls: dataclasses.is_dataclass(cls) and hasattr(cls, "upgraded"), _upgrading
+)
 
 
 def plain(value: Any) -> Any:
@@ -151,6 +160,6 @@ def _decoded(data: Any) -> Any:
 
 
 def _tag(data: dict[Any, Any]) -> str:
-    """The tag of a dict that stands for a value JSON cannot hold; "" for a plain dict."""
+    """The tag of a dict that represents a value that JSON cannot hold; "" for a plain dict."""
     name = next(iter(data)) if len(data) == 1 else ""
     return name if name in (_FLOAT, _INT, _DICT) else ""

@@ -27,7 +27,7 @@ class Launch:
     """The ranks of one launcher on one machine: each runs `script` with `arguments`.
 
     `module`: `script` is the name of a module, as after ``python -m``.
-    `ranks`: 0 where the command does not tell, as with a configuration of accelerate, or `--nproc-per-node auto`.
+    `ranks`: 0 if the command does not say, as with a configuration of accelerate, or `--nproc-per-node auto`.
     """
 
     ranks: int
@@ -40,7 +40,7 @@ class Launch:
 class OneMachine:
     """A job of `nodes` nodes as one machine runs it: `argv` starts `ranks` ranks there.
 
-    `whole`: the ranks of the job; 0 where the command does not tell, as with `--nproc-per-node gpu`.
+    `whole`: the ranks of the job; 0 if the command does not say, as with `--nproc-per-node gpu`.
     """
 
     argv: tuple[str, ...]
@@ -61,7 +61,7 @@ class OneMachine:
 def on_one_machine(argv: Sequence[str]) -> OneMachine | None:
     """How one machine runs the job of several nodes that `argv` starts a part of, with MOST_RANKS ranks at most.
 
-    A job that does not say how many ranks a node has gets one for each node. None where `argv` starts no such job.
+    A job that does not say how many ranks a node has gets one for each node. None if `argv` starts no such job.
     """
     words = _after_launcher(argv)
     end = _end_of_options(words)
@@ -81,7 +81,7 @@ def on_one_machine(argv: Sequence[str]) -> OneMachine | None:
 
 
 def launch_of(argv: Sequence[str]) -> Launch | None:
-    """The launch that a command line makes; None where it is no launcher of a script on one machine."""
+    """The launch that a command line makes; None if it is no launcher of a script on one machine."""
     words = _after_launcher(argv)
     at = _end_of_options(words)
     if at is None:
@@ -131,7 +131,7 @@ def _after_launcher(argv: Sequence[str]) -> list[str]:
 
 
 def _value(words: Sequence[str], option: re.Pattern[str]) -> str:
-    """The value of an option, in its own word or in the next one; "" where the option is missing."""
+    """The value of an option, in its own word or in the next one; "" if the option is missing."""
     for at, word in enumerate(words):
         match = option.match(word)
         if match:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from repro_kit.case.case import Case
 from repro_kit.case.fingerprint import command_files
-from repro_kit.model.failure.failure import MEASURED, Kind
+from repro_kit.model.failure.failure import Kind
 from repro_kit.session.options import StageOptions
 from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
 from repro_kit.ui import Ui
@@ -47,7 +47,7 @@ def _of_the_script(case: Case) -> str:
     if fails_in_eager(case):
         return "the failure needs no compiled graph"
     signature = case.file.signature
-    if signature is None or signature.kind not in MEASURED:
+    if signature is None or not signature.kind.policy.measured:
         return ""
     if signature.kind is Kind.ORACLE:
         return "the oracle judges runs of the script, not a graph of it"

@@ -29,7 +29,6 @@ _BUILTIN_ERRORS = frozenset(
         *("OverflowError", "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError"),
     }
 )
-_LATE = (Kind.RUNTIME_ERROR, Kind.CRASH, Kind.TIMEOUT)  # kinds of failures that a kernel may raise after its launch
 #: What of the results is compared, where the difference is in this place.
 _ONLY = {OUTPUT: "outputs", GRADIENT: "gradients", ARGUMENT: "inputs"}
 _SHORTEST_COMMENT = 10  # characters
@@ -49,7 +48,7 @@ class Run:
 
 def run_of(parts: Parts, wanted: Wanted) -> Run:
     """The lines for `parts`."""
-    if wanted.kind is Kind.VALIDATION:
+    if wanted.kind.policy.eager_raises:
         return _lost_exception(parts, wanted)
     shares = not wanted.whole and _shares_inputs(parts, wanted)
     if shares and _is_one_expression(parts, wanted):
@@ -143,7 +142,7 @@ def _gradients(parts: Parts, summed: str) -> str:
 
 def _compares(parts: Parts, wanted: Wanted) -> bool:
     """Whether the results are compared."""
-    return wanted.kind is Kind.ACCURACY or (parts.recipe.check and wanted.whole and wanted.kind is not Kind.VALIDATION)
+    return wanted.kind is Kind.ACCURACY or (parts.recipe.check and wanted.whole and not wanted.kind.policy.eager_raises)
 
 
 def _last(run: str, parts: Parts, wanted: Wanted) -> list[str]:
@@ -176,7 +175,8 @@ def _commented(line: str, comment: str) -> str:
 
 def _synchronized(parts: Parts, wanted: Wanted) -> list[str]:
     """The call that waits for the accelerator's kernels, whose errors are raised there at the latest."""
-    device = _ASYNCHRONOUS.search(parts.code) if wanted.kind in _LATE else None
+    may_be_late = wanted.kind is Kind.RUNTIME_ERROR or wanted.kind.policy.ends_process
+    device = _ASYNCHRONOUS.search(parts.code) if may_be_late else None
     return [f"torch.{device[1]}.synchronize()"] if device else []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from repro_kit.errors import UsageError
 from repro_kit.model.ablation.evidence import STEPS
+from repro_kit.model.failure.kinds import SYMPTOM_FORMS
 from repro_kit.options.declare import PROJECT, RUNS, USER_SHOWS, WRITES, option
 
 #: Headings of the options that are one stage's own.
@@ -17,8 +18,6 @@ RUN, FAILURE = "The run of the command (observe)", "The failure to look for"
 REDUCTION, ABLATION = "The graph and its reduction (capture, minify)", "The ablation (ablate)"
 BUNDLE = "The bundle (bundle)"
 PRESETS = ("quick", "standard", "full")  # as in stages/ablate/matrix.py, which takes longer to import
-#: As in model/measure/symptom.py, which takes longer to import; a test holds the two together.
-_SYMPTOMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
 
 _kept = partial(option, initial=None)
 _run = partial(_kept, heading=RUN, rule=PROJECT)
@@ -85,7 +84,7 @@ class SymptomOptions:
 
     check: str | None = _failure(
         "--check SYMPTOM",
-        f"Look for a symptom that raises no error: {_SYMPTOMS}.",
+        f"Look for a symptom that raises no error: {SYMPTOM_FORMS}.",
         rule=PROJECT,
         agents=True,
         check=_symptom,

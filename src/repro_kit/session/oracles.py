@@ -140,12 +140,12 @@ def query_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -
     limit = _LEAST + _TIMES * measured if measured else _UNMEASURED
     if kind is Kind.COMPILE_GROWTH:
         return max(limit, _GROWTH)
-    return min(limit, _HANG) if kind is Kind.TIMEOUT else limit
+    return min(limit, _HANG) if (kind and kind.policy.hangs) else limit
 
 
 def fresh_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -> float:
     """The same in a fresh interpreter: longer by what the observed run took, which imported torch as well."""
     limit, observation = query_timeout(case, options, kind), case.current(OBSERVATION)
-    if options.query_timeout or kind is Kind.TIMEOUT:
+    if options.query_timeout or (kind and kind.policy.hangs):
         return limit
     return limit + min(_START, observation.seconds if observation else _START)

@@ -17,7 +17,7 @@ from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
 from repro_kit.model.answers import GeneratedKernel
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
-from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Autocast, Recipe
 from repro_kit.program import recipe_code
 
@@ -60,7 +60,7 @@ def test_everything_of_a_recipe_is_written():
         (0, "PASS\n", Status.PASS, None),
         (125, "CANNOT RUN: no torch\n", Status.CANNOT_TELL, None),
         (1, "FAIL timeout: no end after 60 s\n", Status.FAIL, Kind.TIMEOUT),
-        (1, "FAIL timeout: the ranks wait for each other: rank 0 in x\n", Status.FAIL, Kind.TIMEOUT),
+        (1, "FAIL timeout: the ranks wait for each other: rank 0 in x\n", Status.FAIL, Kind.DEADLOCK),
         (1, "FAIL crash: SIGSEGV\n", Status.FAIL, Kind.CRASH),
         (
             1,
@@ -84,7 +84,7 @@ def test_a_hang_of_ranks_is_told_by_where_they_wait_and_not_by_what_they_print()
     verdict = read_run(
         1, f"x.py:1: UserWarning: no numpy\nFatal Python error: Aborted\nFAIL timeout: {waits}\n", "exit"
     )
-    told = facts(Signature(Kind.TIMEOUT, message=DEADLOCK), verdict.failure)
+    told = facts(Signature(Kind.DEADLOCK), verdict.failure)
     assert told.failure_line == f"the run does not end: {waits}"
 
 

@@ -38,7 +38,7 @@ dist.destroy_process_group()  # else gloo's threads now and then abort a process
 """
 RAISED = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "the sum is 1"),))
 CRASHED = Failure(Kind.CRASH, signal="SIGSEGV")
-WAITED = Failure(Kind.TIMEOUT, deadlock=True)
+WAITED = Failure(Kind.DEADLOCK)
 
 
 @pytest.mark.slow

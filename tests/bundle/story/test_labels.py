@@ -9,7 +9,7 @@ from repro_kit.bundle.story.labels import EXISTING, labels_of
 from repro_kit.bundle.story.story import Aspect
 from repro_kit.model.answers import Answers, TriedVariant
 from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
 from stories import story_of
 
@@ -32,7 +32,7 @@ def test_no_other_label_is_ever_given() -> None:
     recipe = Recipe(compiled_autograd=True, mode="reduce-overhead")
     for kind, layer, accelerator in itertools.product(Kind, (None, *Layer), (None, "cuda")):
         story = story_of(
-            "accuracy", signature=Signature(kind, message=DEADLOCK, rounding=kind is Kind.ACCURACY), layer=layer,
+            "accuracy", signature=Signature(kind, rounding=kind is Kind.ACCURACY), layer=layer,
             aspects=aspects, repro=CODE, answers=REGRESSION, recipe=recipe,
         )  # fmt: skip
         labels = labels_of(replace(story, environment=replace(story.environment, accelerator=accelerator)))
@@ -52,7 +52,7 @@ def test_the_labels_that_do_not_exist_are_not_in_the_list() -> None:
         ({"layer": Layer.AOT}, "module: aotdispatch, module: pt2-dispatcher, module: correctness (silent)"),
         ({"layer": None, "signature": Signature(Kind.OOM)}, "module: memory usage"),
         ({"layer": None, "signature": Signature(Kind.COMPILE_TIME)}, "module: compile-time"),
-        ({"layer": None, "signature": Signature(Kind.TIMEOUT, message=DEADLOCK)}, "module: deadlock"),
+        ({"layer": None, "signature": Signature(Kind.DEADLOCK)}, "module: deadlock"),
         ({"layer": None, "signature": Signature(Kind.TIMEOUT)}, ""),
         ({"layer": None, "answers": REGRESSION}, "module: correctness (silent), module: regression"),
         ({"layer": None, "answers": FIXED}, "module: correctness (silent)"),

@@ -14,7 +14,7 @@ from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, Link
 from repro_kit.model.failure.failure import STATE, Kind, Layer
-from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.model.failure.signature import Signature
 from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT
 from repro_kit.program import parse
 from stories import story_of
@@ -94,7 +94,7 @@ def wrong(difference="value", *places, **more):
         (Signature(Kind.CRASH, signal="SIGUSR1"), "", "crash in compiled relu"),
         (Signature(Kind.TIMEOUT), "", "compiled relu hangs"),
         (Signature(Kind.TIMEOUT, message="compiling in Inductor"), "", "compiling relu does not end"),
-        (Signature(Kind.TIMEOUT, message=DEADLOCK), "", "ranks deadlock in compiled relu"),
+        (Signature(Kind.DEADLOCK), "", "ranks deadlock in compiled relu"),
         (Signature(Kind.OOM), "", "compiled relu runs out of memory, eager does not"),
         (
             Signature(Kind.COMPILE_GROWTH, message="it doubles with each of # steps"),

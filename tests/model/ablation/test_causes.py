@@ -5,10 +5,20 @@ from typing import Literal
 
 import pytest
 
-from repro_kit.model.ablation import causes, contrasts, diagnosis
+from repro_kit.model.ablation import causes, contrasts
 from repro_kit.model.ablation.causes import diagnose, part_of
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.diagnosis import Diagnosis
+from repro_kit.model.ablation.diagnosis import (
+    HELD_AT_FALSE,
+    HELD_AT_TRUE,
+    OVERWRITTEN,
+    OWN_CHANGE,
+    REQUESTED_BREAK,
+    TAKEN_OUT,
+    WITHOUT_CHANGES,
+    WITNESS,
+    Diagnosis,
+)
 from repro_kit.model.failure.failure import (
     Difference,
     ExceptionLink,
@@ -60,7 +70,7 @@ def told(cells: list[Cell], own: Recipe | None = None) -> tuple[Layer | None, st
 def test_an_output_that_a_cuda_graph_has_overwritten_is_the_scripts_to_keep() -> None:
     message = "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run."
     read = raised("/home/someone/train.py", kind=Kind.RUNTIME_ERROR, message=message)
-    assert told(ladder("inductor", read)) == (Layer.USER, diagnosis.OVERWRITTEN)
+    assert told(ladder("inductor", read)) == (Layer.USER, OVERWRITTEN)
     other = raised("/home/someone/train.py", kind=Kind.RUNTIME_ERROR, message="the loss is overwritten")
     assert told(ladder("inductor", other))[0] is Layer.INDUCTOR
 
@@ -71,19 +81,19 @@ def test_a_graph_break_that_the_script_asks_for_is_no_fault_of_dynamo() -> None:
         'from user code:\n   File "{}", line 7, in step\n    torch._dynamo.graph_break()\n'
     )
     asked = raised("torch/_dynamo/exc.py", type="torch._dynamo.exc.Unsupported", message=message.format("/me/train.py"))
-    assert told(ladder("eager", asked)) == (Layer.USER, diagnosis.REQUESTED_BREAK)
+    assert told(ladder("eager", asked)) == (Layer.USER, REQUESTED_BREAK)
     own = message.format("/env/site-packages/torch/optim/optimizer.py")
     assert told(ladder("eager", raised("torch/_dynamo/exc.py", message=own)))[0] is Layer.DYNAMO
 
 
 def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs() -> None:
-    whole, kinds = contrast(diagnosis.WITHOUT_CHANGES, passes=True), diagnosis.TAKEN_OUT
-    each = [contrast(f"{diagnosis.WITHOUT_CHANGES}: {kind}", passes=kind == "lowerings") for kind in kinds]
+    whole, kinds = contrast(WITHOUT_CHANGES, passes=True), TAKEN_OUT
+    each = [contrast(f"{WITHOUT_CHANGES}: {kind}", passes=kind == "lowerings") for kind in kinds]
     found = diagnose([*ladder("inductor"), whole, *each], Recipe())
-    assert (found.layer, found.cause) == (Layer.USER, diagnosis.OWN_CHANGE)
+    assert (found.layer, found.cause) == (Layer.USER, OWN_CHANGE)
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
-    assert told([*ladder("inductor"), contrast(diagnosis.WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+    assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
 
 
 def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
@@ -176,7 +186,7 @@ def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:
 def test_a_script_that_does_another_thing_when_compiled(
     at_false: bool, at_true: bool, layer: Layer, words: str
 ) -> None:
-    held = [contrast(diagnosis.HELD_AT_FALSE, passes=at_false), contrast(diagnosis.HELD_AT_TRUE, passes=at_true)]
+    held = [contrast(HELD_AT_FALSE, passes=at_false), contrast(HELD_AT_TRUE, passes=at_true)]
     found = diagnose([*ladder("eager"), *held], Recipe())
     assert found.layer is layer and words in found.sentence
 
@@ -187,7 +197,7 @@ def test_a_script_that_does_another_thing_when_compiled(
 def test_what_a_witness_saw_tells_side_effects_from_tracing(parting: str | None, cause: str) -> None:
     cells = ladder("eager")
     if parting:
-        seen = {"contrast": diagnosis.WITNESS, "parting": parting}
+        seen = {"contrast": WITNESS, "parting": parting}
         cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
     assert told(cells) == (Layer.DYNAMO, cause)
 
@@ -206,7 +216,7 @@ def test_what_is_traced_right_with_numbers_needs_symbolic_sizes(
     own: bool | None, other: bool | None, passes: bool, cause: str
 ) -> None:
     cells = [replace(cell, recipe=replace(cell.recipe, dynamic=own)) for cell in ladder("eager")]
-    seen = {"contrast": diagnosis.WITNESS, "parting": "result"}
+    seen = {"contrast": WITNESS, "parting": "result"}
     cells.append(Cell("beside", True, Recipe(), Verdict(Status.FAIL, WRONG), same=True, changed=seen))
     verdict = Verdict(Status.PASS) if passes else Verdict(Status.FAIL, WRONG)
     sizes = Recipe(backend="eager", dynamic=other)

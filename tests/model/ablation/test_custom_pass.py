@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.model.ablation.custom_pass import CUSTOM_PASS, NOT_LOWERED, is_custom_pass, of_users_pass
+from repro_kit.model.ablation.custom_pass import CUSTOM_PASS, is_custom_pass, of_users_pass
 from repro_kit.model.ablation.evidence import Chain, Link, Side
 from repro_kit.model.failure.failure import Layer
 
 GOOD, BAD = Side("off", "passes"), Side("on", "fails as observed")
 SUBSYSTEM = Link("subsystem", "post_grad_passes", "", GOOD, BAD)
-BEGINS = Link("op", "#8 post_grad_custom_post_pass", "", GOOD, BAD)
-ALONE = Link("op", "gone with that one off", "", GOOD, BAD)
-LOWERED = Link("op", NOT_LOWERED, "", bad=BAD, beside=True)
+BEGINS = Link("op", "#8 post_grad_custom_post_pass", "", GOOD, BAD, finding="users-pass")
+ALONE = Link("op", "gone with that one off", "", GOOD, BAD, finding="alone")
+LOWERED = Link("op", "not gone without lowerings", "", bad=BAD, beside=True, finding="stays-without-lowerings")
 
 
 def test_the_pass_without_which_the_failure_is_gone_is_at_fault() -> None:
@@ -31,7 +31,7 @@ def test_the_pass_without_which_the_failure_is_gone_is_at_fault() -> None:
         (SUBSYSTEM, BEGINS, LOWERED),  # the border is not sharp
         (SUBSYSTEM, BEGINS, replace(ALONE, good=None, beside=True), LOWERED),
         (SUBSYSTEM, BEGINS, replace(ALONE, bad=None), LOWERED),  # needs another pass beside it
-        (SUBSYSTEM, replace(BEGINS, culprit="#8 stable_topological_sort"), ALONE, LOWERED),
+        (SUBSYSTEM, replace(BEGINS, culprit="#8 stable_topological_sort", finding=""), ALONE, LOWERED),
         (SUBSYSTEM, BEGINS, ALONE, LOWERED, replace(SUBSYSTEM, culprit="joint_graph_passes", beside=True)),
     ],
 )

@@ -2,8 +2,9 @@ import pytest
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind, Measured, Status
+from repro_kit.model.failure.kinds import Unit
 from repro_kit.model.failure.signature import Strength, signature_of
-from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.measure.symptom import Symptom, parse_symptom
 
 
 @pytest.mark.parametrize(

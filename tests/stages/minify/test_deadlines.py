@@ -12,7 +12,7 @@ from repro_kit.stages.minify.deadlines import deadline_of_program, deadline_of_s
     [
         (Failure(Kind.CRASH), 50.0, 1800.0),
         (Failure(Kind.TIMEOUT), 30.0, 150.0),
-        (Failure(Kind.TIMEOUT, deadlock=True), 30.0, 1800.0),
+        (Failure(Kind.DEADLOCK), 30.0, 1800.0),
         (Failure(Kind.COMPILE_GROWTH), 2.0, 60.0),
         (Failure(Kind.COMPILE_GROWTH), 10.0, 80.0),
     ],

@@ -30,10 +30,10 @@ def program_check(script: PlainScript, recipe: Recipe, facts: Facts) -> str:
         expected=raw(_DIFFERS if kind is Kind.ACCURACY else pattern(facts)),
         eager_line=script.eager_line,
         compiled_line=script.compiled_line,
-        limit=HANG if kind is Kind.TIMEOUT else LIMIT,
+        limit=HANG if kind.policy.hangs else LIMIT,
         eager="before" if is_entry(recipe) else "forced" if recipe.fullgraph else "",
-        hangs=kind is Kind.TIMEOUT,
+        hangs=kind.policy.hangs,
         crashes=kind is Kind.CRASH,
         accuracy=kind is Kind.ACCURACY,
-        validation=lost if kind is Kind.VALIDATION else "",
+        validation=lost if kind.policy.eager_raises else "",
     )

@@ -17,7 +17,6 @@ from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro.program_check import HANG, LIMIT, WAITING, program_check
 from repro_kit.model.failure.failure import Difference, Kind, Layer
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import Recipe
 from repro_kit.probe import embedded
 from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
@@ -41,10 +40,6 @@ from repro_kit.program.rendering import render_function
 SMALL = 100  # lines; PyTorch asks for shorter reproducers
 REPRO, CHECK = "repro.py", "check.py"
 _EXIT_STATUS = "Exit status: 1 if it fails, 0 if it passes, 125 if it cannot run here."
-_ENDINGS = {
-    Kind.CRASH: "As long as the bug exists, this test crashes its process.",
-    Kind.TIMEOUT: "As long as the bug exists, this test does not end.",
-}
 _WIDTH = 98
 _IN_PLACE = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|\]\s*=[^=]|torch\.ops\.(?!aten|prims|higher_order)")
 _LOADS = re.compile(r"(?<![\w.])load\(")
@@ -131,14 +126,10 @@ def _wanted(facts: Facts, *, whole: bool, rewritten: bool) -> Wanted:
 
 def _comment(facts: Facts) -> str:
     """How the last line fails, in a few words."""
-    match facts.signature.kind:
-        case Kind.ACCURACY | Kind.VALIDATION:
-            return ""
-        case Kind.TIMEOUT:
-            return "does not end"
-        case Kind.CRASH:
-            return f"dies of {(facts.failure and facts.failure.signal) or facts.signature.signal}"
-    return facts.failure_line
+    policy = facts.signature.kind.policy
+    if policy.comment:
+        return policy.comment.format(signal=(facts.failure and facts.failure.signal) or facts.signature.signal)
+    return "" if policy.compared else facts.failure_line
 
 
 def _difference(facts: Facts) -> Difference | None:
@@ -151,8 +142,8 @@ def _of_processes(source: ProgramSource, facts: Facts) -> str:
     """The text for a failure of several ranks, or of compile time that grows: it checks itself."""
     recipe = source.recipe
     ranks = recipe.group is not None and not recipe.group.is_fake
-    waits = ranks and facts.signature.message == DEADLOCK
-    child = ranks or facts.signature.kind in (Kind.CRASH, Kind.TIMEOUT)
+    waits = ranks and facts.signature.kind is Kind.DEADLOCK
+    child = ranks or facts.signature.kind.policy.ends_process
     preamble = _close_up(source.preamble.strip("\n"))
     guarded = bool(preamble) and _can_fail(preamble) and _survives_indenting(preamble)
     values = dict(
@@ -171,19 +162,18 @@ def _of_processes(source: ProgramSource, facts: Facts) -> str:
 
 def _limit(kind: Kind, *, waits: bool) -> int:
     """Seconds after which the child counts as hanging. Ranks that wait are noticed sooner, where the system allows."""
-    if kind is not Kind.TIMEOUT:
+    if not kind.policy.hangs:
         return LIMIT
     return WAITING if waits else HANG
 
 
 def render_test(program: Program, facts: Facts, name: str, repeats: int = 1) -> str:
     """The program as a test in the form of PyTorch's own suite, called `name`; it runs `repeats` times."""
-    kind = facts.signature.kind
     suite = "inductor" if facts.layer is Layer.INDUCTOR else "dynamo"
     return render(
         "test_repro.py.j2",
         test=suite_test(program, _wanted(facts, whole=True, rewritten=True)),
-        header=header(facts, _ENDINGS.get(kind, "This test fails as long as the bug exists.")),
+        header=header(facts, facts.signature.kind.policy.ending),
         suite=suite,
         owner=f"module: {suite}" if facts.layer in (Layer.INDUCTOR, Layer.DYNAMO) else "oncall: pt2",
         patches=recipe_code.config_patches(program.recipe),
@@ -323,7 +313,7 @@ def _compared(source: ProgramSource, facts: Facts) -> list[tuple[str, str]]:
 
 def _synchronize(source: ProgramSource, kind: Kind) -> str:
     """The call that waits for the accelerator's kernels, where the failure may be one of theirs."""
-    device = _ASYNCHRONOUS.search(source.text) if kind in (Kind.RUNTIME_ERROR, Kind.CRASH, Kind.TIMEOUT) else None
+    device = _ASYNCHRONOUS.search(source.text) if kind is Kind.RUNTIME_ERROR or kind.policy.ends_process else None
     return f"torch.{device[1]}.synchronize()" if device else ""
 
 

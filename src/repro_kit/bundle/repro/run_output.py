@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from repro_kit.model.failure import native
 from repro_kit.model.failure.classify import (
@@ -13,6 +12,7 @@ from repro_kit.model.failure.classify import (
     lost_validation,
 )
 from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Phase, Status, Verdict
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.missing_resource import missing_resource
 
 #: Lines that a `repro.py` ends with (docs/reference/bundle-format.md).
@@ -24,7 +24,8 @@ _CRASH = re.compile(r"^FAIL crash: (?P<signal>.+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^FAIL timeout: ", re.MULTILINE)
 _WAITS = re.compile(r"^FAIL timeout: (?P<words>the ranks wait for each other: .+)$", re.MULTILINE)
 _MEASURED = re.compile(
-    r"^FAIL (?P<kind>recompiles|graph-breaks|compile-time|compile-growth): (?P<words>.+)$", re.MULTILINE
+    rf"^FAIL (?P<kind>{'|'.join(kind for kind in Kind if kind.policy.shown_by is ShownBy.VALUE)}): (?P<words>.+)$",
+    re.MULTILINE,
 )
 _ABOVE = re.compile(r"^FAIL: the failure above is the expected one\n?", re.MULTILINE)
 _EXPECTED = re.compile(r"^FAIL: ", re.MULTILINE)  # of a script, which may end with a status and no traceback
@@ -68,9 +69,10 @@ def failure_in(output: str) -> Failure | None:
         name = crash["signal"] if crash["signal"].startswith("SIG") else native.signal_in(output) or "SIGABRT"
         return failure_from_signal(name, text=output[: crash.start()])
     if _TIMEOUT.search(output):
-        waits = _WAITS.search(output)
-        timeout = failure_from_timeout(native.faulthandler_stack(output), text=waits["words"] if waits else output)
-        return replace(timeout, deadlock=bool(waits))
+        waits, stack = _WAITS.search(output), native.faulthandler_stack(output)
+        if waits:
+            return Failure(Kind.DEADLOCK, text=waits["words"], stack=stack)
+        return failure_from_timeout(stack, text=output)
     measured = _MEASURED.search(output)
     if measured:
         return Failure(Kind(measured["kind"]), text=measured["words"])

@@ -16,9 +16,8 @@ from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro.expected_output import pattern, raw, silent
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
 from repro_kit.case.case import Subject
-from repro_kit.model.failure.failure import COMPARED, STATE, Kind
+from repro_kit.model.failure.failure import STATE, Kind
 from repro_kit.model.failure.native import OTHER_STATE
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.program.recipe_code import literal
 
 #: Seconds after which a reduced script hangs, with the start of the interpreter.
@@ -29,8 +28,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")"""
 _RUN_MODULE = """del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)"""
 
-#: The symptoms that a script can count in torch's trace, with their units.
-_UNITS = {Kind.RECOMPILES: "recompiles", Kind.GRAPH_BREAKS: "graph breaks", Kind.COMPILE_TIME: "seconds"}
 #: Names of torch.export, AOTInductor and precompilation, which TORCH_COMPILE_DISABLE does not switch off.
 _EXPORTS = re.compile(rb"torch\.export|\bdraft_export\b|\baoti?_compile|\baoti_load_package\b|\bprecompile\b")
 #: Operators whose functions torch traces in eager too (`_set_compilation_env`, torch/_higher_order_ops/utils.py).
@@ -62,20 +59,21 @@ def render_script(
     torch's trace, because the user's command continues after it. `env`: variables for the command. `reduced`: the
     reduction of the script in words; empty for the user's own files.
     """
-    measure = str(facts.signature.kind) if facts.signature.kind in _UNITS else ""
+    kind = facts.signature.kind
+    measure = str(kind) if kind.policy.counted else ""
     return render(
         "script_repro.py.j2",
         header=_header(facts, why, reduced),
         command=_command(subject, sources),
         roots=literal(list(sources.roots)) if sources.roots else "",
         expected=raw(pattern(facts)),
-        hangs=facts.signature.kind is Kind.TIMEOUT,
-        crashes=facts.signature.kind is Kind.CRASH,
+        hangs=kind.policy.hangs,
+        crashes=kind is Kind.CRASH,
         limit=limit,
         traced=traced or bool(measure),
         measure=measure,
         most=facts.failure.measured.limit if facts.failure and facts.failure.measured else 0,
-        unit=_UNITS.get(facts.signature.kind, ""),
+        unit=kind.policy.counted,
         place=PLACE,
         env=[(literal(name), literal(value)) for name, value in sorted((env or {}).items())],
         eager_runner=_eager_runner(subject, sources),
@@ -84,12 +82,12 @@ def render_script(
         is_users=not reduced,
         skipped=2 if subject.form == "module" else 1,
         ranks=ranks,
-        waits=ranks > 1 and facts.signature.message == DEADLOCK and subject.form == "script",
+        waits=ranks > 1 and kind is Kind.DEADLOCK and subject.form == "script",
         in_eager=facts.in_eager,
         silent=silent(facts),
         run_script=_RUN_SCRIPT,
         compared=_compared(subject, sources, facts),
-        validation=facts.signature.kind is Kind.VALIDATION,
+        validation=kind.policy.eager_raises,
         differs=_DIFFERS,
         search=subject.form == "command" and not _is_python(subject.argv[0]),
     )
@@ -126,7 +124,7 @@ class _Compared:
 def _compared(subject: Subject, sources: SourceFiles, facts: Facts) -> _Compared | None:
     """How to compare the calls of a script that itself shows nothing; None for another failure or command."""
     failure, runner = facts.failure, _runner(subject, sources)
-    if facts.signature.kind not in COMPARED or failure is None or not runner:
+    if not facts.signature.kind.policy.compared or failure is None or not runner:
         return None
     if (failure.exceptions and facts.signature.kind is Kind.ACCURACY) or failure.exit_status:
         return None

@@ -51,7 +51,7 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     yield "Runs", _runs(story)
     if story.signature.kind is Kind.ACCURACY and not story.signature.rounding:
         yield from _numerics(story)
-    if story.signature.kind is Kind.TIMEOUT and not story.in_eager:
+    if story.signature.kind.policy.hangs and not story.in_eager:
         yield "Eager", _eager(story)
     if story.answers.devices:
         yield "Devices", " · ".join(map(_tried, story.answers.devices))

@@ -10,7 +10,6 @@ from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title_facts import title_of
-from repro_kit.model.failure.failure import Kind
 
 REPOSITORY = "pytorch/pytorch"
 FORM = f"https://github.com/{REPOSITORY}/issues/new?template=pt2-bug-report.yml"
@@ -41,7 +40,7 @@ def searches(story: Story) -> tuple[tuple[str, str], ...]:
     narrow = [*story.signature.exceptions[-1:], *_telling(story.signature.message)]
     wide = list(story.ops[:2])
     if not narrow:
-        narrow = [*wide, {Kind.CRASH: "crash", Kind.TIMEOUT: "hang"}.get(story.signature.kind, "wrong result")]
+        narrow = [*wide, story.signature.kind.policy.search]
     queries = {" ".join(words): words for words in (narrow, [*story.signature.exceptions[-1:], *wide]) if words}
     return tuple((words, _search(words)) for words in queries)
 

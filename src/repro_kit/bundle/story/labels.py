@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Story
 from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.signature import DEADLOCK
 
 #: When `EXISTING` was read off pytorch/pytorch, `.claude/skills/triaging-issues/labels.json` (305 labels then).
 READ = "2026-11-28"
@@ -55,19 +54,6 @@ _OF_LAYER = {
     Layer.EXPORT: ("oncall: export",),
     Layer.AOT_INDUCTOR: ("module: aotinductor",),
 }
-_OF_KIND = {
-    Kind.ACCURACY: "module: correctness (silent)",
-    Kind.ROUNDING: "module: numerical-stability",
-    Kind.VALIDATION: "module: error checking",
-    Kind.CRASH: "module: crash",
-    Kind.RECOMPILES: "module: compile-time",
-    Kind.GRAPH_BREAKS: "module: graph breaks",
-    Kind.COMPILE_TIME: "module: compile-time",
-    Kind.COMPILE_GROWTH: "module: compile-time",
-    Kind.SLOWDOWN: "module: performance",
-    Kind.MEMORY: "module: memory usage",
-    Kind.OOM: "module: memory usage",
-}
 _OF_CODE = (
     (re.compile(r"\bflex_attention\b"), ("module: flex attention",)),
     (re.compile(r"\btorch\.library\b|\bcustom_op\b"), ("module: custom-operators",)),
@@ -96,9 +82,8 @@ def _labels(story: Story) -> Iterator[str]:
         yield "oncall: cpu inductor"
     if story.signature.rounding:
         kind = Kind.ROUNDING
-    yield from filter(None, [_OF_KIND.get(kind)])
-    if story.signature.message == DEADLOCK:
-        yield "module: deadlock"
+    if kind.policy.label:
+        yield kind.policy.label
     if story.is_regression:
         yield "module: regression"
     if any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects):

@@ -18,7 +18,7 @@ from repro_kit.model.ablation.cell import Ablation
 from repro_kit.model.ablation.evidence import Chain, in_one_line
 from repro_kit.model.ablation.workaround import Workaround
 from repro_kit.model.answers import Answers
-from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
+from repro_kit.model.failure.failure import STATE, Kind, Layer
 from repro_kit.model.failure.rounding import Rounding
 from repro_kit.model.failure.signature import Signature
 from repro_kit.model.recipe import Recipe
@@ -201,29 +201,16 @@ class Story:
         """What should happen instead, in one sentence."""
         if self.in_eager:
             return "The run ends."
-        match self.signature.kind:
-            case Kind.ACCURACY:
-                if self.signature.rounding:
-                    return "The compiled code rounds as eager does."
-                if self.signature.difference == STATE:
-                    return "A compiled call leaves the Python state that the same call leaves in eager."
-                if self.signature.difference is None:
-                    return "The check of the code passes, as it does in eager."
-                what = "gradients" if self.signature.places == (GRADIENT,) else "results"
-                return f"The compiled code gives the same {what} as eager, within the usual tolerance."
-            case Kind.VALIDATION:
-                return "The compiled code raises, as eager does."
-            case Kind.CRASH:
-                return "The process does not crash. Eager runs to the end."
-            case Kind.TIMEOUT:
-                return "The run ends. Eager ends at once."
-            case Kind.OOM:
-                return "The memory is sufficient, as it is for eager."
-            case Kind.COMPILE_GROWTH:
-                return "Compile time grows in proportion to the size of the graph, or nearly so."
-            case kind if kind in MEASURED:
-                return "The measured value stays below that limit."
-        return "The code compiles and runs, as it does in eager."
+        if self.signature.kind is Kind.ACCURACY:
+            if self.signature.rounding:
+                return "The compiled code rounds as eager does."
+            if self.signature.difference == STATE:
+                return "A compiled call leaves the Python state that the same call leaves in eager."
+            if self.signature.difference is None:
+                return "The check of the code passes, as it does in eager."
+            if self.signature.places == (GRADIENT,):
+                return "The compiled code gives the same gradients as eager, within the usual tolerance."
+        return self.signature.kind.policy.expected
 
     @property
     def chain(self) -> Chain | None:

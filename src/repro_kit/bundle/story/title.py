@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.model.failure.failure import MEASURED, STATE, Kind, Layer
-from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.model.failure.failure import STATE, Kind, Layer
+from repro_kit.model.failure.kinds import ShownBy
+from repro_kit.model.failure.signature import Signature
 
 LONGEST = 90  # characters
 GRADIENT, ARGUMENT = "gradient", "argument"
@@ -116,35 +117,29 @@ def _head(facts: TitleFacts, subject: str) -> str:
     """What fails, of what."""
     raised = "".join(facts.signature.exceptions[-1:]) or "an error"
     s = "" if len(facts.operators) > 1 and not facts.is_narrowed else "s"
-    does = "does" if s else "do"
-    match facts.signature.kind:
-        case Kind.ACCURACY | Kind.ROUNDING:
-            return _wrong(facts, subject)
-        case Kind.VALIDATION:
-            return f"{_compiled(facts, subject)} {does} not raise eager's {raised}"
-        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR if facts.in_eager:
-            return f"{subject} fail{s} without torch.compile too"
-        case Kind.COMPILE_ERROR if _is_native(facts.signature):
-            return f"generated code of {subject} does not compile"
-        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR:
-            return f"{subject} {does} not {_REFUSES.get(facts.call, 'compile')}"
-        case Kind.RUNTIME_ERROR:
-            eager = " in eager too" * facts.in_eager
-            return f"{_compiled(facts, subject)} raise{s} {raised}{eager}"
-        case Kind.CRASH:
-            return f"{_CRASHES.get(facts.signature.signal or '', 'crash in')} {_compiled(facts, subject)}"
-        case Kind.TIMEOUT if facts.signature.message == DEADLOCK:
-            return f"ranks deadlock in {_compiled(facts, subject)}"
-        case Kind.TIMEOUT:
-            compiling = facts.signature.message.startswith("compiling")
-            return f"compiling {subject} does not end" if compiling else f"{_compiled(facts, subject)} hang{s}"
-        case Kind.OOM:
-            return f"{_compiled(facts, subject)} run{s} out of memory, eager does not"
-        case Kind.COMPILE_GROWTH:
-            return f"compile time of {subject} grows too fast"
-        case kind if kind in MEASURED and subject != "the compiled function":
-            return f"{subject}: {facts.signature.message or kind}"
-    return facts.signature.message or str(facts.signature.kind)
+    kind = facts.signature.kind
+    if kind.policy.shown_by is ShownBy.DIFFERENCE:
+        return _wrong(facts, subject)
+    if kind.policy.in_compiler and facts.in_eager:
+        return f"{subject} fail{s} without torch.compile too"
+    if kind.policy.in_compiler and _is_native(facts.signature):
+        return f"generated code of {subject} does not compile"
+    if facts.signature.is_compiling:
+        return f"compiling {subject} does not end"
+    if kind.policy.title:
+        head = kind.policy.title.format(
+            subject=subject,
+            compiled=_compiled(facts, subject),
+            raised=raised,
+            refused=_REFUSES.get(facts.call, "compile"),
+            signal=_CRASHES.get(facts.signature.signal or "", "crash in"),
+            s=s,
+            does="does" if s else "do",
+        )
+        return f"{head} in eager too" if kind is Kind.RUNTIME_ERROR and facts.in_eager else head
+    if kind.policy.measured and subject != "the compiled function":
+        return f"{subject}: {facts.signature.message or kind}"
+    return facts.signature.message or str(kind)
 
 
 def _compiled(facts: TitleFacts, subject: str) -> str:
@@ -171,20 +166,19 @@ def _wrong(facts: TitleFacts, subject: str) -> str:
 def _details(facts: TitleFacts) -> list[str]:
     """What else a title tells where there is room, the whole first: what agrees, and what an exception says."""
     signature, message = facts.signature, _message(facts.error)
-    match signature.kind:
-        case Kind.ACCURACY if facts.places == (GRADIENT,):
+    policy = signature.kind.policy
+    if signature.kind is Kind.ACCURACY:
+        if facts.places == (GRADIENT,):
             return ["; forward agrees"]
-        case Kind.ACCURACY:
-            says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
-            return [f": {message}"] if says_what and message else []
-        case Kind.COMPILE_GROWTH:
-            return [f": {signature.message}"] if signature.message else []
-        case Kind.CRASH:
-            return [f": {signature.message}"] if signature.message else []
-        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR | Kind.RUNTIME_ERROR | Kind.VALIDATION if message:
-            is_typed = signature.kind in (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR) and not _is_native(signature)
+        says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
+        return [f": {message}"] if says_what and message else []
+    if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
+        return [f": {signature.message}"] if signature.message else []
+    if policy.shown_by is ShownBy.EXCEPTION and not policy.any_alike:
+        if message:
+            is_typed = policy.in_compiler and not _is_native(signature)
             return [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]
-        case Kind.COMPILE_ERROR | Kind.DYNAMO_ERROR | Kind.RUNTIME_ERROR if signature.frames:
+        if signature.frames and not policy.compared:
             return [f" in {signature.frames[0]}"]
     return []
 

@@ -11,7 +11,8 @@ from repro_kit.commands.bisect.run_build import BuildOracle, CommandOracle
 from repro_kit.errors import CannotRunError, ReproKitError, UsageError
 from repro_kit.farm.unit import now
 from repro_kit.model.failure.failure import Kind
-from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.failure.kinds import Unit
+from repro_kit.model.measure.symptom import Symptom, parse_symptom
 from repro_kit.ui import Ui
 
 _GOOD = {"backend": "good"}  # the result of `parse_symptom` for the baseline "good"

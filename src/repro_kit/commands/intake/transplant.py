@@ -184,7 +184,7 @@ def _seen(verdict: Verdict) -> str:
     match verdict.status:
         case Status.PASS:
             return "it passes"
-        case Status.INVALID if verdict.failure and verdict.failure.kind is Kind.TIMEOUT:
+        case Status.INVALID if verdict.failure and verdict.failure.kind.policy.hangs:
             return "it does not end in time, not even without torch.compile (--query-timeout gives it longer)"
         case Status.INVALID:
             return f"it does not run, not even without torch.compile ({why})"

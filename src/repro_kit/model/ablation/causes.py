@@ -24,7 +24,6 @@ from repro_kit.model.ablation.diagnosis import (
     Diagnosis,
     contrasts_of,
     passes,
-    renamed,
 )
 from repro_kit.model.ablation.layer import first_failing, name_layer
 from repro_kit.model.ablation.other_culprits import RULES, Evidence
@@ -36,7 +35,7 @@ from repro_kit.model.run_outcome import RunOutcome
 
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
-#: use them, and the frames further out tell which of the three was running.
+#: use them, and the frames further out show which of the three was running.
 PARTS = tuple(
     (re.compile(rf"torch/(?:{pattern})"), part)
     for pattern, part in (
@@ -62,7 +61,7 @@ PARTS = tuple(
 _GENERATED = re.compile(r"[/\\]c[a-z2-7]{51}\.py$")
 #: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
-#: Exceptions whose message tells the user what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
+#: Exceptions whose message says what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
 _FOR_THE_USER = {
     "UserError": " torch counts it among the mistakes of a program (UserError): the message says what to change.",
     "ConstraintViolationError": " The program asks for a size to be dynamic, and its code is compiled for one value of "
@@ -98,19 +97,17 @@ PART_WORDS = {
 
 def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     """The layer at fault and its part, as the cells show them. `recipe` is the subject's own."""
-    layer, sentence = name_layer(cells, recipe)
-    plain = Diagnosis(layer, "", sentence)
-    failing = first_failing(cells, recipe)
-    if failing is None or layer in (Layer.USER, Layer.BACKEND):
+    plain, failing = name_layer(cells, recipe), first_failing(cells, recipe)
+    if failing is None or plain.layer in (Layer.USER, Layer.BACKEND):
         return plain
     contrasts = contrasts_of(cells)
     evidence = Evidence(plain, failing, contrasts)
     other = next(filter(None, (rule(evidence) for rule in RULES)), None)
-    if layer is None:
+    if plain.layer is None:
         return other if other is not None and other.layer is Layer.USER else plain
     if other is not None:
         return other
-    in_layer = _in_layer(plain, layer, contrasts, evidence.failure)
+    in_layer = _in_layer(plain, contrasts, evidence.failure)
     if in_layer.cause == "tracing" and _needs_symbolic_sizes(cells, failing):
         in_layer = _with_cause(plain, "symbolic-shapes")
     return _with_remarks(in_layer, evidence)
@@ -118,24 +115,20 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
 
 def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     """The diagnosis, and what else the cells and the failure show."""
-    sentence, contrasts, failure = diagnosis.sentence, evidence.contrasts, evidence.failure
+    shown, contrasts, failure = diagnosis.evidence, evidence.contrasts, evidence.failure
     if evidence.called is not None:
-        sentence = sentence.rstrip(".") + f", while {evidence.called.words} was running."
+        shown += f", while {evidence.called.words} was running"
     if passes(contrasts, NOT_SPLIT_FOR_DDP):
-        sentence = (
-            sentence.rstrip(".") + ", and passes where Dynamo does not split graphs for DDP (optimize_ddp=False)."
-        )
+        shown += ", and passes if Dynamo does not split graphs for DDP (optimize_ddp=False)"
     names = [short(link.type) for link in failure.exceptions] if failure is not None else []
-    sentence += next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
+    remarks = next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
     if passes(contrasts, HELD_AT_FALSE):
-        sentence += _IN_THE_BRANCH
-    return replace(diagnosis, sentence=sentence)
+        remarks += _IN_THE_BRANCH
+    return replace(diagnosis, evidence=shown, remarks=remarks)
 
 
-def _in_layer(
-    plain: Diagnosis, layer: Layer | None, contrasts: Mapping[str, Cell], failure: Failure | None
-) -> Diagnosis:
-    match layer:
+def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
+    match plain.layer:
         case Layer.AOT:
             return _of_aot(plain, contrasts, failure)
         case Layer.DECOMPOSITION:
@@ -180,22 +173,22 @@ def part_of(failure: Failure) -> str:
 def _of_aot(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
     if passes(contrasts, NO_PYTHON_DECOMPOSITIONS):
         evidence = "and passes without the decompositions that are written in Python"
-        return renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", evidence)
+        return plain.renamed(Layer.DECOMPOSITION, "decomposition", "A decomposition used while tracing", evidence)
     if passes(contrasts, DEFAULT_PARTITIONER):
-        return renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", "and passes with the default one")
+        return plain.renamed(Layer.AOT, "partitioner", "AOTAutograd's partitioner", "and passes with the default one")
     cause = part_of(failure) if failure else ""
     if cause == "decomposition" and NO_PYTHON_DECOMPOSITIONS not in contrasts:
-        return renamed(plain, Layer.DECOMPOSITION, cause, "A decomposition used while tracing", "in a decomposition")
+        return plain.renamed(Layer.DECOMPOSITION, cause, "A decomposition used while tracing", "in a decomposition")
     return _with_cause(plain, "" if cause == "decomposition" else cause)
 
 
 def _of_decomposition(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
     without = contrasts.get(NO_DECOMPOSITIONS)
     if passes(contrasts, NO_DECOMPOSITIONS):
-        return renamed(plain, Layer.DECOMPOSITION, "decomposition", "A decomposition", "and passes without them")
+        return plain.renamed(Layer.DECOMPOSITION, "decomposition", "A decomposition", "and passes without them")
     if without is not None and without.same:
         evidence = "and fails without decompositions too"
-        return renamed(plain, Layer.AOT, "partitioner", "AOTAutograd's partitioner", evidence)
+        return plain.renamed(Layer.AOT, "partitioner", "AOTAutograd's partitioner", evidence)
     return _with_cause(plain, part_of(failure) if failure else "")
 
 
@@ -228,5 +221,4 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
 def _with_cause(plain: Diagnosis, cause: str) -> Diagnosis:
     if not cause:
         return plain
-    sentence = plain.sentence.replace(" is at fault", f" is at fault ({PART_WORDS[cause]})", 1)
-    return replace(plain, cause=cause, sentence=sentence)
+    return replace(plain, cause=cause, part=PART_WORDS[cause])

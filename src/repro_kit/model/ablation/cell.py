@@ -28,7 +28,7 @@ class Cell:
     no_effect: str = ""  # why the setting changes nothing here; such a cell is not run and proves nothing
     repeat: str = ""  # command that repeats the cell by hand
     subject: Literal["script", "program"] = "program"  # what was run
-    changed: dict[str, object] = field(default_factory=dict)  # axis -> value, where it differs from the subject's own
+    changed: dict[str, object] = field(default_factory=dict)  # axis -> value, if it differs from the subject's own
     inferred: str = ""  # names of the cells that the verdict follows from; this cell was not run
     setup: str = ""  # Python code that was run before anything was compiled
     static: bool = False  # nothing was compiled with a symbolic size; recorded for scripts only
@@ -59,7 +59,7 @@ class Ablation:
     torch: str = ""  # version
     failure: str = ""  # the signature of the subject's failure, in one line
     workarounds: tuple[Workaround, ...] = ()  # tried on the script, least intrusive first
-    cause: str = ""  # the part of the layer at fault, where known; see `model/ablation/causes.py`
+    cause: str = ""  # the part of the layer at fault, if known; see `model/ablation/causes.py`
     chain: Chain | None = None  # narrowing from the layer to its part; None: not narrowed
     failed: int = 0  # how many of `runs` runs of the unchanged subject failed; sets how often a passing cell is run
     runs: int = 0

@@ -14,7 +14,7 @@ from repro_kit.model.ablation.axis import field_of, varied
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.layer import first_failing, name_layer
-from repro_kit.model.failure.failure import MEASURED, Kind, Layer
+from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.recipe import Recipe
 
 NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
@@ -117,7 +117,7 @@ CONTRASTS = (
         AFRESH,
         "compiled afresh for every call",
         (Layer.DYNAMO,),
-        applies=lambda kind, recipe: kind not in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR),
+        applies=lambda kind, recipe: not kind.policy.in_compiler,
         setup=_AFRESH,
     ),
     Contrast(
@@ -129,11 +129,11 @@ CONTRASTS = (
 
 def contrasts(cells: Sequence[Cell], recipe: Recipe, texts: Iterable[str]) -> list[CellPlan]:
     """The contrasts for the layer that `cells` name. `recipe` and `texts`: of the subject."""
-    layer, _ = name_layer(cells, recipe)
+    layer = name_layer(cells, recipe).layer
     failing = first_failing(cells, recipe)
     failure = failing.verdict.failure if failing else None
     kind, text = failure.kind if failure else Kind.ACCURACY, "\n".join(texts)
-    if failing is None or kind in MEASURED:
+    if failing is None or kind.policy.measured:
         return []
     return [
         contrast.plan(failing)

@@ -8,8 +8,6 @@ from repro_kit.model.failure.failure import Layer
 
 #: The cause in an ablation whose sentence names such a pass.
 CUSTOM_PASS = "custom-pass"
-#: The culprit of the link that says that Inductor's lowerings are not needed for the failure.
-NOT_LOWERED = "not gone without lowerings"
 
 
 def is_custom_pass(name: str) -> bool:
@@ -18,17 +16,17 @@ def is_custom_pass(name: str) -> bool:
 
 
 def of_users_pass(chain: Chain) -> Diagnosis | None:
-    """The diagnosis that names the user's own pass; None where the chain leaves a doubt.
+    """The diagnosis that names the user's own pass; None if the chain leaves a doubt.
 
     Inductor may compile wrongly what a right pass returns. So the failure must be gone without that pass alone, and
     there without the other passes, and without the lowerings: eager's kernels then run what the pass returned.
     """
     subsystems = [link.culprit for link in chain.links if link.step == "subsystem"]
-    links = [link for link in chain.links if link.step == "op"]
-    if len(subsystems) != 1 or len(links) != 3:
+    found = {link.finding: link for link in chain.links}
+    begins, alone = found.get("users-pass"), found.get("alone")
+    if len(subsystems) != 1 or begins is None or "stays-without-lowerings" not in found:
         return None
-    begins, alone, lowered = links
-    if not (is_custom_pass(begins.culprit) and alone.good and alone.bad and lowered.culprit == NOT_LOWERED):
+    if alone is None or alone.good is None or alone.bad is None:
         return None
     sentence = (
         f"The failure is gone without the user's own pass ({begins.culprit.split()[-1]}), and stays without all other "

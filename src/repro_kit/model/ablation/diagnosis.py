@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.failure.failure import Layer
@@ -14,7 +14,7 @@ from repro_kit.model.run_outcome import RunOutcome
 INTERPRETED = "interpreted"  # ``interpreted: eager``: the graph that this backend hands on is run node by node
 WITNESS = "witness"  # calls compared with eager's (model/measure/call_state.py); see ``changed["parting"]``
 
-#: What the reduced script is told where it asks torch.compiler.is_compiling() and the like.
+#: The forced answers to torch.compiler.is_compiling() and the like in the reduced script.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
 #: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.
@@ -39,11 +39,28 @@ REQUESTED_BREAK = "requested-break"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The layer at fault, the part of that layer (empty: not known), and a sentence that names both."""
+    """The layer at fault, the part of that layer (empty: not known), and the words for both.
+
+    Either `reason` is a whole sentence, or `who` is at fault, as `evidence` shows.
+    """
 
     layer: Layer | None
-    cause: str
-    sentence: str
+    cause: str = ""
+    reason: str = ""
+    who: str = ""  # "Inductor"
+    part: str = ""  # the cause in words: "the scheduler"
+    evidence: str = ""  # "backend 'eager' passes, 'inductor' fails"
+    remarks: str = ""  # further sentences, each with a space before it
+
+    @property
+    def sentence(self) -> str:
+        """One sentence that names layer and part, and the remarks."""
+        part = f" ({self.part})" if self.part else ""
+        return (self.reason or f"{self.who} is at fault{part}: {self.evidence}.") + self.remarks
+
+    def renamed(self, layer: Layer, cause: str, who: str, evidence: str) -> Diagnosis:
+        """Another layer or cause, with the evidence for it beside that for the plain layer."""
+        return replace(self, layer=layer, cause=cause, who=who, evidence=f"{self.evidence}, {evidence}")
 
 
 def contrasts_of(cells: Iterable[Cell]) -> dict[str, Cell]:
@@ -54,9 +71,3 @@ def contrasts_of(cells: Iterable[Cell]) -> dict[str, Cell]:
 def passes(contrasts: Mapping[str, Cell], name: str) -> bool:
     """Whether the cell of the contrast `name` ran, and passed."""
     return name in contrasts and contrasts[name].outcome is RunOutcome.PASSES
-
-
-def renamed(plain: Diagnosis, layer: Layer | None, cause: str, who: str, evidence: str) -> Diagnosis:
-    """`plain` with another layer and cause, which `who` and `evidence` put into words."""
-    _, _, rest = plain.sentence.partition(" is at fault")
-    return Diagnosis(layer, cause, f"{who} is at fault{rest.rstrip('.')}, {evidence}.")

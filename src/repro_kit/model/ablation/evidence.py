@@ -7,6 +7,10 @@ from typing import Literal
 
 Step = Literal["backend", "graph", "subsystem", "op", "flips", "needs"]
 
+#: What a link of the step "op" shows of a pass of the user's own: the failure begins with it; it alone is switched; or
+#: the failure stays without Inductor's lowerings.
+Finding = Literal["users-pass", "alone", "stays-without-lowerings", ""]
+
 #: The steps, in the order in which they are taken.
 STEPS: tuple[Step, ...] = ("backend", "graph", "subsystem", "op", "flips", "needs")
 
@@ -32,12 +36,13 @@ class Link:
     beside: bool = False  # also needed for the failure, but not part of the path to its cause
     runs: int = 0
     seconds: float = 0.0
-    where: str = ""  # file, line and text of the user's statement, where torch knows it
+    where: str = ""  # file, line and text of the user's statement, if torch knows it
     tried: tuple[Side, ...] = ()  # every subsystem that was switched off, and how the subject ended
+    finding: Finding = ""
 
     @property
     def sentence(self) -> str:
-        """The claim, with the statement of the user's program where torch knows it."""
+        """The claim, with the statement of the user's program if torch knows it."""
         return f"{self.claim.removesuffix('.')} ({self.where})." if self.where else self.claim
 
 

@@ -69,7 +69,7 @@ class FlipCandidate:
 def groups(flips: Sequence[FlipCandidate], size: int) -> list[list[int]]:
     """Indices of `flips`, in groups of up to `size` to flip together.
 
-    A group has one value per setting. A flip with `limits` stands alone.
+    A group has one value per setting. A flip with `limits` is alone in its group.
     """
     made: list[list[int]] = []
     for at, flip in enumerate(flips):

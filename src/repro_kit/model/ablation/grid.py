@@ -38,7 +38,7 @@ class Layout:
 
 
 def layout(ablation: Ablation) -> Layout:
-    """The layout of all cells. A cell that varies only backend and dynamic setting stands in the grid."""
+    """The layout of all cells. A cell that varies only backend and dynamic setting is in the grid."""
     gridded: dict[tuple[str, object], Cell] = {}
     for cell in ablation.cells:
         if _in_grid(cell, ablation):

@@ -1,7 +1,7 @@
 """What the weaker backends hand on to a stronger one: the graph, not the Python code that is printed for it.
 
 The weaker backends run the printed code, and so they may fail by themselves, while the graph is right, and the stronger
-backend fails by another bug. Interpreted, the graph itself tells.
+backend fails by another bug. If the graph is interpreted, its own result shows.
 """
 
 from __future__ import annotations

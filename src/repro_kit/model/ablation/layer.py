@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.diagnosis import INTERPRETED, contrasts_of, passes
+from repro_kit.model.ablation.diagnosis import INTERPRETED, Diagnosis, contrasts_of, passes
 from repro_kit.model.failure.failure import Kind, Layer, Status
 from repro_kit.model.recipe import LADDER, Recipe, rungs
 from repro_kit.model.run_outcome import RunOutcome
@@ -42,14 +42,14 @@ _PEOPLE_SAY = {
 }
 
 
-def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
-    """(layer, one sentence); the layer is None when the cells do not name one. `recipe` is the subject's own.
+def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
+    """The layer without its part; None when the cells do not name one. `recipe` is the subject's own.
 
     The first backend of `LADDER` that fails like the subject names the layer. Each backend of the ladder does all that
     the one before does, and adds one layer. What Dynamo does not support is Dynamo's own with every backend.
     """
     if any(cell.is_baseline and cell.same for cell in cells):
-        return Layer.USER, IN_EAGER
+        return Diagnosis(Layer.USER, reason=IN_EAGER)
     first = first_failing(cells, recipe)
     if first is None:
         return _by_mode(cells, recipe)
@@ -65,15 +65,16 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str
     alike = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
     if alike:
         between = [_PEOPLE_SAY[_LAYER_OF[name]] for name in alike]
-        return None, (
+        reason = (
             f"The layer at fault is not known: {good}, {failing!r} fails, and {' and '.join(map(repr, alike))} "
             f"raise{'s' if len(alike) == 1 else ''} the same exception with other words ({between[0]} may be at fault)."
         )
+        return Diagnosis(None, reason=reason)
     who = f"The backend {failing!r}" if layer == Layer.BACKEND else _PEOPLE_SAY[layer]
     words = ", with an exception of Dynamo's own" if unsupported and failing != LADDER[0] else ""
     words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
     words += _uncertain_words(ladder, failing, contrasts_of(cells))
-    return layer, f"{who} is at fault: {good}, {failing!r} fails{words}."
+    return Diagnosis(layer, who=who, evidence=f"{good}, {failing!r} fails{words}")
 
 
 def _between(before: Sequence[str], failing: str) -> list[str]:
@@ -144,7 +145,10 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     for dynamic, ladder in others.items():
         if dynamic == recipe.dynamic or all(cell.recipe.backend != backend for cell in ladder):
             continue
-        first = next((cell.recipe.backend for cell in sorted(ladder, key=_rank_of) if cell.same), None)
+        first = next(
+            (cell.recipe.backend for cell in sorted(ladder, key=lambda cell: rank(cell.recipe.backend)) if cell.same),
+            None,
+        )
         if first is None and all(
             cell.outcome is RunOutcome.PASSES for cell in ladder if cell.recipe.backend == backend
         ):
@@ -176,22 +180,20 @@ def _uncertain_words(ladder: Mapping[str, Cell], failing: str, contrasts: Mappin
         return ""
     if all(passes(contrasts, f"{INTERPRETED}: {name}") for name in unclear):
         return f" ({' and '.join(map(repr, unclear))} too, but not with the graph interpreted, which is right)"
-    return f" ({' and '.join(map(repr, unclear))} could not be judged: {_why(ladder[unclear[0]])})"
-
-
-def _why(cell: Cell) -> str:
-    return "another failure" if cell.verdict.status is Status.FAIL else str(cell.verdict.status)
+    status = ladder[unclear[0]].verdict.status
+    why = "another failure" if status is Status.FAIL else str(status)
+    return f" ({' and '.join(map(repr, unclear))} could not be judged: {why})"
 
 
 def _mode_words(cells: Sequence[Cell], recipe: Recipe) -> str:
-    """Says that the failure needs the subject's mode, where the default mode passes."""
+    """Says that the failure needs the subject's mode, if the default mode passes."""
     default = [cell for cell in cells if cell.recipe.mode == "default" and cell.recipe.backend == "inductor"]
     if recipe.mode and any(cell.outcome is RunOutcome.PASSES for cell in default):
         return f", only with mode={recipe.mode!r}"
     return ""
 
 
-def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
+def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     modes = [cell.recipe.mode for cell in cells if cell.same and cell.recipe.mode and cell.recipe.backend == "inductor"]
     ladder = _ladder(cells, recipe)
     own = ladder.get(recipe.backend)
@@ -199,12 +201,14 @@ def _by_mode(cells: Sequence[Cell], recipe: Recipe) -> tuple[Layer | None, str]:
         words = f"mode={' or '.join(map(repr, modes))}"
         unjudged = [name for name in LADDER if name not in ladder or ladder[name].outcome is not RunOutcome.PASSES]
         if not unjudged:
-            return Layer.INDUCTOR, f"Inductor is at fault: only {words} fails."
+            return Diagnosis(Layer.INDUCTOR, who=_PEOPLE_SAY[Layer.INDUCTOR], evidence=f"only {words} fails")
         names = " and ".join(map(repr, unjudged))
-        return None, f"It fails with {words}, and {names} without that told nothing: the layer at fault is not known."
+        reason = f"Unknown layer: it fails with {words}; without it, {names} gave no verdict."
+        return Diagnosis(None, reason=reason)
     if own is not None and own.outcome is RunOutcome.PASSES:
-        return (
-            None,
-            "The failure is flaky: the script's own settings pass too. --repeat tries each way to compile more often.",
+        reason = (
+            "The failure is flaky: the script's own settings pass too. --repeat tries each way to compile more often."
         )
-    return None, "No way to compile fails in this way: the layer at fault is not known."
+    else:
+        reason = "No way to compile fails in this way: the layer at fault is not known."
+    return Diagnosis(None, reason=reason)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.contrasts import (
@@ -25,11 +25,10 @@ from repro_kit.model.ablation.diagnosis import (
     WITHOUT_CHANGES,
     Diagnosis,
     passes,
-    renamed,
 )
 from repro_kit.model.ablation.requested_break import asks_for_break
-from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code, what_happened
-from repro_kit.model.failure.failure import Failure, Kind, Layer
+from repro_kit.model.ablation.script_code import SCRIPT_CODE, ScriptCode, script_code
+from repro_kit.model.failure.failure import Failure, Layer
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.late_errors import is_overwritten
 from repro_kit.model.failure.tracebacks import short
@@ -95,10 +94,10 @@ def _script_code_was_running(evidence: Evidence) -> Diagnosis | None:
     failure, called = evidence.failure, evidence.called
     if failure is None or called is None or not _was_at_it(called, failure, evidence.failing):
         return None
-    _, _, rest = evidence.plain.sentence.partition(" is at fault")
     beyond = f" and had called {called.beyond} of torch" if called.beyond else ""
     who = f"{called.words[0].upper()}{called.words[1:]}"
-    return Diagnosis(evidence.plain.layer, SCRIPT_CODE, f"{who} {what_happened(failure)}{beyond}{rest}")
+    reason = f"{who} {failure.kind.policy.doing}{beyond}: {evidence.plain.evidence}."
+    return Diagnosis(evidence.plain.layer, SCRIPT_CODE, reason)
 
 
 def _operator_is_not_as_it_says(evidence: Evidence) -> Diagnosis | None:
@@ -115,8 +114,8 @@ def _loads_wrong_artifact(evidence: Evidence) -> Diagnosis | None:
     if not passes(evidence.contrasts, NO_ARTIFACTS):
         return None
     who = "A cache artifact that the script loads (torch.compiler.load_cache_artifacts)"
-    why = "and passes where nothing is loaded and all is compiled anew"
-    return renamed(evidence.plain, evidence.plain.layer, "graph-cache", who, why)
+    why = "and passes if nothing is loaded and all is compiled anew"
+    return replace(evidence.plain, cause="graph-cache", who=who, evidence=f"{evidence.plain.evidence}, {why}")
 
 
 def _does_otherwise_when_compiled(evidence: Evidence) -> Diagnosis | None:
@@ -129,8 +128,7 @@ def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
         return None
     alone = [words for kind, words in TAKEN_OUT.items() if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
     what = " or ".join(f"without {words}" for words in alone) or "without what the program changes in torch"
-    _, _, rest = evidence.plain.sentence.partition(" is at fault: ")
-    reason = f"The failure is gone {what}: the compiler is not to blame. With them, {rest}"
+    reason = f"The failure is gone {what}: the compiler is not to blame. With them, {evidence.plain.evidence}."
     return Diagnosis(Layer.USER, OWN_CHANGE, reason)
 
 
@@ -172,4 +170,4 @@ def _was_at_it(called: ScriptCode, failure: Failure, cell: Cell) -> bool:
     """
     if failure.exceptions:
         return not called.beyond and not called.is_operator
-    return not called.beyond or (failure.kind is Kind.TIMEOUT and cell.subject == "program")
+    return not called.beyond or (failure.kind.policy.hangs and cell.subject == "program")

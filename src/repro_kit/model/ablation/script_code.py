@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Failure, Frame, Kind
+from repro_kit.model.failure.failure import Failure, Frame
 from repro_kit.model.failure.frames import is_compiling, is_generated, torch_path
 
 #: The cause in an ablation whose sentence names such code.
@@ -65,24 +65,13 @@ def script_code(failure: Failure) -> ScriptCode | None:
     return None
 
 
-def what_happened(failure: Failure) -> str:
-    """What the function of the script was doing, to follow its name: ``was running when the process died``."""
-    match failure.kind:
-        case Kind.CRASH:
-            return "was running when the process died"
-        case Kind.TIMEOUT:
-            return "was running when the time was up"
-        case _:
-            return "raises"
-
-
 def _is_users(frame: Frame) -> bool:
     file = frame.file.replace("\\", "/")
     return torch_path(file) is None and not is_generated(frame) and not _NOT_USERS.search(file)
 
 
 def _called_as(caller: Frame) -> str:
-    """What a function is that `caller` calls; "" where `caller` is not known to call code of a script."""
+    """What a function is that `caller` calls; "" if `caller` is not known to call code of a script."""
     path = torch_path(caller.file) or ""
     named = next((what for pattern, what in _CALLERS if pattern.match(path)), "")
     return named or (_FUNCTION if is_compiling(caller) else "")

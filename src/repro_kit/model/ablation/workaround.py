@@ -24,7 +24,7 @@ class Intrusion(IntEnum):
 
 @dataclass(frozen=True)
 class Workaround:
-    """One workaround, tried on the script (`status`), with its cost in run time where this could be measured."""
+    """One workaround, tried on the script (`status`), with its cost in run time if this could be measured."""
 
     name: str  # "leave helper (train.py:12) to eager"
     intrusion: Intrusion
@@ -32,7 +32,7 @@ class Workaround:
     place: str  # where the lines go: "above `def helper`, train.py:12"
     override: dict[str, Any] = field(default_factory=dict)  # the request that made the probe try it
     status: Status = Status.NOT_RUN
-    outcome: str = ""  # what happens instead, where the workaround does not work
+    outcome: str = ""  # what happens instead, if the workaround does not work
     to_eager: Measured | None = None  # time of a compiled call with the workaround, as a ratio to eager's
     to_compiled: Measured | None = None  # the same as a ratio to the compiled run without the workaround
 

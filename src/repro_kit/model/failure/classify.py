@@ -32,6 +32,8 @@ _DYNAMO_TYPES = re.compile(
     r"|Unsupported|InternalTorchDynamoError|TorchRuntimeError|FailOnRecompileLimitHit|RecompileError"
     r"|UncapturedHigherOrderOpError)$"
 )
+#: The name of a warning's class, of Python or of torch.
+_WARNING_TYPES = re.compile(r"\w*Warning$")
 _COMPARISON = re.compile(
     r"not close|not equal|mismatch|differ|allclose|not match|wrong|incorrect|diverge|Not equal to tolerance|\bnan\b",
     re.IGNORECASE,
@@ -60,7 +62,7 @@ def _failure_of_reply(reply: Reply, text: str) -> Failure | None:
     stack = from_data(reply.get("stack") or [], tuple[Frame, ...])
     if reply.get("timed_out"):
         if reply.get("stuck"):
-            return Failure(Kind.TIMEOUT, phase, stack=stack, deadlock=True)
+            return Failure(Kind.DEADLOCK, phase, stack=stack)
         return failure_from_timeout(stack, phase=phase, text=text)
     if reply.get("signal"):
         return failure_from_signal(str(reply["signal"]), text=text, stack=stack, phase=phase)
@@ -168,7 +170,7 @@ def failures_from_text(text: str) -> list[Failure]:
 
 def concerns_compiler(failure: Failure) -> bool:
     """Whether any part of torch's compiler appears in the failure; in a plain bug of the user, none does."""
-    if failure.compile_id or failure.step or failure.kind in (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR):
+    if failure.compile_id or failure.step or failure.kind.policy.in_compiler:
         return True
     frames = [frame for link in failure.exceptions for frame in link.frames] + list(failure.stack)
     return any(is_compiler(frame) for frame in frames) or any(
@@ -189,6 +191,8 @@ def _kind(chain: Sequence[ExceptionLink]) -> Kind:
         return Kind.OOM
     if is_late(chain):
         return Kind.RUNTIME_ERROR
+    if _WARNING_TYPES.fullmatch(short(chain[-1].type)):
+        return Kind.WARNING
     if any(_BACKEND_TYPES.search(link.type) for link in chain):
         return Kind.COMPILE_ERROR
     if any(_DYNAMO_TYPES.search(link.type) for link in chain):

@@ -4,43 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from repro_kit.model.failure.kinds import Kind as Kind  # noqa: PLC0414 (kinds are read from here, too)
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
-
-
-class Kind(StrEnum):
-    """The kind of a failure. `TIMEOUT` is a hang, or a compile that does not end in time."""
-
-    DYNAMO_ERROR = "dynamo-error"
-    COMPILE_ERROR = "compile-error"
-    RUNTIME_ERROR = "runtime-error"
-    ACCURACY = "accuracy"
-    ROUNDING = "rounding"  # a difference that eager's own rounding explains; no bug by itself
-    VALIDATION = "validation"  # eager raises, and the compiled program returns
-    CRASH = "crash"
-    TIMEOUT = "timeout"
-    OOM = "oom"
-    RECOMPILES = "recompiles"  # this and the next four: a measurement above its limit, see model/measure/symptom.py
-    GRAPH_BREAKS = "graph-breaks"
-    COMPILE_TIME = "compile-time"
-    COMPILE_GROWTH = "compile-growth"  # compile time grows faster than a power of the number of repetitions
-    SLOWDOWN = "slowdown"
-    MEMORY = "memory"
-    ORACLE = "oracle"  # the user's own oracle command says that the run is bad
-
-
-#: Kinds that no exception shows: a measurement above its limit, or the verdict of the user's oracle.
-MEASURED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS, Kind.COMPILE_TIME, Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE)
-
-
-#: Kinds of which each run takes long, so that runs are not repeated, and the matrix is the quick one.
-SLOW = (Kind.TIMEOUT, Kind.COMPILE_GROWTH)
-
-#: Kinds that `--check` looks for in the recorded graphs, even where nothing of the script failed.
-OF_GRAPHS = (Kind.ACCURACY, Kind.VALIDATION, Kind.COMPILE_GROWTH)
-
-#: Kinds that show when compiled calls are compared with the same calls in eager.
-COMPARED = (Kind.ACCURACY, Kind.VALIDATION)
 
 
 class Layer(StrEnum):
@@ -154,16 +121,20 @@ class Failure:
     text: str = ""  # end of stderr, or the compiler's output
     difference: Difference | None = None
     also: tuple[Difference, ...] = ()  # one for each further kind and place that the same run shows
-    tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, where they are not the default
+    tolerance: tuple[float, float] | None = None  # (rtol, atol) of the comparison, if they are not the default
     rounding: bool = False  # eager's own rounding explains every difference; only a stated tolerance shows them
     stack: tuple[Frame, ...] = ()  # Python stack at the signal or time-out, outermost first
     compile_id: str | None = None
-    op: str | None = None  # "aten.index_put.default", where the failure names one
+    op: str | None = None  # "aten.index_put.default", if the failure names one
     step: str | None = None  # the last compile step that began and did not end
     origins: tuple[str, ...] = ()  # values and kernels of the program that were being compiled, likeliest first
-    measured: Measured | None = None  # of a kind in MEASURED
-    doubts: tuple[str, ...] | None = None  # why the program's results are not defined; None where nobody looked
-    deadlock: bool = False  # a hang in which the ranks of a distributed run wait for each other
+    measured: Measured | None = None  # if a measurement shows the failure
+    doubts: tuple[str, ...] | None = None  # why the program's results are not defined; None if nobody looked
+
+    @classmethod
+    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """`data` of an earlier version, for which a deadlock was a time-out with a mark."""
+        return {**data, "kind": Kind.DEADLOCK} if data.get("deadlock") else data
 
 
 class Status(StrEnum):
@@ -174,7 +145,7 @@ class Status(StrEnum):
     INVALID = "invalid"  # the subject is broken in eager too
     FLAKY = "flaky"
     CANNOT_TELL = "infra"  # the run could not be made, or it reported nothing; the note says why
-    NOT_RUN = "skipped"  # not run, since it could tell nothing
+    NOT_RUN = "skipped"  # not run, since it could show nothing
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What one failure shows of its own origin: the compiler, a comparison, the machine, or the user's own code."""
+"""The origin that one failure shows: the compiler, a comparison, the machine, or the user's own code."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ import builtins
 import os
 import re
 from enum import StrEnum
-from errno import (
-    ECONNABORTED,
-    ECONNREFUSED,
-    ECONNRESET,
-    EFBIG,
-    EIO,
-    ENETUNREACH,
-    EROFS,
-    ESTALE,
-)
+from errno import ECONNABORTED, ECONNREFUSED, ECONNRESET, EFBIG, EIO, ENETUNREACH, EROFS, ESTALE
 
 from repro_kit.model.failure.classify import is_compilers_type
 from repro_kit.model.failure.failure import ExceptionLink, Failure
@@ -43,7 +34,7 @@ _OF_NATIVE_COMPILERS = r"(?:Terminated|CPU time limit exceeded|File size limit e
 _CONDITION = re.compile(
     "|".join([*(re.escape(os.strerror(number)) for number in _CONDITIONS), _OF_NATIVE_COMPILERS]), re.IGNORECASE
 )
-#: What the other ranks raise when one rank has ended, or does not come to a collective (gloo's transport/tcp/pair.cc
+#: What the other ranks raise when one rank has ended, or does not reach a collective (gloo's transport/tcp/pair.cc
 #: and unbound_buffer.cc, ProcessGroupGloo; NCCL's ncclRemoteError and the watchdog of torch's ProcessGroupNCCL).
 _OF_A_PEER = re.compile(
     r"Connection (?:closed|reset) by peer|remote process exit|Timed out waiting \d+ms for (?:recv|send) operation"
@@ -51,7 +42,7 @@ _OF_A_PEER = re.compile(
     r"|Watchdog caught collective operation timeout|NCCL communicator was aborted",
     re.IGNORECASE,
 )
-_OF_THE_STORE = "DistNetworkError"  # raised too where the rank has ended at which the ranks meet (torch's TCPStore)
+_OF_THE_STORE = "DistNetworkError"  # also raised if the rank at which the ranks meet has ended (torch's TCPStore)
 _MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)} | {
     "KeyboardInterrupt",
     "EOFError",
@@ -64,22 +55,7 @@ _MACHINES = {name for name, kind in vars(builtins).items() if isinstance(kind, t
 _MACHINES_NAME = re.compile(
     r"(?:Connection|Timeout|TimedOut|Network|Socket|SSL|HTTP\w*|Dist\w+)(?:Error|Exception|Expired)?$"
 )
-_SENT = frozenset(
-    [
-        "SIGHUP",
-        "SIGINT",
-        "SIGQUIT",
-        "SIGTERM",
-        "SIGPIPE",
-        "SIGALRM",
-        "SIGUSR1",
-        "SIGUSR2",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGSTOP",
-        "SIGTSTP",
-    ]
-)
+_SENT = re.compile(r"SIG(?:HUP|INT|QUIT|TERM|PIPE|ALRM|USR[12]|XCPU|XFSZ|STOP|TSTP)")
 #: Exit statuses (128 + signal) that a shell returns for HUP, INT, QUIT, KILL, PIPE, ALRM, TERM, XCPU and XFSZ.
 _SENT_STATUSES = frozenset(128 + number for number in (1, 2, 3, 9, 13, 14, 15, 24, 25))
 _TIME = re.compile(
@@ -87,7 +63,7 @@ _TIME = re.compile(
     r"|throughput|(?:samples|tokens|steps|items|it)/s(?:ec)?|\d+\s?(?:ms|µs|us|ns|s|sec|secs|min))\b",
     re.IGNORECASE,
 )
-#: The parts of the probe that only watch. (Others stand in for a function of torch, and raise what the user may meet.)
+#: The parts of the probe that only watch. (Others replace a function of torch, and raise what the user may meet.)
 _WATCHING = re.compile(r"(?:^|/)repro_probe/(?:calls|common|judge|protocol|record)/")
 _ANYWHERE = ("RecursionError", "MemoryError", "KeyboardInterrupt")  # raised wherever the program happens to be
 _TESTING = re.compile(r"(?:^|/)(?:torch|numpy)/(?:testing|_?core/.*testing)/")
@@ -100,7 +76,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
     """
     if any(map(_is_observers, failure.exceptions)):
         return Nature.OBSERVER
-    if failure.signal in _SENT or failure.exit_status in _SENT_STATUSES:
+    if _SENT.fullmatch(failure.signal or "") or failure.exit_status in _SENT_STATUSES:
         return Nature.MACHINE
     if missing_resource(failure) or any(_CONDITION.search(link.message) for link in failure.exceptions):
         return Nature.MACHINE
@@ -122,7 +98,7 @@ def nature_of(failure: Failure, *, machine: bool = False, compares: bool = False
 def is_of_a_peer(failure: Failure) -> bool:
     """Whether `failure` is what one rank raises because another rank failed, or was late."""
     if failure.signal == "SIGABRT" and _OF_A_PEER.search(last_words(failure.text)):
-        return True  # the watchdog of NCCL raises in a thread of its own, which ends the process
+        return True  # the watchdog of NCCL raises in its own thread, which ends the process
     return any(_OF_A_PEER.search(link.message) or short(link.type) == _OF_THE_STORE for link in failure.exceptions)
 
 

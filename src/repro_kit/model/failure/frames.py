@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.failure.failure import Frame
 
-_MOST_OF_HANG = 24  # frames that tell where something hangs
+_MOST_OF_HANG = 24  # frames that show where something hangs
 _TORCH = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]+|pytorch)/((?:torch|functorch|triton)/.*)$")
 _TORCH_LOOSE = re.compile(
     r"(?:^|/)(torch/(?:_dynamo|_inductor|_functorch|_higher_order_ops|_subclasses|fx|nn|_ops)\b.*)$"
@@ -105,13 +105,13 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
 
 
 def telling_frame(frames: Sequence[Frame], *, of_hang: bool = False) -> Frame | None:
-    """The innermost frame inside torch that tells two failures apart; of a hang, beside what all compiles pass."""
+    """The innermost frame inside torch that distinguishes two failures. A hang: without what all compiles pass."""
     own = [frame for frame in frames if not (of_hang and _TRUNK.search(torch_path(frame.file) or ""))]
     return next((frame for frame in reversed(own) if innermost_torch([frame], 1)), None)
 
 
 def recurring_torch(frames: Sequence[Frame]) -> tuple[str, ...]:
-    """The functions of torch that stand in `frames` more than once, in alphabetical order, named as elsewhere here.
+    """The functions of torch that occur in `frames` more than once, in alphabetical order.
 
     They are the loop of an endless recursion. At which of them it reaches its limit is chance.
     """

@@ -1,6 +1,6 @@
-"""Errors that an accelerator's runtime raises later than their cause, at whatever call comes next.
+"""Errors that an accelerator's runtime raises later than their cause, in any later call.
 
-Kernels run beside the program: torch raises the error of a kernel from the next call that asks the device
+Kernels run asynchronously: torch raises the error of a kernel from the next call that asks the device
 (c10/cuda/CUDAException.cpp). An output that a CUDA graph has overwritten raises when it is read
 (torch/_inductor/cudagraph_trees.py). So the traceback of such an error says nothing about its cause.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from repro_kit.model.failure.failure import ExceptionLink
 
-_KERNEL = re.compile(
+_KERNEL_ERROR = re.compile(
     r"\b(?:CUDA|HIP|XPU) error: (?:device-side assert|an illegal (?:memory access|instruction)|misaligned address"
     r"|unspecified launch failure|operation not supported on global/shared address space|invalid program counter"
     r"|hardware stack error|uncorrectable ECC error|the launch timed out)"
@@ -24,7 +24,7 @@ _ASSERTION = re.compile(r"block: \[[\d,]+\], thread: \[[\d,]+\] Assertion `(?P<t
 
 def is_late(links: Sequence[ExceptionLink]) -> bool:
     """Whether the root cause of a chain of exceptions is raised later than its cause."""
-    return bool(links) and (bool(_KERNEL.search(links[-1].message)) or is_overwritten(links[-1].message))
+    return bool(links) and (bool(_KERNEL_ERROR.search(links[-1].message)) or is_overwritten(links[-1].message))
 
 
 def is_overwritten(message: str) -> bool:
@@ -33,12 +33,12 @@ def is_overwritten(message: str) -> bool:
 
 
 def printed_assertion(text: str) -> str:
-    """What a kernel printed to `text` about the first of its assertions that failed; empty where there is none."""
+    """What a kernel printed to `text` about the first of its assertions that failed; empty if there is none."""
     found = _ASSERTION.search(text)
     return found[0] if found else ""
 
 
 def asserted(text: str) -> str:
-    """The condition in what a kernel printed; empty where there is none."""
+    """The condition in what a kernel printed; empty if there is none."""
     found = _ASSERTION.search(text)
     return found["text"] if found else ""

@@ -21,7 +21,7 @@ _OF_LOOKUPS = (None, "torch/_ops.py", "torch/__init__.py", "torch/_classes.py") 
 
 
 def lost_name(failure: Failure | None) -> str:
-    """The error, in words, where the innermost exception is over a name of the program's own; else empty."""
+    """The error, in words, if the innermost exception is over a name of the program's own; else empty."""
     if failure is None or not failure.exceptions:
         return ""
     root = failure.exceptions[-1]

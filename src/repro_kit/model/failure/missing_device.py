@@ -6,7 +6,7 @@ import re
 
 from repro_kit.model.failure.failure import Failure
 
-#: What torch says of a device that is not there, with its name where the message has none.
+#: What torch says of a device that is not there, with its name if the message has none.
 _MISSING = (
     (re.compile(r"Torch not compiled with (\w+) enabled"), ""),
     (re.compile(r"not linked with support for (\w+) devices"), ""),
@@ -17,7 +17,7 @@ _MISSING = (
     (re.compile(r"CUDA error: invalid device ordinal|deserialize object on \w+ device \d+ but"), "another GPU"),
     (re.compile(r"Tried to instantiate dummy base class|Cannot access accelerator device when none is"), "a GPU"),
 )
-#: What compiled code says where such a device is missing. A machine that has it may say the same for other reasons.
+#: What compiled code says if such a device is missing. A machine that has it may say the same for other reasons.
 _FOR_WANT_OF_IT = re.compile(
     r"Could not run '[\w:.]+' with arguments from the '(?:CUDA|XPU|MPS|HPU|MTIA|PrivateUse1)' backend"
     r"|Cannot find a working triton installation"
@@ -25,7 +25,7 @@ _FOR_WANT_OF_IT = re.compile(
 
 
 def missing_device(failure: Failure) -> str:
-    """The device that is missing (``CUDA``, or ``a GPU`` where the message has no name); empty where none is."""
+    """The device that is missing (``CUDA``, or ``a GPU`` where the message has no name); empty if none is."""
     for link in failure.exceptions:
         for says, name in _MISSING:
             found = says.search(link.message)
@@ -35,5 +35,5 @@ def missing_device(failure: Failure) -> str:
 
 
 def may_lack_device(failure: Failure) -> bool:
-    """Whether a missing device may be the cause: whether one is missing, only a run without the compiler tells."""
+    """Whether a missing device may be the cause: only a run without the compiler shows whether one is missing."""
     return bool(missing_device(failure)) or any(_FOR_WANT_OF_IT.search(link.message) for link in failure.exceptions)

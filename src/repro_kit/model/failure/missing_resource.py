@@ -63,7 +63,7 @@ _COMMAND = re.compile(r"^Command:\s*(?P<words>\S.*)", re.MULTILINE)
 
 
 def missing_resource(failure: Failure) -> str:
-    """What the machine lacks; empty where the failure shows no such lack."""
+    """What the machine lacks; empty if the failure shows no such lack."""
     for link in failure.exceptions:
         if lacking := lacks(link.message) or _of_type(link):
             return lacking
@@ -71,7 +71,7 @@ def missing_resource(failure: Failure) -> str:
 
 
 def lacks(text: str) -> str:
-    """What the machine lacks according to the message `text`; empty where it says nothing of the kind."""
+    """What the machine lacks according to the message `text`; empty if it says nothing of the kind."""
     return next((name for says, name in _SAID if says.search(text)), "")
 
 
@@ -88,7 +88,7 @@ def _of_type(link: ExceptionLink) -> str:
 
 
 def refused_by_compiler(failure: Failure) -> tuple[str, ...]:
-    """The C++ compiler's command line, where it refused a kernel: the kernel may be wrong, or the compiler broken."""
+    """The C++ compiler's command line, if it refused a kernel: the kernel may be wrong, or the compiler broken."""
     for link in failure.exceptions:
         command = _COMMAND.search(link.message) if short(link.type) == _COMPILES or _COMPILES in link.message else None
         if command:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from repro_kit.model.failure.failure import MEASURED, Kind, Layer
+from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.failure.signature import KEPT_MAGNITUDE, Signature, Strength
 
 _DEVICE = re.compile(r"(?<![\w.])(?:cuda|xpu|mps|hpu|mtia|npu|cpu)(?::[\d#]+)?(?![\w.])", re.IGNORECASE)
 #: Failures of one device: its memory, its times, its kernels.
-_OF_THE_DEVICE = (Kind.OOM, *MEASURED)
 _UNKNOWN = "The record does not say whether it failed there."
 
 
@@ -77,7 +76,7 @@ def is_same_on_cpu(recorded: Signature, found: Signature) -> bool:
     Kind, exception, operator, innermost frame and message must be equal; only the names of devices may differ. So an
     error of one device's code generator is never that of another's. Memory and times are the device's own.
     """
-    if recorded.kind in _OF_THE_DEVICE:
+    if recorded.kind is Kind.OOM or recorded.kind.policy.measured:
         return False
     if recorded.kind is Kind.ACCURACY and not _is_as_wrong(recorded, found):
         return False

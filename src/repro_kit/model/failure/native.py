@@ -1,4 +1,4 @@
-"""What texts show besides tracebacks: messages of a dying process, faulthandler's stack, assert_close's numbers."""
+"""What texts show besides tracebacks: last words of a process, faulthandler's stack, assert_close's numbers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _NOTES = re.compile(
     r"|Compile with `TORCH_USE|The above operation failed|Caused by: )"
     r"|[.!]? For more (?:information|details|debugging)"
 )
-#: What CPython adds where a recursion reaches its limit. The place is chance.
+#: What CPython adds if a recursion reaches its limit. The place is chance.
 AT_DEPTH = re.compile(r"(?<=maximum recursion depth exceeded) (?:in|while) .*")
 _ERROR_LINE = re.compile(r"^.*?(?:fatal )?error: ?(?P<text>.+)$", re.MULTILINE)
 #: torch's list of the reasons why a dimension cannot be dynamic. Its headline says no more than that there are some.

@@ -1,4 +1,4 @@
-"""A difference that eager's own rounding explains: the errors of each result, and how eager's rounding comes back."""
+"""A difference that eager's own rounding explains: errors of each result, and the setting that restores it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ResultErrors:
-    """One result whose values differ, with its largest errors; None where there is nothing to hold it against."""
+    """One result whose values differ, with its largest errors; None if there is nothing to hold it against."""
 
     where: str
     dtype: str
@@ -21,7 +21,7 @@ class ResultErrors:
     size: float = 0.0  # the root of the mean square of eager's result
 
 
-_UNBOUNDED = 1e308  # the largest number, which stands for infinity in JSON
+_UNBOUNDED = 1e308  # the largest number; JSON has no infinity
 
 
 @dataclass(frozen=True)

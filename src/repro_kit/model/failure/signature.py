@@ -6,10 +6,12 @@ import math
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from repro_kit.model.failure import native
-from repro_kit.model.failure.failure import MEASURED, STATE, Difference, ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import STATE, Difference, ExceptionLink, Failure, Kind
 from repro_kit.model.failure.frames import compiling_part, innermost_torch, main_torch, recurring_torch
+from repro_kit.model.failure.kinds import ShownBy
 from repro_kit.model.failure.late_errors import asserted, is_late
 from repro_kit.model.failure.normalise import fault_line, normalise, same_message
 from repro_kit.model.failure.ops import is_kernel, same_op
@@ -21,7 +23,6 @@ KEPT_MAGNITUDE = 0.1
 #: Share of words that two messages must have in common; see `normalise.same_message`.
 LIKENESS = 0.75
 LIKENESS_ACROSS_VERSIONS = 0.6
-DEADLOCK = "the ranks wait for each other"  # the message of such a hang
 #: How scripts end that found a wrong result. What else a script raises only with torch.compile may be of any origin.
 _CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
 #: Share of the smaller set of frames that two hangs, or two endless recursions, must have in common: either is
@@ -29,10 +30,13 @@ _CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
 LOOP_OVERLAP = 0.5
 
 _MEMORY = "memory"
+_COMPILING = "compiling"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
 _FRAMES = 3
+#: What a warning that the script turns into an error was for earlier versions.
+_EARLIER_OF_WARNINGS = (Kind.RUNTIME_ERROR, Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR)
 _RECURSION = "RecursionError"
-_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a number that stands alone
+_NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a separate number
 
 
 class Strength(StrEnum):
@@ -65,54 +69,65 @@ class Signature:
     places: tuple[str, ...] = ()  # of the differences of this kind: outputs, gradients, arguments; empty: not known
     doubts: tuple[str, ...] | None = None  # why the results are not defined; None: not known
 
+    @classmethod
+    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """`data` of an earlier version, for which a deadlock was a time-out with this message."""
+        if data.get("message") != "the ranks wait for each other":
+            return data
+        return {**data, "kind": Kind.DEADLOCK, "message": ""}
+
     def matches(self, other: Signature, strength: Strength = Strength.STRICT) -> bool:
         """Whether `other` is the same failure as this one, at the given strength. This signature is the original's."""
         if self.kind is not other.kind:
-            return strength is not Strength.STRICT and self._is_raised_by_script(other)
-        if self.kind in MEASURED:  # both are above their limit, or they would be no failures
-            return True
+            return strength is not Strength.STRICT and self._matches_other_kind(other, strength)
         if strength is Strength.STRICT and self.new_doubts(other):
             return False
-        match self.kind:
-            case Kind.ACCURACY:
+        if self.kind.policy.any_alike:
+            return True
+        match self.kind.policy.shown_by:
+            case ShownBy.VALUE | ShownBy.WAIT:  # both are above their limit, or they would be no failures
+                return True
+            case ShownBy.DIFFERENCE:
                 return self._same_difference(other, strength)
-            case Kind.CRASH:
+            case ShownBy.SIGNAL:
                 return self._same_crash(other, strength)
-            case Kind.TIMEOUT:
+            case ShownBy.STACK:
                 return strength is Strength.CROSS_VERSION or self._same_place(other, strength)
-            case Kind.OOM | Kind.COMPILE_GROWTH:
-                return True
-            case Kind.VALIDATION if not self.exceptions:  # of a bisection, which looks for any exception that is lost
-                return True
-            case _:
-                return self._same_exception(other, strength)
+            case ShownBy.EXCEPTION:
+                # Of a bisection, which looks for any exception that is lost, no exception is known.
+                any_lost = self.kind.policy.eager_raises and not self.exceptions
+                return any_lost or self._same_exception(other, strength)
 
     def new_doubts(self, other: Signature) -> tuple[str, ...]:
-        """Why the results of `other` are less defined than those of this failure; empty where they are not."""
+        """Why the results of `other` are less defined than those of this failure; empty if they are not."""
         if self.doubts is None or other.doubts is None:
             return ()
         return tuple(doubt for doubt in other.doubts if doubt not in self.doubts)
 
     def is_lost_by(self, other: Signature) -> bool:
         """Whether this exception, which ended a run, is the one that `other` says the compiled program has lost."""
-        if other.kind is not Kind.VALIDATION or self.kind is not Kind.RUNTIME_ERROR:
+        if not other.kind.policy.eager_raises or self.kind is not Kind.RUNTIME_ERROR:
             return False
         return self.exceptions[-1:] == other.exceptions[-1:] and other._same_message(self, LIKENESS)
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether the run hangs while something is compiled."""
+        return self.kind is Kind.TIMEOUT and self.message.startswith(_COMPILING)
 
     def summary(self) -> str:
         """One line for people: ``InductorError: AssertionError in cpp.py:store``."""
         location = f" in {self.frames[0]}" if self.frames else ""
+        policy = self.kind.policy
+        if policy.shown_by is ShownBy.VALUE:
+            return _cut(self.message)
         if self.kind is Kind.ACCURACY:
             return self._difference_summary()
-        if self.kind is Kind.VALIDATION:
-            return _cut(f"validation lost: eager raises {self.exceptions[-1]}{_after(': ', self.message)}")
-        if self.kind is Kind.CRASH:
-            name = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
-            return _cut(f"crash by {name}{location}{_after(': ', self.message)}")
-        if self.kind is Kind.TIMEOUT:
-            return f"hang: {DEADLOCK}" if self.message == DEADLOCK else f"hang{location}"
-        if self.kind in MEASURED or self.kind is Kind.COMPILE_GROWTH:
-            return _cut(self.message)
+        if policy.summary:
+            signal = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
+            raised = "".join(self.exceptions[-1:]) or "an exception"
+            head = policy.summary.format(location=location, signal=signal, raised=raised)
+            return head if policy.hangs else _cut(f"{head}{_after(': ', self.message)}")
         names = dict.fromkeys((*self.exceptions[:1], *self.exceptions[-1:]))
         name = ": ".join(names) or str(self.kind)
         return _cut(f"{name}{location}{_after(' on ', self.op or '')}{_after(': ', self.message)}")
@@ -145,8 +160,20 @@ class Signature:
             return False
         return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
 
+    def _matches_other_kind(self, other: Signature, strength: Strength) -> bool:
+        """Whether `other` is the same failure, although less is known of its run, or an earlier version named it."""
+        mine, others = self.kind.policy, other.kind.policy
+        if mine.hangs and others.hangs:
+            if strength is Strength.CROSS_VERSION:
+                return True
+            # Of `repro.py` only the stacks are known, in which none compiles.
+            return not other.message if self.kind is Kind.DEADLOCK else not self.frames
+        if other.kind is Kind.WARNING and self.kind in _EARLIER_OF_WARNINGS:
+            return self._same_exception(other, strength)
+        return self._is_raised_by_script(other)
+
     def _is_raised_by_script(self, other: Signature) -> bool:
-        """Whether `other` is the exception of the script's own check, read where nothing says that eager passes."""
+        """Whether `other` is the exception of the script's own check, read if nothing says that eager passes."""
         is_check = self.kind is Kind.ACCURACY and self.difference is None
         raised = other.kind is Kind.RUNTIME_ERROR and not other.frames and self.exceptions[-1:] == other.exceptions[-1:]
         return is_check and raised and self._same_message(other, LIKENESS)
@@ -164,8 +191,6 @@ class Signature:
         return self._same_frame(other, lenient)
 
     def _same_place(self, other: Signature, strength: Strength) -> bool:
-        if self.message == DEADLOCK and strength is not Strength.STRICT:
-            return other.message in (DEADLOCK, "")  # of `repro.py` only the stacks are known, in which none compiles
         # A compile that takes exponential time passes through many functions: the interrupted one is chance.
         if strength is Strength.REBASED and self.message and self.message == other.message:
             return True
@@ -200,7 +225,7 @@ class Signature:
 
 
 def focused(failure: Failure, target: Signature) -> Failure:
-    """`failure` with the kind of difference that `target` has, where one run shows differences of several kinds."""
+    """`failure` with the kind of difference that `target` has, if one run shows differences of several kinds."""
     if failure.difference is None or target.difference is None:
         return failure
     shown = [failure.difference, *failure.also]
@@ -220,15 +245,17 @@ def signature_of(failure: Failure) -> Signature:
     chain = unwrap(failure.exceptions)
     if is_late(chain):
         chain = chain[-1:]  # which call raised it, and what wrapped it there, is chance
-    if failure.kind is Kind.CRASH:
-        return _of_crash(failure)
-    if failure.kind in MEASURED or failure.kind is Kind.COMPILE_GROWTH:
-        return Signature(failure.kind, message=failure.text)
-    if failure.deadlock:
-        return Signature(failure.kind, message=DEADLOCK)
-    if failure.kind is Kind.TIMEOUT:
-        part = compiling_part(failure.stack)
-        return Signature(failure.kind, message=f"compiling in {part}" if part else "", frames=main_torch(failure.stack))
+    match failure.kind.policy.shown_by:
+        case ShownBy.SIGNAL:
+            return _of_crash(failure)
+        case ShownBy.VALUE:
+            return Signature(failure.kind, message=failure.text)
+        case ShownBy.WAIT:
+            return Signature(failure.kind)
+        case ShownBy.STACK:
+            part = compiling_part(failure.stack)
+            message = f"{_COMPILING} in {part}" if part else ""
+            return Signature(failure.kind, message=message, frames=main_torch(failure.stack))
     message = normalise(chain[-1].message) if chain else ""
     difference = failure.difference
     return Signature(

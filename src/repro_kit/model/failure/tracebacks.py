@@ -89,7 +89,7 @@ def unwrap(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
 
 def _raised_elsewhere(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
     """The chain of the exception that torch raises again in another process or thread (`ExceptionWrapper` in
-    torch/_utils.py: workers of a DataLoader, replicas of DataParallel); empty where it raises none.
+    torch/_utils.py: workers of a DataLoader, replicas of DataParallel); empty if it raises none.
     """
     again = next((link.message for link in reversed(links) if _AGAIN.match(link.message)), None)
     original = chains(again[again.index(_HEAD) :]) if again is not None else []
@@ -97,7 +97,7 @@ def _raised_elsewhere(links: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ..
 
 
 def _inside(wrapper: ExceptionLink, below: Sequence[ExceptionLink]) -> tuple[ExceptionLink, ...]:
-    """The exceptions that `wrapper` wraps, taken from the links `below` where they are the same."""
+    """The exceptions that `wrapper` wraps, taken from the links `below` if they are the same."""
     inner = _named_in(wrapper.message)
     if inner is None:
         return unwrap(below) if below else ()
@@ -137,17 +137,15 @@ def chains(text: str) -> list[tuple[ExceptionLink, ...]]:
     blocks = blocks or _pytest_blocks(text.splitlines()) or _bare_block(text)
     grouped: list[list[_Block]] = []
     for block in blocks:
-        if block.link and grouped and (block.link == "cause" or _hides(block, grouped[-1][0])):
+        older = grouped[-1][0].type if grouped else ""
+        hides = older.startswith(("torch._dynamo.", "torch._inductor.")) and not block.type.startswith("torch.")
+        if block.link and grouped and (block.link == "cause" or hides):
             grouped[-1].insert(0, block)
         elif block.link and grouped:
             grouped[-1] = [block]
         else:
             grouped.append([block])
     return [tuple(ExceptionLink(b.type, b.message, b.frames) for b in chain) for chain in grouped]
-
-
-def _hides(newer: _Block, older: _Block) -> bool:
-    return older.type.startswith(("torch._dynamo.", "torch._inductor.")) and not newer.type.startswith("torch.")
 
 
 def _python_blocks(lines: Sequence[str]) -> Iterator[_Block]:

@@ -35,7 +35,7 @@ def changed_since(first: Signature, last: Signature, then: str = "in repro.py") 
 
 
 def _kind(signature: Signature) -> str:
-    """What differs; "" where that is not known: the script's own check may not say it."""
+    """What differs; "" if that is not known: the script's own check may not say it."""
     if signature.kind is not Kind.ACCURACY:
         return ""
     kind = signature.difference

@@ -11,7 +11,7 @@ Digest = tuple[tuple[int, ...], str, float | None, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class MeasuredCall:
-    """One call of a compiled function from plain Python. A digest is None where the values could not be read."""
+    """One call of a compiled function from plain Python. A digest is None if the values could not be read."""
 
     name: str
     seconds: float  # wall time

@@ -11,33 +11,12 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from repro_kit.errors import UsageError
-from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.kinds import SYMPTOM_FORMS, Unit
 
-
-class Unit(StrEnum):
-    """The unit of a limit."""
-
-    COUNT = "count"
-    SECONDS = "seconds"
-    BYTES = "bytes"
-    RATIO = "ratio"
-
-
-#: The units that each measure allows; the first is the default.
-_UNITS = {
-    Kind.RECOMPILES: (Unit.COUNT, Unit.RATIO),
-    Kind.GRAPH_BREAKS: (Unit.COUNT, Unit.RATIO),
-    Kind.COMPILE_TIME: (Unit.SECONDS, Unit.RATIO),
-    Kind.COMPILE_GROWTH: (Unit.COUNT,),
-    Kind.SLOWDOWN: (Unit.RATIO,),
-    Kind.MEMORY: (Unit.RATIO, Unit.BYTES),
-}
-#: Measures that exist without torch.compile too, so that eager can be the baseline of a ratio.
-_IN_EAGER = (Kind.SLOWDOWN, Kind.MEMORY)
 _SUFFIXES = {
     "": None,
     "x": (Unit.RATIO, 1),
@@ -48,9 +27,6 @@ _SUFFIXES = {
 }
 _FORM = re.compile(r"(?P<measure>[a-z-]+)\s*>\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)(?:@(?P<baseline>.+))?")
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=(?P<value>.+)")
-
-#: The forms of `--check`, for messages.
-FORMS = "accuracy, validation, recompiles>N, graph-breaks>N, compile-time>S, compile-growth>N, slowdown>X, memory>X"
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,7 @@ class Symptom:
 
     @property
     def threshold(self) -> float:
-        """The limit in the unit of the measurement: multiplied by the baseline's value where there is one."""
+        """The limit in the unit of the measurement: multiplied by the baseline's value if there is one."""
         return self.limit if self.reference is None else self.limit * self.reference
 
     @property
@@ -85,7 +61,7 @@ class Symptom:
         return replace(self, reference=value)
 
     def verdict(self, measured: Measured, seconds: float = 0.0) -> Verdict:
-        """The verdict on a measurement: fails above the limit and its noise, flaky where the limit is in the noise."""
+        """The verdict on a measurement: fails above the limit and its noise, flaky if the limit is in the noise."""
         measured = replace(measured, limit=self.threshold)
         shown_value = shown(self.kind, self.unit, measured.value) + _noise(self.unit, measured)
         brief = self._brief(measured.value)
@@ -105,22 +81,22 @@ class Symptom:
                 return _bytes(value)
             case _ if self.kind is Kind.COMPILE_TIME:
                 return f"{value:.3g} s"
-        return f"{value:.3g}{'x' if self.kind in _IN_EAGER else ''}"
+        return f"{value:.3g}{'x' if self.kind.policy.in_eager else ''}"
 
 
 def parse_symptom(text: str) -> Symptom:
     """The symptom that `text` names. Raises UsageError, whose message lists the valid forms."""
-    for kind in COMPARED:
-        if text.strip() == kind:
+    for kind in Kind:
+        if kind.policy.compared and text.strip() == kind:
             return Symptom(kind, text=text.strip())
     form = _FORM.fullmatch(text.strip())
-    kinds = {str(kind): kind for kind in _UNITS}
+    kinds = {str(kind): kind for kind in Kind if kind.policy.units}
     if form is None or form["measure"] not in kinds:
-        raise UsageError(f"{text!r} is not a symptom; give one of {FORMS}.")
+        raise UsageError(f"{text!r} is not a symptom; give one of {SYMPTOM_FORMS}.")
     kind = kinds[form["measure"]]
     unit, factor = _unit(text, kind, form["suffix"])
     baseline = _baseline(text, form["baseline"])
-    if unit is Unit.RATIO and not baseline and kind not in _IN_EAGER:
+    if unit is Unit.RATIO and not baseline and not kind.policy.in_eager:
         raise UsageError(
             f"{text!r}: eager has no {kind.replace('-', ' ')} to compare with; "
             f"name another baseline, for example {text}@aot_eager, or give an absolute limit."
@@ -132,19 +108,7 @@ def parse_symptom(text: str) -> Symptom:
 
 def shown(kind: Kind, unit: Unit, value: float) -> str:
     """A value with its unit, for people: ``5 recompiles``, ``1.43x eager's time``, ``2.0 GiB``."""
-    match kind, unit:
-        case Kind.RECOMPILES, _:
-            return f"{value:g} recompile{'s' * (value != 1)}"
-        case Kind.GRAPH_BREAKS, _:
-            return f"{value:g} graph break{'s' * (value != 1)}"
-        case Kind.COMPILE_TIME, _:
-            return f"{value:.1f} s of compiling"
-        case Kind.SLOWDOWN, _:
-            return f"{value:.2f}x eager's time"
-        case _, Unit.BYTES:
-            return _bytes(value)
-        case _:
-            return f"{value:.2f}x eager's memory"
+    return _bytes(value) if unit is Unit.BYTES else kind.policy.reading.format(value=value, s="s" * (value != 1))
 
 
 def _noise(unit: Unit, measured: Measured) -> str:
@@ -164,9 +128,9 @@ def _bytes(value: float) -> str:
 
 
 def _unit(text: str, kind: Kind, suffix: str) -> tuple[Unit, float]:
-    unit_and_factor = _SUFFIXES.get(suffix) if suffix else (_UNITS[kind][0], 1)
-    if unit_and_factor is None or unit_and_factor[0] not in _UNITS[kind]:
-        may = [name for name, entry in _SUFFIXES.items() if entry and entry[0] in _UNITS[kind]]
+    unit_and_factor = _SUFFIXES.get(suffix) if suffix else (kind.policy.units[0], 1)
+    if unit_and_factor is None or unit_and_factor[0] not in kind.policy.units:
+        may = [name for name, entry in _SUFFIXES.items() if entry and entry[0] in kind.policy.units]
         raise UsageError(f"{text!r}: {kind} is not counted in {suffix!r}; use {' or '.join(may)}, or no unit.")
     return unit_and_factor[0], float(unit_and_factor[1])
 

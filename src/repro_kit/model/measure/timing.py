@@ -34,11 +34,11 @@ class CompiledCall:
     note: str = ""
     errors: tuple[ResultErrors, ...] = ()  # of the first call whose results differ, rightly or not
     rounding: bool = True  # eager's own rounding explains every difference of `errors`
-    doubts: tuple[str, ...] | None = None  # why the results in eager are not defined, where a result differs
+    doubts: tuple[str, ...] | None = None  # why the results in eager are not defined, if a result differs
     random: bool = False  # the results agree once eager and compiled draw the same random numbers
     raised: str = ""  # says that only one of eager and compiled raises
-    both: str = ""  # type of an exception of eager's call, where the compiled call raises as well
-    lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, where the compiled call raises none
+    both: str = ""  # type of an exception of eager's call, if the compiled call raises as well
+    lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, if the compiled call raises none
     problem: str = ""  # why the callable could not be measured
     states: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = ()  # call, state after it in eager, and compiled
 
@@ -49,7 +49,10 @@ def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
     if not timed:
         return None
     pairs = _together(timed, lambda call: call.rounds, lambda call: call.calls, sum)
-    words = [f"{call.name} {_of(call.rounds)}{_parts(call)}" for call in sorted(timed, key=_excess)[::-1]]
+    words = [
+        f"{call.name} {_of(call.rounds)}{' (with backward)' * call.backward}"
+        for call in sorted(timed, key=_excess)[::-1]
+    ]
     return _ratio(pairs, _listed(words))
 
 
@@ -150,10 +153,6 @@ def _ratio(pairs: Sequence[Pair], detail: str) -> Measured:
 def _of(pairs: Sequence[Pair]) -> str:
     compiled, eager = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
     return f"{_seconds(compiled)}, in eager {_seconds(eager)}"
-
-
-def _parts(call: CompiledCall) -> str:
-    return " (with backward)" if call.backward else ""
 
 
 def _excess(call: CompiledCall) -> float:

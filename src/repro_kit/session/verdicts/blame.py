@@ -14,7 +14,7 @@ from typing import Literal
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.model.failure.failure import COMPARED, ExceptionLink, Failure, Kind, Status
+from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
 from repro_kit.model.failure.failure_nature import Nature, is_of_a_peer
 from repro_kit.model.failure.frames import torch_path
 from repro_kit.model.failure.late_errors import is_late
@@ -116,7 +116,7 @@ def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
     if may_lack_device(chosen.failure):
         return False
     if chosen.source == "measured":
-        return chosen.failure.kind in COMPARED
+        return chosen.failure.kind.policy.compared
     return not _needs_eager(chosen) or chosen.nature is Nature.COMPARISON
 
 
@@ -275,7 +275,7 @@ def _not_passed(
     alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
     if ends_alike and not eager.doubt:
-        deadlock = any(failure.failure.deadlock for failure in alike)
+        deadlock = any(failure.failure.kind is Kind.DEADLOCK for failure in alike)
         return Blame(Status.FAIL, tuple(failures), deadlock=deadlock, in_eager=next(iter(alike), None))
     if not eager.doubt and any(each.signature.is_lost_by(chosen.signature) for each in eager.failures):
         return Blame(Status.PASS, tuple(failures))  # eager raises what it should

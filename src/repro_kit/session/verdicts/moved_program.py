@@ -5,7 +5,6 @@ from __future__ import annotations
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.moved_to_cpu import gpu_only
 from repro_kit.session.stop import Stop
 
@@ -28,6 +27,6 @@ def not_on_cpu(case: Case, ended: Stop) -> Stop:
 def _alone(case: Case) -> str:
     """What the program does not do in eager."""
     chosen = case.load(OBSERVATION).failures[case.file.failure_index]
-    if chosen.failure.kind is Kind.TIMEOUT:
+    if chosen.failure.kind.policy.hangs:
         return "end in time, not even without torch.compile (--timeout gives it longer)"
     return f"run, not even without torch.compile ({chosen.signature.summary()})"

@@ -101,7 +101,7 @@ def _logged(directory: Path) -> list[ObservedFailure]:
 
 def _is_wait(failure: Failure) -> bool:
     """Whether ranks wait in vain: for ever, or until a time-out of their process group."""
-    return failure.deadlock or is_of_a_peer(failure)
+    return failure.kind is Kind.DEADLOCK or is_of_a_peer(failure)
 
 
 def _of_some_ranks(caught: ObservedFailure, swallowed: Sequence[ObservedFailure], size: int) -> bool:
@@ -118,7 +118,7 @@ def _ending(
         states = latest(findings)
         waits = deadlock(states, {state.pid for state in states} - findings.ended, STUCK_AT_END)
         if waits:
-            return [_of_exit(Failure(Kind.TIMEOUT, text=waits, deadlock=True))]
+            return [_of_exit(Failure(Kind.DEADLOCK, text=waits))]
         failure = failure_from_timeout(stack, summary.open_step, text=output)
         return [_of_exit(failure)]
     if observed.signal:
@@ -284,7 +284,7 @@ def excerpt(failure: Failure) -> str:
     if failure.exceptions:
         root = failure.exceptions[-1]
         return "\n".join([*_lines(root.frames), f"{root.type}: {root.message}".strip()])
-    if failure.kind is Kind.TIMEOUT and failure.stack:
+    if failure.kind.policy.hangs and failure.stack:
         return "\n".join(_lines(failure.stack))
     return "\n".join(failure.text.strip().splitlines()[-_EXCERPT:])
 

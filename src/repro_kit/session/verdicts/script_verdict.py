@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_kit.model.failure.failure import Kind, Status, Verdict
+from repro_kit.model.failure.failure import Status, Verdict
 from repro_kit.model.failure.failure_nature import Nature
 from repro_kit.model.failure.signature import Signature, Strength
 from repro_kit.model.measure.symptom import Symptom
@@ -26,7 +26,7 @@ def verdict_of(
     summary = summarise(directory / "trace")
     findings = read_findings(directory / "probe")
     failures = observed_failures.found_in(directory, ended, findings, summary)
-    if symptom is not None and (ended.ok or symptom.kind is Kind.VALIDATION):
+    if symptom is not None and (ended.ok or symptom.kind.policy.eager_raises):
         verdict = symptoms.of_run(symptom, ended, findings, summary)
         if ended.ok or verdict.failure is not None:
             return verdict

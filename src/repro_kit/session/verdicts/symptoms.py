@@ -11,9 +11,10 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ROUNDING, SYMPTOM
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import StageError
-from repro_kit.model.failure.failure import COMPARED, Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Kind, Measured, Status, Verdict
+from repro_kit.model.failure.kinds import Unit
 from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.measure.symptom import Symptom, Unit, parse_symptom
+from repro_kit.model.measure.symptom import Symptom, parse_symptom
 from repro_kit.model.measure.timing import extra_memory, is_explained, slowdown, validation_lost, wrong_result
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run, exit_name
@@ -71,11 +72,11 @@ def look_for(
         return _asked(case, options.timeout, ui, symptom)
     if symptom.kind is Kind.COMPILE_GROWTH:  # capture measures the graphs
         return SymptomSearch()
-    if not ended.ok and symptom.kind is not Kind.VALIDATION:  # a script may expect the exception, and fail without it
+    if not ended.ok and not symptom.kind.policy.eager_raises:  # a script may expect the exception, and fail without it
         return SymptomSearch(words=f"The program failed ({exit_name(ended)}), so {symptom.text} was not measured")
     symptom = with_measured_baseline(case, options.timeout, ui, symptom)
     directory = case.path / "observe" / "measured"
-    if probes(symptom) and symptom.kind not in COMPARED:  # the observed run has compared the calls itself
+    if probes(symptom) and not symptom.kind.policy.compared:  # the observed run has compared the calls itself
         ui.progress("measuring the compiled calls")
         why = f"{symptom.kind} is measured on its compiled calls"
         ended = run_overridden(
@@ -84,7 +85,7 @@ def look_for(
         findings = read_findings(directory / "probe")
     verdict = of_run(symptom, ended, findings, summary)
     if verdict.status is Status.CANNOT_TELL:
-        if symptom.kind in COMPARED:  # the graphs are tried later
+        if symptom.kind.policy.compared:  # the graphs are tried later
             return SymptomSearch(words=f"No call of the script could be compared with eager: {verdict.note}")
         raise StageError(f"{symptom.text} cannot be measured: {verdict.note}; see {directory}.")
     if verdict.status is Status.FLAKY:
@@ -94,7 +95,7 @@ def look_for(
         case.store(ROUNDING, by_rounding.of_calls(findings.compiled))
     if verdict.failure is None and symptom.kind is Kind.ACCURACY and not is_rounding:
         verdict = _of_state(case, options, ui, symptom) or verdict
-    if verdict.failure is None and symptom.kind in COMPARED:
+    if verdict.failure is None and symptom.kind.policy.compared:
         return SymptomSearch(words=f"In the script {verdict.note}")
     if verdict.failure is None:
         return SymptomSearch(words=f"{symptom.text} was not seen: {verdict.note}")
@@ -165,15 +166,10 @@ def compare_with_eager(
 
 def probes(symptom: Symptom) -> tuple[Measure, ...]:
     """What the probe must measure (mode `override`) for `symptom`; empty if every run shows it."""
-    if symptom.kind is Kind.SLOWDOWN:
-        return ("time",)
-    if symptom.kind is Kind.MEMORY and symptom.unit is Unit.RATIO:
-        return ("memory",)
-    if symptom.kind is Kind.VALIDATION:
-        return ("validation",)
-    if symptom.kind is Kind.ACCURACY:
-        return ("state",) if symptom.of_state else ("accuracy",)
-    return ()
+    if symptom.of_state:
+        return ("state",)
+    probe = symptom.kind.policy.probe
+    return () if probe is None or symptom.unit is Unit.BYTES else (probe,)
 
 
 def of_run(symptom: Symptom, ended: Run, findings: Findings, summary: TraceSummary) -> Verdict:

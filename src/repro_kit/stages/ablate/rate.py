@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.failure.failure import SLOW, Status
+from repro_kit.model.failure.failure import Status
 from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import MEASURE, RUNS_BEFORE_DETERMINISTIC, Tally
 from repro_kit.stages.ablate.cells.base import Cells
@@ -26,7 +26,7 @@ def rate(cells: Cells, plans: Sequence[CellPlan], recipe: Recipe) -> Tally:
     on_script = isinstance(cells, OnScript)
     if own_plan is None or (isinstance(cells, OnScript) and cells.symptom is not None and cells.symptom.timed):
         return Tally()
-    if cells.target is not None and cells.target.kind in SLOW:  # a hang takes its limit each time
+    if cells.target is not None and cells.target.kind.policy.slow:  # a hang takes its limit each time
         return _of(cells, own_plan, 1)
     tally = _of(cells, own_plan, _RUNS_OF_SCRIPT if on_script else RUNS_BEFORE_DETERMINISTIC)
     if tally.failed == tally.runs:

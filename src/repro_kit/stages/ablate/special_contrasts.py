@@ -27,7 +27,7 @@ from repro_kit.model.ablation.diagnosis import (
 from repro_kit.model.ablation.handed_on import INTERPRETERS
 from repro_kit.model.ablation.layer import first_failing, is_own, name_layer
 from repro_kit.model.ablation.other_culprits import mismatch_of
-from repro_kit.model.failure.failure import COMPARED, MEASURED, Kind, Layer
+from repro_kit.model.failure.failure import Kind, Layer
 from repro_kit.model.measure.call_state import first_differing_call
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.model.run_outcome import RunOutcome
@@ -80,7 +80,7 @@ def with_graphs_interpreted(subject: Cells, cells: Sequence[Cell], recipe: Recip
 
 def special_contrasts(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> Iterator[Cell]:
     """The cells of this module that apply to the layer that `cells` name."""
-    layer, _ = name_layer(cells, recipe)
+    layer = name_layer(cells, recipe).layer
     failing = first_failing(cells, recipe)
     if failing is None:
         return
@@ -89,12 +89,12 @@ def special_contrasts(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> 
         yield from witness(subject, failing)
     if asked is not None and isinstance(subject, OnReducedScript):
         yield from forced_is_compiling(subject, failing, asked)
-    if layer not in (Layer.USER, Layer.BACKEND) and _kind(failing) not in MEASURED:
+    if layer not in (Layer.USER, Layer.BACKEND) and not _kind(failing).policy.measured:
         yield from taken_out(subject, failing)
 
 
-def _kind(failing: Cell) -> Kind | None:
-    return failing.verdict.failure.kind if failing.verdict.failure else None
+def _kind(failing: Cell) -> Kind:
+    return failing.verdict.failure.kind if failing.verdict.failure else Kind.ACCURACY
 
 
 def _plan(failing: Cell, name: str, contrast: str, setup: str = "") -> CellPlan:
@@ -148,7 +148,7 @@ def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset
     if the script does not ask, or if the compiler raises.
     """
     held: list[Cell] = []
-    for contrast, answer in HELD.items() if _kind(failing) in COMPARED else ():
+    for contrast, answer in HELD.items() if _kind(failing).policy.compared else ():
         text = held_at(script.text, asked, answer=answer)
         if text is None:
             return []

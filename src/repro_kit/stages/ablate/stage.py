@@ -19,7 +19,7 @@ from repro_kit.model.ablation.custom_pass import of_users_pass
 from repro_kit.model.ablation.diagnosis import Diagnosis
 from repro_kit.model.ablation.layer import IN_EAGER, is_decided
 from repro_kit.model.ablation.script_code import SCRIPT_CODE
-from repro_kit.model.failure.failure import SLOW, Layer
+from repro_kit.model.failure.failure import Layer
 from repro_kit.model.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.session.options import AblateOptions
@@ -186,7 +186,7 @@ def planned(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = Fals
         cells = OnProgram(case, options, ui, capture.signature, captured=captured)
     else:
         cells = _script_cells(case, options, ui, script)
-    slow = cells.target is not None and cells.target.kind in SLOW
+    slow = cells.target is not None and cells.target.kind.policy.slow
     several = not (on_program or slow or options.axes) and options.preset != "quick"
     of_ranks = rank_axes(case, cells.texts()) if several else ()
     matrix = Matrix(

@@ -50,11 +50,11 @@ _RUNS: dict[Kind, Literal["eager", "compiled"]] = {
     Kind.COMPILE_ERROR: "compiled",
     Kind.RUNTIME_ERROR: "compiled",
     Kind.TIMEOUT: "eager",
+    Kind.DEADLOCK: "eager",
 }
 _CASTS_ON = "torch._inductor.config.emulate_precision_casts = True"
 #: The error of these is raised in torch, or in what it calls.
 _RAISED = (Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR)
-_WITH_FRAMES = (*_RAISED, Kind.DYNAMO_ERROR, Kind.CRASH, Kind.TIMEOUT, Kind.OOM)
 _OF_VALUES = ("value", "nan")  # kinds of difference
 #: gcc and clang: ``file.cpp:12:3: error: …``, and below it the line with its number.
 _QUOTED = re.compile(r": (?:fatal )?error: .*\n\s*\d+ +\|(?P<line>.+)")
@@ -146,7 +146,7 @@ def answers_of(
         **dict(_of_wrong_result(form, told, hidden=hidden)),
         "places": _why_no_place(form, told),
         "kernel": why_no_kernel,
-        "eager_seconds": told.why if form.facts.signature.kind is Kind.TIMEOUT else "",
+        "eager_seconds": told.why if form.facts.signature.kind.policy.hangs else "",
         "builds": "no other build was tried",
         "variants": "the reduction tried no variants" if form.smallest else "the program is not reduced",
         "workaround": "no change that was tried makes it pass",
@@ -224,7 +224,7 @@ def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
         return ()
     commit, failure = form.facts.environment.torch_git, form.facts.failure
     found = [of_source(place, commit) for place in told.data.get("places", [])]
-    if failure is not None and form.facts.signature.kind in _WITH_FRAMES:
+    if failure is not None and form.facts.signature.kind.policy.raised_compiled:
         found = [*of_error(failure, commit), *found]
     return tuple({(place.file, place.line): place for place in found}.values())
 
@@ -314,7 +314,7 @@ def _runs(check: Check | None) -> str:
 
 def _eager_seconds(form: ReproForm, check: Check | None, told: Told) -> float | None:
     """The bound below which a program that hangs ends in eager; of a script, the whole of it without torch.compile."""
-    if form.facts.signature.kind is not Kind.TIMEOUT:
+    if not form.facts.signature.kind.policy.hangs:
         return None
     seconds = told.data.get("eager_seconds")
     if seconds is None and form.program is None and check is not None and check.passes_in_eager:

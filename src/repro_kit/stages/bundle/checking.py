@@ -12,7 +12,7 @@ from pathlib import Path
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.case.case import Case
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.model.failure.failure import Status
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.reduce.flaky import NO_RUNS, Tally
@@ -33,8 +33,6 @@ from repro_kit.ui import Ui
 
 _EAGER_RUNS = 2  # of a script, in which chance may decide; of a program earlier stages know whether it does
 _MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
-#: Kinds of failures of which neither time nor memory decides, so that two runs may go on at once.
-_UNTIMED = (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR, Kind.RUNTIME_ERROR, Kind.ACCURACY, Kind.VALIDATION)
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class Checking:
                 earlier=earlier(form, self.results) + before,
                 in_eager=form.facts.in_eager,
                 eager_runs=1 if form.program else _EAGER_RUNS,
-                at_once=form.program is not None and form.facts.signature.kind in _UNTIMED,
+                at_once=form.program is not None and not form.facts.signature.kind.policy.alone,
                 on_tick=self.ui.progress,
             )
         if form.program and form.program.stored and not self.options.include_values:

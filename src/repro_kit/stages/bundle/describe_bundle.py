@@ -275,7 +275,7 @@ def shown_error(facts: Facts, check: Check | None, redact: Callable[[str], str] 
     """The error message of the failing run of `repro.py`; for a wrong result, how wrong it is."""
     if check is None or not check.same:
         return facts.failure_line
-    if facts.signature.kind is Kind.VALIDATION:
+    if facts.signature.kind.policy.eager_raises:
         return facts.failure_line
     if facts.signature.kind is not Kind.ACCURACY:
         run_facts = replace(facts, failure=check.failing.verdict.failure)

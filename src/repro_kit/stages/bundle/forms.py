@@ -29,8 +29,8 @@ from repro_kit.case.handles import (
 from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import MEASURED, Failure, Kind
-from repro_kit.model.failure.signature import DEADLOCK, signature_of
+from repro_kit.model.failure.failure import Failure, Kind
+from repro_kit.model.failure.signature import signature_of
 from repro_kit.model.recipe import Recipe
 from repro_kit.model.torchrun import Launch
 from repro_kit.program import Program, parse, size
@@ -216,8 +216,8 @@ def _reduced_scripts(case: Case, results: CaseResults) -> Iterator[ReproForm]:
     if case.holds(SOURCE_FAILURE):
         own = case.load(SOURCE_FAILURE)
         facts = replace(facts, signature=own.signature, failure=own.failure)
-    hangs = facts.signature.kind is Kind.TIMEOUT
-    limit = _WAITING if facts.signature.message == DEADLOCK else HANG if hangs else _SHORTEST_SCRIPT
+    hangs = facts.signature.kind.policy.hangs
+    limit = _WAITING if facts.signature.kind is Kind.DEADLOCK else HANG if hangs else _SHORTEST_SCRIPT
     shown = facts.failure is not None and bool(facts.failure.exceptions or facts.failure.exit_status)
     if facts.signature.kind is Kind.ACCURACY and not shown:
         text = self_checking(read_text(directory / "best.py"))
@@ -234,8 +234,7 @@ def _places(case: Case, results: CaseResults) -> Iterator[tuple[Path, str]]:
     """The paths of the programs, each with the reason why it is not smaller."""
     if results.reduction is not None:
         yield case.path / _SMALLEST, ""
-        varies = results.facts.signature.kind in (Kind.TIMEOUT, Kind.CRASH)  # from run to run
-        if varies or results.reduction.repeats > 1:
+        if results.reduction.repeats > 1 or results.facts.signature.kind.policy.ends_process:  # it varies between runs
             earlier = sorted((case.path / "minify/history").glob("*.py"))[::-1]
             yield from ((path, "a smaller program did not fail every time") for path in earlier[:_EARLIER])
     yield case.path / "capture/program.py", "the captured program is not reduced"
@@ -259,7 +258,7 @@ def _script(case: Case, results: CaseResults) -> ReproForm:
     if kind in (Kind.SLOWDOWN, Kind.MEMORY, Kind.ORACLE):
         measurer = "your oracle checks it" if kind is Kind.ORACLE else "repro-kit measures it"
         reason = f"repro.py runs the script, and does not check the {kind} itself: {measurer}"
-    elif kind in MEASURED:
+    elif kind.policy.measured:
         reason = f"{kind} is counted over a run of the script, not of a graph"
     elif results.capture is not None and results.capture.subject == "program":
         reason = ""  # the check of the program says why the program is not used

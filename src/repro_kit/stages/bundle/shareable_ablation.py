@@ -16,7 +16,7 @@ from repro_kit.model.ablation.cell import Ablation, Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
 from repro_kit.model.ablation.overrides import repeat_by_hand
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
+from repro_kit.model.failure.failure import ExceptionLink, Failure
 from repro_kit.model.recipe import Recipe
 from repro_kit.runner.subject_start import command as launched
 from repro_kit.session.strangers.runnable import REPRO
@@ -32,8 +32,6 @@ _STRING = re.compile(r"(?<!\w)(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")  
 _PLACE_IN_FILE = re.compile(r"^\S*:\d+: ")
 _STATEMENT_AT = re.compile(r"^\S*(?:program|best)\.py:\d+: ")
 _LINE = 500  # characters of a message
-#: repro.py runs these in a child process, which settings made before do not reach.
-_IN_CHILD = (Kind.CRASH, Kind.TIMEOUT)
 
 
 def shareable_ablation(
@@ -71,7 +69,8 @@ def _commands(case: Case, form: ReproForm, words: Words) -> Callable[[str], str]
     shown = [*moved[:1], *words(moved[1:])]
     moved_words = {old: new for old, new in zip(typed, moved, strict=False) if old != new}
     whole = launched(subject) if form.program is None else []
-    settings_reach = form.facts.signature.kind not in _IN_CHILD
+    # repro.py watches a child process, which settings made before do not reach.
+    settings_reach = not form.facts.signature.kind.policy.ends_process
 
     def named(word: str) -> str:
         return REPRO if _PROGRAM.fullmatch(word) else moved_words.get(word, word)

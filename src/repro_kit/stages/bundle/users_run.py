@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 from repro_kit.bundle.facts import without_private
 from repro_kit.case.case import Case
-from repro_kit.model.failure.failure import COMPARED, Kind
 from repro_kit.model.failure.tracebacks import short
 from repro_kit.session.script.subject_check import is_program_alone
 from repro_kit.stages.bundle.forms import CaseResults
-
-_SHOWN_BY_END = (Kind.TIMEOUT, Kind.CRASH)  # the way in which the run ended shows these
 
 
 def users_end(case: Case, results: CaseResults, redact: Callable[[str], str], *, code: bool) -> str:
@@ -27,7 +24,7 @@ def users_end(case: Case, results: CaseResults, redact: Callable[[str], str], *,
         how = f"was still running after {observation.seconds:.0f} s"
     elif observation.signal:
         how = f"was killed by {observation.signal}"
-    said = "" if observed.failure.kind in _SHOWN_BY_END else _own_words(results, redact, code=code)
+    said = "" if observed.failure.kind.policy.ends_process else _own_words(results, redact, code=code)
     if observed.source in ("trace", "log") and said:
         return f"{how}; it caught {said}"
     return f"{how}: {said}" if said else how
@@ -39,7 +36,7 @@ def _own_words(results: CaseResults, redact: Callable[[str], str], *, code: bool
     if observed is None or observed.source == "measured" or not observed.failure.exceptions:
         return ""
     root = observed.failure.exceptions[-1]
-    if observed.failure.kind not in COMPARED:
+    if not observed.failure.kind.policy.compared:
         return without_private(results.facts, redact).failure_line
     line = redact(root.message).strip().partition("\n")[0] if code else ""
     return f"{short(root.type)}: {line}" if line else short(root.type)

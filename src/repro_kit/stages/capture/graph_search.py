@@ -81,7 +81,7 @@ class GraphSearch:
                     self.done.add(graph)
                     reasons.append(f"{named}: {doubt}")
                     continue
-                if verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT:
+                if verdict.failure is not None and verdict.failure.kind.policy.hangs:
                     self.done.add(graph)  # other forms of the graph take as long
                 may_fail_afresh = attempt.graph.code and attempt.recipe.backend not in _NOT_AFRESH
                 if verdict.status is not Status.INVALID and may_fail_afresh:

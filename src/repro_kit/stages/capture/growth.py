@@ -17,7 +17,6 @@ from repro_kit.case.handles import CAPTURE
 from repro_kit.case.stage_results import Capture
 from repro_kit.errors import Exit, ReproKitError
 from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.measure.symptom import parse_symptom
 from repro_kit.program import Program, parse, render
 from repro_kit.program.analysis import Base
@@ -48,7 +47,7 @@ def limit_of(case: Case, options: CaptureOptions) -> float | None:
     if symptom is not None and symptom.kind is Kind.COMPILE_GROWTH:
         return symptom.limit
     signature = case.file.signature
-    hangs = signature is not None and signature.kind is Kind.TIMEOUT and signature.message != DEADLOCK
+    hangs = signature is not None and signature.kind is Kind.TIMEOUT
     return _OF_HANGS if hangs else None
 
 

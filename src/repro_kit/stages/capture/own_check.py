@@ -10,7 +10,7 @@ import shutil
 from repro_kit.case.case import Case
 from repro_kit.case.handles import OBSERVATION
 from repro_kit.case.stage_results import ObservedFailure
-from repro_kit.model.failure.failure import COMPARED, Kind
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.failure.signature import Strength
 from repro_kit.model.run_outcome import RunOutcome, outcome_of
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
@@ -74,7 +74,7 @@ class OwnCheck:
         """The failure of the case, if repro-kit found it by comparing the script's calls with eager."""
         observation, at = self._case.load(OBSERVATION), self._case.file.failure_index
         chosen = next(iter(observation.failures[at:]), None)
-        measured = chosen is not None and chosen.source == "measured" and chosen.failure.kind in COMPARED
+        measured = chosen is not None and chosen.source == "measured" and chosen.failure.kind.policy.compared
         return chosen if measured else None
 
     def failed_check(self) -> ObservedFailure | None:

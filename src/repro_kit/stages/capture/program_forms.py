@@ -14,7 +14,7 @@ import psutil
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.model.failure.failure import Kind
-from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe
+from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe, judged_as
 from repro_kit.model.torchrun import MOST_RANKS
 from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
@@ -174,8 +174,7 @@ class Variants:
             memory=self._memory(graph),
             default_dtype=None if dtype == "torch.float32" else dtype,
             config=_own_config(recorded.get("config", {}), backend.dynamic),
-            check=self.kind == Kind.ACCURACY,
-            validation=self.kind is Kind.VALIDATION,
+            **judged_as(self.kind),
             rtol=self.tolerance[0] if self.tolerance else None,
             atol=self.tolerance[1] if self.tolerance else None,
         )

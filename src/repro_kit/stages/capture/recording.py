@@ -19,8 +19,6 @@ from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.session.verdicts.observed_failures import failed_first
 from repro_kit.ui import Ui
 
-_OF_A_PROCESS = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
-
 
 @dataclass(frozen=True)
 class RecordedGraphs:
@@ -40,7 +38,9 @@ class RecordedGraphs:
         What a process raised in the compiler, or a crash, no graph of another process shows. A wrong result may come
         from another rank.
         """
-        if failure is None or failure.source not in ("exception", "exit") or failure.failure.kind not in _OF_A_PROCESS:
+        if failure is None or failure.source not in ("exception", "exit"):
+            return self.processes
+        if not failure.failure.kind.policy.in_compiler and failure.failure.kind is not Kind.CRASH:
             return self.processes
         return tuple(process for process in self.processes if process.pid in self.failed) or self.processes
 

@@ -14,8 +14,8 @@ from repro_kit.errors import ReproKitError
 from repro_kit.files import read_text
 from repro_kit.model.failure.failure import STATE, Failure, Kind
 from repro_kit.model.failure.late_errors import is_overwritten
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.failure.tolerance import is_loose
+from repro_kit.model.recipe import judged_as
 from repro_kit.program import render
 from repro_kit.program.python_code import joined
 from repro_kit.program.reading.from_runnable import from_runnable
@@ -37,7 +37,7 @@ _USUAL = ((1.6e-2, 1e-5), (1e-3, 1e-5), (1.3e-6, 1e-5))
 def is_lost(case: Case) -> bool:
     """Whether the failure is an exception that eager raises and the compiled script does not."""
     signature = case.file.signature
-    return signature is not None and signature.kind is Kind.VALIDATION
+    return signature is not None and signature.kind.policy.eager_raises
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def search_in_all_ways(
         searched = _searched(case, options, ui, observation, recording)
     if searched.attempt is None and not is_watched:
         settle.by_runs(case, options.timeout, ui)
-        if is_lost(case) and searched.search.kind is not Kind.VALIDATION:
+        if is_lost(case) and not searched.search.kind.policy.eager_raises:
             ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
             searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
     if searched.attempt is None and not case.holds(ROUNDING) and not _is_healthy(case, observation):
@@ -75,7 +75,7 @@ def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> Searched:
     """Try the graphs of `recording`: Dynamo's, then Inductor's."""
-    wanted = Kind.VALIDATION if options.check == Kind.VALIDATION else Kind.ACCURACY
+    wanted = next((kind for kind in Kind if kind.policy.compared and kind == options.check), Kind.ACCURACY)
     kind = case.file.signature.kind if case.file.signature else wanted
     target, as_failure = case.file.signature, options.treat_rounding_as == by_rounding.AS_FAILURE
     if target is not None and as_failure:
@@ -98,7 +98,7 @@ def _searched(
     tolerances = _tolerances(observation, case.file.failure_index, kind)
     if as_failure and kind is Kind.ACCURACY:
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
-    together = target is not None and target.message == DEADLOCK
+    together = target is not None and target.kind is Kind.DEADLOCK
     for tolerance in tolerances:
         attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
         if together:
@@ -156,7 +156,7 @@ def _is_healthy(case: Case, observation: Observation) -> bool:
 def _afresh(case: Case, searched: Searched) -> Searched:
     """`searched`, and Dynamo's first graphs in fresh interpreters if the queries were forks."""
     target = searched.search.target
-    if not searched.search.tried or (target is not None and target.message == DEADLOCK):
+    if not searched.search.tried or (target is not None and target.kind is Kind.DEADLOCK):
         return searched
     attempt = searched.search.first_afresh(searched.reasons)
     return replace(searched, attempt=attempt, border="dynamo", hopeless=searched.search.hopeless)
@@ -248,7 +248,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
-        recipe = program.recipe.with_(check=kind is Kind.ACCURACY, validation=kind is Kind.VALIDATION)
+        recipe = program.recipe.with_(**judged_as(kind))
         for preamble in dict.fromkeys(("", changes)):
             how = ", ".join(filter(None, ["from its fx_graph_runnable", preamble_words(preamble)]))
             code = joined((program.preamble, preamble))

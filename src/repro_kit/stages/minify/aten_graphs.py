@@ -8,6 +8,7 @@ from pathlib import Path
 
 from repro_kit.errors import ReproKitError
 from repro_kit.model.failure.failure import Kind
+from repro_kit.model.recipe import judged_as
 from repro_kit.program import Program
 from repro_kit.program.plain import runnable
 from repro_kit.program.python_code import joined
@@ -51,13 +52,7 @@ def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeo
             aten = from_runnable(artifact.text)
         except ReproKitError:
             continue
-        carried = {
-            "check": kind is Kind.ACCURACY,
-            "validation": kind is Kind.VALIDATION,
-            "threads": recipe.threads,
-            "env": recipe.env,
-            "memory": recipe.memory,
-        }
+        carried = {**judged_as(kind), "threads": recipe.threads, "env": recipe.env, "memory": recipe.memory}
         imports = tuple(dict.fromkeys((*program.imports, *aten.imports)))
         yield aten.with_(
             recipe=aten.recipe.with_(**carried), imports=imports, preamble=joined((aten.preamble, program.preamble))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import DEADLOCK, Signature
+from repro_kit.model.failure.signature import Signature
 
 _PROGRAM = 1800.0
 _OF_SLOW = {Kind.TIMEOUT: 150.0, Kind.COMPILE_GROWTH: 60.0}  # of a compile that does not end
@@ -20,11 +20,11 @@ def deadline_of_program(signature: Signature, seconds: float) -> float:
     less time as well, since a query makes several compiles: time for some queries of `seconds`.
     """
     kind = signature.kind
-    if kind not in _OF_SLOW or signature.message == DEADLOCK:
+    if kind not in _OF_SLOW:
         return _PROGRAM
     return max(_OF_SLOW[kind], _QUERIES * seconds if kind is Kind.COMPILE_GROWTH else 0.0)
 
 
 def deadline_of_script(kind: Kind | None) -> float:
     """The time for the reduction of a script that fails by `kind`."""
-    return _SCRIPT_OF_HANG if kind is Kind.TIMEOUT else _SCRIPT
+    return _SCRIPT_OF_HANG if kind and kind.policy.hangs else _SCRIPT

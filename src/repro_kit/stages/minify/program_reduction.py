@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Capture
 from repro_kit.errors import StageError
 from repro_kit.files import link_or_copy, read_text
-from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
+from repro_kit.model.failure.failure import Failure, Status, Verdict
 from repro_kit.model.failure.signature import Signature, Strength, signature_of
 from repro_kit.model.run_outcome import failure_alike
 from repro_kit.probe.repro_probe.protocol.entries import CALLS, ENTRIES, PACKAGED
@@ -40,7 +40,6 @@ Reduced = tuple[Result[Program], Failure | None]
 
 _TURNS = 4  # reductions of the code of one set of ranks after that of the others
 _CHECKS = 3  # most checks of the result, if it does not fail at once
-_VARYING = (Kind.CRASH, Kind.TIMEOUT, Kind.ACCURACY)  # an exception does not vary
 
 
 def reduced(case: Case, options: MinifyOptions, ui: Ui, capture: Capture) -> Reduced:
@@ -135,7 +134,7 @@ class _Work:
 
         result = without_slip(judge, search)
         self.ui.progress("checking the result in a fresh interpreter")
-        runs = max(result.repeats, _CHECKS if signature.kind in _VARYING else 1)
+        runs = max(result.repeats, _CHECKS if signature.kind.policy.varies else 1)
         named = with_plain_names(result, program.graph.params)
         for each in (named, result) if named is not result else (result,):  # a message may hold a name
             smallest, failure = verified(self.afresh, each.program, signature, self.inputs, self.timeout_afresh, runs)

@@ -106,7 +106,7 @@ class ReducerOracle:
     def answer(self, verdict: Verdict) -> Answer:
         """The answer to the reducer for a verdict."""
         # The stack of a compilation that takes exponential time differs each time.
-        hangs = self._signature.kind is Kind.TIMEOUT
+        hangs = self._signature.kind.policy.hangs
         outcome = outcome_of(verdict, self._signature, Strength.REBASED if hangs else Strength.STRICT)
         if verdict.failure is None or outcome is RunOutcome.PASSES:
             return Answer(outcome, verdict.seconds, verdict.note)
@@ -151,7 +151,7 @@ class ReducerOracle:
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each program runs in eager, tested with fake tensors."""
-        if self._signature.kind is Kind.VALIDATION:
+        if self._signature.kind.policy.eager_raises:
             return [None] * len(programs)
         return self._oracle.fake([render(program) for program in programs], self._inputs)
 

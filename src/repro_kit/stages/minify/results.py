@@ -119,7 +119,7 @@ def _keep_failure(case: Case, handle: ResultFile[ObservedFailure], failure: Fail
     text = _SCRATCH.sub("", failure.text)
     shown = replace(
         failure,
-        text=text.replace("script.py:", f"{REDUCED}:") if failure.deadlock else text,
+        text=text.replace("script.py:", f"{REDUCED}:") if failure.kind is Kind.DEADLOCK else text,
         exceptions=tuple(
             replace(exception, message=_SCRATCH.sub("", exception.message)) for exception in failure.exceptions
         ),

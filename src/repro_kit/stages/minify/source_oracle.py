@@ -13,7 +13,7 @@ import orjson
 
 from repro_kit.model.ablation.handed_on import INTERPRETERS
 from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
-from repro_kit.model.failure.signature import DEADLOCK, Signature, Strength, focused, signature_of
+from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.measure.timing import CompiledCall, is_explained, wrong_result
 from repro_kit.model.run_outcome import RunOutcome, failure_alike, outcome_of
@@ -35,9 +35,6 @@ from repro_kit.trace.symptom_causes import causes
 _TRACED = re.compile(r'\bscript\.py", line (\d+), in ')
 #: With torch's own random numbers in eager and compiled code, only the bug can make the results differ.
 _SAME_RANDOM = {"inductor.fallback_random": True}
-#: Failures of other kinds are mostly mistakes that the candidate makes itself, such as a name that is not defined.
-_OF_COMPILER = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR, Kind.CRASH)
-_BEFORE_VALUES = (Kind.DYNAMO_ERROR, Kind.COMPILE_ERROR)
 _SEEDS = re.compile(r"[\w.]*\b(?:manual_seed|seed|set_seed|seed_everything)(?=\()")
 #: A generator of random numbers that starts anywhere (random.Random, numpy.random); torch's own starts at one place.
 _UNSEEDED = re.compile(r"\b(?:Random|default_rng|RandomState)\(\s*\)")
@@ -109,7 +106,7 @@ class SourceOracle:
     def __init__(self, oracle: ProgramOracle, expected: Expected, timeout: float, ranks: int = 1) -> None:
         """`ranks`: the processes that run each script, as torchrun starts them; `timeout` in seconds."""
         self._ranks = ranks
-        waits = expected.signature.message == DEADLOCK  # ranks that wait leave the machine to others
+        waits = expected.signature.kind is Kind.DEADLOCK  # ranks that wait leave the machine to others
         self.jobs = oracle.jobs if waits else max(1, oracle.jobs // ranks)
         self._oracle = oracle
         self._expected = expected
@@ -146,7 +143,7 @@ class SourceOracle:
     def _answer(self, program: SourceProgram, run: ScriptVerdict) -> Answer:
         expected, verdict = self._expected, run.verdict
         # A hang is interrupted at a random place: compare the part of the compiler that it is in.
-        strength = Strength.REBASED if expected.signature.kind is Kind.TIMEOUT else Strength.STRICT
+        strength = Strength.REBASED if expected.signature.kind.policy.hangs else Strength.STRICT
         outcome = outcome_of(verdict, expected.signature, strength)
         failure = verdict.failure
         if outcome is RunOutcome.FAILS_ALIKE:
@@ -164,7 +161,8 @@ class SourceOracle:
             return Answer(outcome, verdict.seconds)
         if failure is None or outcome is not RunOutcome.FAILS_OTHERWISE:
             return Answer(outcome, verdict.seconds, verdict.note)
-        if failure.kind not in _OF_COMPILER:
+        # Other kinds are mostly mistakes that the candidate makes itself, such as a name that is not defined.
+        if not failure.kind.policy.in_compiler and failure.kind is not Kind.CRASH:
             return Answer(RunOutcome.INVALID, verdict.seconds)
         return Answer(outcome, verdict.seconds, signature_of(focused(failure, expected.signature)).summary())
 
@@ -178,7 +176,7 @@ class SourceOracle:
             return True
         verdicts = [run.verdict for run in self.runs([program] * _AGAIN)]
         fail_alike = all(failure_alike(it, expected.signature, strength) for it in verdicts)
-        self._seed_is_needless = fail_alike and expected.signature.kind in _BEFORE_VALUES
+        self._seed_is_needless = fail_alike and expected.signature.kind.policy.in_compiler
         return fail_alike
 
     def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptVerdict]:

@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.errors import Exit, StageError
 from repro_kit.model.ablation.layer import IN_EAGER
 from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import DEADLOCK, Signature, signature_of
+from repro_kit.model.failure.signature import Signature, signature_of
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.model.recipe import LADDER
 from repro_kit.model.run_outcome import failure_alike
@@ -46,13 +46,6 @@ from repro_kit.ui import Ui
 
 _HANG = 1.1 * HANG  # a script that hangs here hangs in repro.py, which also starts an interpreter
 _SHORTEST, _LONGER = 4.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
-#: What a run of a script cannot show quickly and reliably enough.
-_LEFT_OUT = {
-    Kind.OOM: "a run that takes all memory is not repeated",
-    Kind.ORACLE: "your oracle runs the script itself",
-    Kind.SLOWDOWN: "times differ from run to run",
-    Kind.MEMORY: "the peak of the memory is measured on the script itself",
-}
 _WAITING = 40.0  # seconds of a run that ends once the ranks wait for each other
 
 
@@ -131,16 +124,16 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         raise _NotReduced("the case holds no failure")
     if is_program_alone(case):
         raise _NotReduced("the case was made from a program, and has no script")
-    if signature.kind in _LEFT_OUT:
-        raise _NotReduced(_LEFT_OUT[signature.kind])
+    if signature.kind.policy.not_reduced:
+        raise _NotReduced(signature.kind.policy.not_reduced)
     symptom = case_symptom(case)
     whole_script = folded(case)
     program = without_workers(whole_script)
     test = test_of(case)
     if test is not None:
         ui.detail(f"The script runs the test {test.node}.")
-    together, in_eager = signature.message == DEADLOCK, fails_in_eager(case)
-    hangs = signature.kind is Kind.TIMEOUT
+    together, in_eager = signature.kind is Kind.DEADLOCK, fails_in_eager(case)
+    hangs = signature.kind.policy.hangs
     timeout = _WAITING if together else _HANG if hangs else query_timeout(case, options, signature.kind)
     with ExitStack() as stack:
         deadline = options.deadline or deadline_of_script(signature.kind)

@@ -11,7 +11,7 @@ from pathlib import Path
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import OF_GRAPHS, Kind, Status
+from repro_kit.model.failure.failure import Kind, Status
 from repro_kit.model.failure.signature import in_words
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.probe.repro_probe.protocol.entries import CALLS
@@ -111,7 +111,7 @@ def conclude(
     if others:
         more = f"; and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         ui.note(f"Also failed, to be chosen with {'; '.join(others[:_NAMED])}{more}.")
-    if chosen.failure.kind in (Kind.TIMEOUT, Kind.CRASH) and chosen.failure.step:
+    if chosen.failure.kind.policy.ends_process and chosen.failure.step:
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
     if chosen.failure.kind is Kind.TIMEOUT and chosen.source == "exception":
         ui.note(f"The script's own alarm ended the compile ({chosen.failure.text}). It may hang, or be slow.")
@@ -129,7 +129,7 @@ def _nothing_failed(
     case: Case, options: ObserveOptions, ui: Ui, seen: ObservedRun, measured: str, symptom: Symptom | None
 ) -> None:
     """Say that nothing failed. Raises Stop, unless a graph may still show what the user asked for."""
-    if symptom is not None and symptom.kind in OF_GRAPHS:
+    if symptom is not None and symptom.kind.policy.of_graphs:
         if measured:
             ui.note(measured)
         ui.done(f"nothing raised; looking for {options.check} in each graph")

@@ -12,7 +12,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
 from repro_kit.case.stage_results import Environment, Observation
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import COMPARED, Kind
+from repro_kit.model.failure.failure import Kind
 from repro_kit.model.measure.symptom import Symptom
 from repro_kit.runner.compiler import users_cache
 from repro_kit.runner.read_findings import Findings, read_findings
@@ -63,7 +63,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     if chosen and lacking is None:
         if not seen.summary.compile_ids:
             not_begun.refuse(chosen, case.file.subject)
-        waits = seen.deadlock and chosen.deadlock
+        waits = seen.deadlock and chosen.kind is Kind.DEADLOCK
         of_a_graph = not waits and not (seen.run.timed_out and _compiled_nothing(case, seen.summary))
         blamed = symptoms.compare_with_eager(
             case, options, ui, failures, seen.run, seen.users_cache, of_a_graph=of_a_graph
@@ -142,7 +142,7 @@ def _probed(run: SubjectRun, symptom: Symptom | None) -> SubjectRun:
     """`run` with the probe's mode and options for the observed run."""
     if symptom is None or symptom.kind is Kind.COMPILE_GROWTH:
         return replace(run, mode="capture", probe={"limit": _RECORDED})
-    if symptom.kind in COMPARED:  # the same run compares the calls with eager
+    if symptom.kind.policy.compared:  # the same run compares the calls with eager
         measure = symptoms.probes(symptom)
         return replace(run, mode="override", probe={"measure": measure, "record": True, "limit": _RECORDED})
     return run

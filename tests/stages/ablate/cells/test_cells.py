@@ -137,9 +137,9 @@ def test_a_ladder_that_is_not_monotone_is_run_whole(case: Case) -> None:
     only = lambda recipe: Verdict(Status.FAIL, FAILURE) if recipe.backend == "aot_eager" else Verdict(Status.PASS)  # noqa: E731
     cells = cells_of(case, only, infer=True).run(Matrix("quick").cells(Recipe(backend="aot_eager")))
     assert not any(cell.inferred for cell in cells)
-    layer, sentence = name_layer(cells, Recipe(backend="aot_eager"))
-    assert layer is Layer.AOT
-    assert sentence == (
+    found = name_layer(cells, Recipe(backend="aot_eager"))
+    assert found.layer is Layer.AOT
+    assert found.sentence == (
         "AOTAutograd is at fault: backend 'eager' passes, 'aot_eager' fails, "
         "though 'aot_eager_decomp_partition' and 'inductor' pass."
     )

@@ -67,7 +67,7 @@ class OnProgram(Cells):
 
     def usual(self) -> float:
         """The time of the last cell; before the first cell, the time of the captured program."""
-        if self.target is not None and self.target.kind is Kind.TIMEOUT:
+        if self.target is not None and self.target.kind.policy.hangs:
             return self.timeout
         verdict = self.case.load(CAPTURE).verdict
         captured = verdict.seconds if verdict else _USUAL
@@ -146,8 +146,8 @@ class OnProgram(Cells):
 
     def _ran_into_limit(self, verdict: Verdict) -> bool:
         """Whether a cell ran into the time limit, although the expected failure is not a hang."""
-        ended = verdict.failure is not None and verdict.failure.kind is Kind.TIMEOUT
-        return ended and (self.target is None or self.target.kind is not Kind.TIMEOUT)
+        ended = verdict.failure is not None and verdict.failure.kind.policy.hangs
+        return ended and (self.target is None or not self.target.kind.policy.hangs)
 
     def _no_verdict(self, verdict: Verdict) -> Verdict:
         """`verdict`, or CANNOT_TELL if the cell ran into the longer limit too, which is no evidence."""

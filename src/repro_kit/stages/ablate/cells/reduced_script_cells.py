@@ -50,7 +50,7 @@ class OnReducedScript(OnScript):
         self.script, self.text = script.absolute(), read_text(script)
         self._ranks = max(1, case.load(SOURCE_REDUCTION).ranks)
         self._one_at_a_time, self._workers = Lock(), options.jobs
-        hangs = case.file.signature is not None and case.file.signature.kind is Kind.TIMEOUT
+        hangs = case.file.signature is not None and case.file.signature.kind.policy.hangs
         timeout = min(options.timeout, HANG) if hangs else options.timeout
         super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
 

@@ -19,7 +19,6 @@ from repro_kit.model.ablation.cell import Cell
 from repro_kit.model.ablation.cell_plan import CellPlan
 from repro_kit.model.ablation.overrides import overrides, repeat_by_hand, slug
 from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import DEADLOCK
 from repro_kit.model.recipe import LADDER, Recipe
 from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
 from repro_kit.runner.launch import Run
@@ -57,7 +56,7 @@ class OnScript(Cells):
             # Nothing else may run while a cell is timed, or take the memory of the only device.
             options = replace(options, jobs=1)
         # Costs cannot be inferred: a backend that does more may cost less.
-        self._infer = infer and not (self.symptom and self.symptom.kind in (Kind.SLOWDOWN, Kind.MEMORY))
+        self._infer = infer and not (self.symptom and self.symptom.kind.policy.in_eager)
         self._abandoned = Event()
         super().__init__(case, options, ui)
 
@@ -211,7 +210,7 @@ class OnScript(Cells):
         of the run go to `ablate/NAME` of the case.
         """
         kind = self.case.file.signature.kind if self.case.file.signature else None
-        timeout = min(self.options.timeout, _HANG) if kind == Kind.TIMEOUT else self.options.timeout
+        timeout = min(self.options.timeout, _HANG) if kind and kind.policy.hangs else self.options.timeout
         directory = self.case.path / "ablate" / name
         shutil.rmtree(directory, ignore_errors=True)  # files of an earlier run would be read as files of this run
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
@@ -239,7 +238,7 @@ class OnScript(Cells):
 
     def _watched(self, directory: Path) -> Callable[[float], None]:
         """A function that looks at a run, and ends it when nobody waits for it or its ranks wait for each other."""
-        expected = self.target is not None and self.target.message == DEADLOCK
+        expected = self.target is not None and self.target.kind is Kind.DEADLOCK
         deadlock = DeadlockWatch(directory / "probe", STUCK_AT_END if expected else STUCK)
 
         def tick(seconds: float) -> None:

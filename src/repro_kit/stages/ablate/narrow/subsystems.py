@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from repro_kit.model.ablation.custom_pass import NOT_LOWERED, is_custom_pass
-from repro_kit.model.ablation.evidence import Link, Side, Untried
+from repro_kit.model.ablation.custom_pass import is_custom_pass
+from repro_kit.model.ablation.evidence import Finding, Link, Side, Untried
 from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.probe.repro_probe.protocol.orders import Switch
 from repro_kit.probe.repro_probe.protocol.queries import Subsystem
@@ -85,7 +85,7 @@ def _links(
         links.append(experiments.costed(link, before) if not beside else link)
         if op and "setting" not in subsystem:
             op_links, missing = _op(experiments, backend, subsystem["name"], applied[subsystem["name"]], ui)
-            if op_links and is_custom_pass(op_links[0].culprit):
+            if op_links and op_links[0].finding == "users-pass":
                 op_links += _not_lowered(experiments, backend)
             links += [replace(link, beside=link.beside or beside) for link in op_links]
             untried += missing
@@ -139,7 +139,9 @@ def _op(
     name, claim = _named(subsystem, applied, border)
     good = experiments.side(_up_to(subsystem, border.good), _until(backend, subsystem, border.good))
     bad = experiments.side(_up_to(subsystem, border.bad), _until(backend, subsystem, border.bad))
-    link = experiments.costed(Link("op", name, claim, good, bad, where=applied[border.bad].line), before)
+    last = applied[border.bad]
+    whose: Finding = "users-pass" if is_custom_pass(last.name) else ""
+    link = experiments.costed(Link("op", name, claim, good, bad, where=last.line, finding=whose), before)
     if border.sharp:
         return [link, _alone(experiments, backend, subsystem, border.bad, applied)], []
     why = f"no run between #{border.good} and #{border.bad} of {subsystem} gave an answer"
@@ -179,6 +181,7 @@ def _alone(experiments: Experiments, backend: str, subsystem: str, number: int, 
         experiments.side(f"#{number} alone off", off) if mended else None,
         experiments.side(f"#{number} alone on", on) if only.fails else None,
         beside=not mended,
+        finding="alone",
     )
     return experiments.costed(link, before)
 
@@ -191,7 +194,7 @@ def _not_lowered(experiments: Experiments, backend: str) -> list[Link]:
         return []
     claim = "With all lowerings off, eager's kernels run what the passes return, and the subject fails as observed."
     side = experiments.side("all lowerings off", change, experiment)
-    return [Link("op", NOT_LOWERED, claim, bad=side, beside=True)]
+    return [Link("op", "not gone without lowerings", claim, bad=side, beside=True, finding="stays-without-lowerings")]
 
 
 def _together(experiments: Experiments, switch: Switch, number: int, applied: Sequence[Applied]) -> str:
