@@ -15,10 +15,10 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from repro_kit.repro_run import running
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.session.oracles import shared_oracles
-from repro_kit.session.strangers import repro_run
 from subjects_in_forks import subjects_in_forks
 
 #: The same examples in each run of a continuous integration: a change is judged by what it changed. Elsewhere new ones.
@@ -81,7 +81,7 @@ def one_zygote(user_directories: None) -> Iterator[None]:
 @pytest.fixture
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """One run of repro.py shows the failure: how many it takes is tested in tests/stages/bundle/test_final_check.py."""
-    monkeypatch.setattr(repro_run, "RUNS_BEFORE_DETERMINISTIC", 1)
+    monkeypatch.setattr(running, "RUNS_BEFORE_DETERMINISTIC", 1)
 
 
 class CpuSeconds:

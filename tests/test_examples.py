@@ -12,8 +12,9 @@ import pytest
 from compatibility.examples import EXAMPLES, EXPECTED, fails_on, of_the_tests, releases, worth_collecting
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, CAPTURE, OBSERVATION
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.case.stage_results import ABLATION, CAPTURE, OBSERVATION
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
 from root import ROOT
 
 #: The reduction of a script is slow, and is followed to its end in tests/stages/minify/test_source_stage.py.

@@ -16,7 +16,6 @@ LOADERS = {"spec_from_file_location", "SourceFileLoader", "exec_module", "run_pa
 DIRECTORIES = {"__file__", "PROBE"}  # names that begin a path to a module
 #: The edges that are meant to be. The probe's texts have one door, `repro_kit.probe.embedded`.
 DECLARED = {
-    ("cli/main.py", "repro_kit.cli."),  # the module of a command
     ("runner/supervised.py", "supervisor.py"),  # a program that is started
     ("watching.py", "repro_probe.entry.watch"),  # in the user's own process
 }

@@ -105,12 +105,12 @@ def test_tests_and_scripts_reach_no_private_name():
 @pytest.mark.parametrize(
     "code",
     [
-        "from repro_kit.builds.uv import _program",
+        "from repro_kit.builds.install import _program",
         "uv._program()",
         "Uv(place)._run([])",
         "getattr(uv, '_program')",
         "monkeypatch.setattr(uv, '_program', None)",
-        "monkeypatch.setattr('repro_kit.builds.uv._program', None)",
+        "monkeypatch.setattr('repro_kit.builds.install._program', None)",
         "class Mine(Uv):\n    def _run(self):\n        pass\n",
         "CODE = 'from repro_kit.builds import uv\\nuv._program()\\n'",
     ],

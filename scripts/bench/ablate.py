@@ -24,10 +24,10 @@ from pathlib import Path
 
 from measure import Ended, measured
 from repro_kit.case.case import Case
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.grid import counts
-from repro_kit.model.recipe import LADDER
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.report import counts
 from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.recipe import LADDER
 from repro_kit.runner.subject_start import probe_environment
 from repro_kit.stages.ablate.matrix import MODES
 

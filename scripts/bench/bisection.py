@@ -23,9 +23,9 @@ from collections.abc import Callable
 from math import ceil, log2
 from pathlib import Path
 
-from repro_kit.bisect.build import Mark
-from repro_kit.bisect.next_build import JudgeNext, Question, next_step
-from repro_kit.bisect.store import read_state
+from repro_kit.regressions.build import Mark
+from repro_kit.regressions.search import JudgeNext, Question, next_step
+from repro_kit.regressions.search_state import read_state
 
 SIZES = (2, 10, 50, 100, 200, 400)
 SHARES = (0.0, 0.1, 0.3)  # of builds that cannot be judged, spread over the range

@@ -38,7 +38,7 @@ from measure import Ended, measured
 from minify_vs_pytorch import leave_launcher, peer_environment
 from repro_kit.case.case import STAGES, Case
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure.failure import Kind
+from repro_kit.failure.kinds import Kind
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = Path(__file__).parent / "cases"

@@ -18,16 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bisect.build import Build, Mark
-from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.farm.facts import CaseFacts
-from repro_kit.farm.grouping import behave_alike, duplicate_of
-from repro_kit.farm.store import HISTORY, FarmCase
-from repro_kit.farm.unit import UnitResult
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.commands.farm.status import judge_all
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.regressions.build import Build, Mark
+from repro_kit.regressions.groups import CaseFacts, behave_alike, duplicate_of
+from repro_kit.regressions.store import HISTORY, FarmCase
+from repro_kit.regressions.unit import UnitResult
 
 OPERATORS = [
     "relu",

@@ -27,9 +27,9 @@ from typing import Any
 
 import psutil
 
-from repro_kit.commands.farm.executor import LocalExecutor
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.farm.table import CELLS, release_table
+from repro_kit.commands.farm.units import LocalExecutor
+from repro_kit.regressions.lifecycle import CELLS, release_table
 
 ROOT = Path(__file__).parents[2]
 EXPECTED = tomllib.loads((ROOT / "examples/expected.toml").read_text(encoding="utf-8"))

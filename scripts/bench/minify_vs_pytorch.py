@@ -28,11 +28,12 @@ from measure import Ended, measured
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Reduction
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure.classify import failure_from_signal, failure_from_text
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import Signature, Strength, signature_of
-from repro_kit.program import size
-from repro_kit.program.reading.from_runnable import from_runnable
+from repro_kit.failure.classify import failure_from_signal, failure_from_text
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, Strength, signature_of
+from repro_kit.graph import size
+from repro_kit.graph.reading.from_runnable import from_runnable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = Path(__file__).parent / "cases"

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from ablate import timed
 from repro_kit.case.case import Case
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.evidence import in_one_line
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.evidence import in_one_line
 
 SCRIPT = Path(__file__).parent / "cases" / "lowering.py"
 _TOOL = (sys.executable, "-m", "repro_kit")

@@ -24,10 +24,10 @@ from statistics import mean, median
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "helpers"))
 
-from repro_kit.program import Program
-from repro_kit.program.analysis import Base
+from repro_kit.graph import Program
+from repro_kit.graph.effects import Base
+from repro_kit.graph.reducer import minify
 from repro_kit.reduce import Answer, Result
-from repro_kit.reduce.reducer import minify
 from samples.transformer import Shaped, transformer
 from synthetic import Synthetic, build
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.session.script.script_run import SubjectRun, run_subject
+from repro_kit.subject.script_run import SubjectRun, run_subject
 
 SCRIPT = """
 import sys, time

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import Program, parse, render, size
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.signature import signature_of
+from repro_kit.graph import Program, parse, render, size
+from repro_kit.graph.reducer import minify
 from repro_kit.reduce import Result
-from repro_kit.reduce.reducer import minify
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.stages.minify.reducer_oracle import ReducerOracle, without_slip
 from repro_kit.ui import SilentUi

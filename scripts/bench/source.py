@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import SOURCE_REDUCTION
+from repro_kit.case.stage_results import SOURCE_REDUCTION
 from samples.buried_failures import CASES, Buried
 
 _LAYERS = 12  # unrelated classes in each of two modules

@@ -14,11 +14,10 @@ from pathlib import Path
 from packaging.version import Version
 
 from compatibility.pythons import find_version
-from repro_kit.builds.installed import installed
-from repro_kit.builds.target import target_of
-from repro_kit.builds.uv import Uv, Wants, interpreter_in
-from repro_kit.builds.wheels.index import PYPI, index_files
-from repro_kit.builds.wheels.wheel_files import builds_of
+from repro_kit.builds.build_source import target_of
+from repro_kit.builds.install import ExtraPackages, Uv, interpreter_in
+from repro_kit.builds.interpreters import installed
+from repro_kit.builds.wheel_index import PYPI, builds_of, index_files
 from repro_kit.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -73,9 +72,11 @@ def environment_for(wanted: Wanted, directory: Path, index: str | None) -> Envir
     uv = Uv(directory / "uv-cache")
     if present is None or (present.version or "").partition("+")[0] != wanted.version:
         python = uv.make(home, target)
-        uv.install(python, f"torch=={wanted.version}", Wants(packages=("numpy", "setuptools"), index=index), home)
+        uv.install(
+            python, f"torch=={wanted.version}", ExtraPackages(packages=("numpy", "setuptools"), index=index), home
+        )
     if tests and not _has_repro_kit(python):
-        uv.install(python, None, Wants(packages=_needed_by_tests()), home)
+        uv.install(python, None, ExtraPackages(packages=_needed_by_tests()), home)
     answer = subprocess.run([python, "-c", _DESCRIBE], capture_output=True, text=True, check=True)
     torch, version = json.loads(answer.stdout)
     return Environment(python, torch, version, tests)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from repro_kit.reduce.reducer import minify as minify
+    from repro_kit.graph.reducer import minify
     from repro_kit.watching import save_repro as save_repro
     from repro_kit.watching import watch as watch
 
@@ -19,7 +19,7 @@ __all__ = ["__version__", "minify", "save_repro", "watch"]
 
 def __getattr__(name: str) -> Any:
     if name == "minify":  # imported on demand: the command line starts faster without
-        from repro_kit.reduce.reducer import minify
+        from repro_kit.graph.reducer import minify
 
         return minify
     if name in ("save_repro", "watch"):

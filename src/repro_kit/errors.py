@@ -1,4 +1,4 @@
-"""The exit codes of all commands, and the exceptions that carry a message and an exit code to the user."""
+"""Errors that users see, and exit codes; and how a stage ends the pipeline early."""
 
 from __future__ import annotations
 
@@ -50,3 +50,12 @@ class CannotRunError(ReproKitError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, Exit.CANNOT_RUN)
+
+
+class Stop(Exception):
+    """Ends the pipeline: `sentence` says why, and the command exits with `exit_code`."""
+
+    def __init__(self, exit_code: Exit, sentence: str) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+        self.sentence = sentence

@@ -6,9 +6,9 @@ import hmac
 from contextlib import suppress
 from pathlib import Path
 
-from repro_kit.plain_file import read_plain
-from repro_kit.probe.repro_probe.protocol.owner import mark_of as mark_of_path
-from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
+from repro_kit.files import read_plain
+from repro_kit.probe.repro_probe.protocol.findings import OWNER_FILE
+from repro_kit.probe.repro_probe.protocol.findings import mark_of as mark_of_path
 
 _MARK = 64  # characters
 

@@ -261,7 +261,7 @@ class Ui:
     def result(self, data: object) -> None:
         """Print the result as one JSON object on stdout under `--json`, and nothing otherwise."""
         if self.json:
-            from repro_kit.model.serialize import dumps  # slow to import
+            from repro_kit.serialize import dumps  # slow to import
 
             self._out.write(visible_json(dumps(data).decode()))
             self._out.flush()

@@ -12,21 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.build import Build
-from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
-from repro_kit.builds.build_source import UnusableError
+from repro_kit.builds.build_source import Target, UnusableError, target_of
 from repro_kit.builds.catalog import default_index
-from repro_kit.builds.installed import installed
+from repro_kit.builds.install import InterpreterSource, variables_of_uv
+from repro_kit.builds.interpreters import installed
 from repro_kit.builds.several import BuildChoice, lines_of
-from repro_kit.builds.target import Target, target_of
-from repro_kit.builds.uv import variables_of_uv
-from repro_kit.builds.wheels.index import index_files
-from repro_kit.builds.wheels.install import InterpreterSource
-from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform_of
-from repro_kit.builds.wheels.web import opened, with_credentials, without_credentials
-from repro_kit.builds.wheels.wheel_cache import WheelCache
-from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, is_fitting
+from repro_kit.builds.web import opened, with_credentials, without_credentials
+from repro_kit.builds.wheel_cache import WheelCache
+from repro_kit.builds.wheel_index import (
+    WheelFile,
+    builds_of,
+    day_of,
+    index_files,
+    is_fitting,
+    nightly_index,
+    older,
+    platform_of,
+)
 from repro_kit.errors import ReproKitError
+from repro_kit.regressions.build import Build, NoSuchBuildError, resolve_build
 from wheelhouse import GOOD, html_index, json_page, make_wheel, make_wheels
 
 #: A Linux machine with Python 3.11, whatever the tests run on.
@@ -41,7 +45,7 @@ def torch_wheel(version: str, python: str = "cp311", platform: str = "manylinux_
 @pytest.fixture
 def linux(monkeypatch):
     platforms = ["manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "linux_x86_64"]
-    monkeypatch.setattr("repro_kit.builds.target.platform_tags", lambda: iter(platforms))
+    monkeypatch.setattr("repro_kit.builds.build_source.platform_tags", lambda: iter(platforms))
     return Target("python", "python", (3, 11, 7))
 
 

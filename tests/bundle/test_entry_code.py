@@ -10,9 +10,10 @@ import pytest
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import Signature
-from repro_kit.program import Program, parse
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import Program, parse
 
 FACTS = Facts(Signature(Kind.DYNAMO_ERROR), None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
 

@@ -13,13 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from repro_kit.cli.main import cli
-from repro_kit.pipeline.registry import REGISTRY
+from repro_kit.pipeline.run import REGISTRY
 
 STAGES = {
     "observe": """
-        from repro_kit.model.failure.failure import Failure, Kind
+        from repro_kit.failure.failure import Failure
+        from repro_kit.failure.kinds import Kind
         from repro_kit.case.stage_results import Observation, ObservedFailure
-        from repro_kit.model.failure.signature import Signature
+        from repro_kit.failure.signature import Signature
 
         def run(case, options, ui):
             one, two = Signature(Kind.COMPILE_ERROR, ("E",), "boom"), Signature(Kind.CRASH, signal="memory")
@@ -37,8 +38,8 @@ STAGES = {
             ui.done("12 statements")
         """,
     "ablate": """
-        from repro_kit.model.ablation.cell import Ablation
-        from repro_kit.model.failure.failure import Layer
+        from repro_kit.diagnosis.cell import Ablation
+        from repro_kit.failure.failure import Layer
 
         def run(case, options, ui):
             case.write("ablation.json", Ablation("program", layer=Layer.INDUCTOR, sentence="Inductor is to blame."))
@@ -54,7 +55,7 @@ STAGES = {
         """,
     "bundle": """
         from pathlib import Path
-        from repro_kit.model.failure.failure import Layer
+        from repro_kit.failure.failure import Layer
         from repro_kit.case.stage_results import BundleResult
 
         def run(case, options, ui):

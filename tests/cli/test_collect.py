@@ -39,8 +39,8 @@ def test_runs_all_stages_and_summarises(work, fakes, repro_kit):
 #: What a final check leaves that saw the failure pass, where the cells of the ablation ran less often.
 FLAKY_BUNDLE = """
     from pathlib import Path
-    from repro_kit.model.failure.failure import Layer
-    from repro_kit.case.handles import ABLATION, BUNDLE
+    from repro_kit.failure.failure import Layer
+    from repro_kit.case.stage_results import ABLATION, BUNDLE
     from repro_kit.case.stage_results import BundleResult
 
     def run(case, options, ui):
@@ -51,7 +51,7 @@ FLAKY_BUNDLE = """
         ui.done("verified")
     """
 REPEATED_ABLATION = """
-    from repro_kit.model.ablation.cell import Ablation
+    from repro_kit.diagnosis.cell import Ablation
 
     def run(case, options, ui):
         case.write("ablation.json", Ablation("program", sentence=f"run {options.repeat} times"))
@@ -176,7 +176,7 @@ def test_honest_end_of_a_stage(work, fakes, repro_kit, code, name):
         "observe",
         f"""
         from repro_kit.errors import Exit
-        from repro_kit.session.stop import Stop
+        from repro_kit.errors import Stop
 
         def run(case, options, ui):
             raise Stop(Exit.{name}, "A sentence.\\nTraceback …")
@@ -353,7 +353,7 @@ def test_full_disk_outside_of_stages(work, fakes, repro_kit, monkeypatch):
 def test_what_stopped_it_is_said_once(work, fakes, repro_kit, code):
     text = f"""
         from repro_kit.errors import Exit
-        from repro_kit.session.stop import Stop
+        from repro_kit.errors import Stop
 
         def run(case, options, ui):
             raise Stop(Exit.{code}, "It cannot be told.")

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from repro_kit.cli.collect import collect
 from repro_kit.cli.common.config_defaults import KEYS, read_defaults
 from repro_kit.cli.common.values import make_options, merged
 from repro_kit.cli.main import COMMANDS, cli
+from repro_kit.cli.stages import collect
 from repro_kit.errors import ReproKitError
 from repro_kit.options.commands import every_option
 from repro_kit.options.declare import Source

@@ -97,7 +97,7 @@ def test_two_fresh_runs_at_once_are_one(work):
     (modules / "driver.py").write_text(
         "import dataclasses, sys\n"
         "sys.path.insert(0, sys.argv.pop(1))\n"
-        "from repro_kit.pipeline.registry import REGISTRY\n"
+        "from repro_kit.pipeline.run import REGISTRY\n"
         "REGISTRY['observe'] = dataclasses.replace(REGISTRY['observe'], module='slow')\n"
         "from repro_kit.cli.main import main\n"
         "main()\n"

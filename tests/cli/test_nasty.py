@@ -14,9 +14,9 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Capture
 from repro_kit.errors import ReproKitError
 from repro_kit.files import read_text
-from repro_kit.model.serialize import DamagedError, dumps, from_data
-from repro_kit.program import parse
+from repro_kit.graph import parse
 from repro_kit.runner.read_findings import read_findings
+from repro_kit.serialize import DamagedError, dumps, from_data
 from samples import nasty
 
 LONG = "a" * 300

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import OBSERVATION
+from repro_kit.case.stage_results import OBSERVATION
 from repro_kit.cli.main import COMMANDS, cli, main
-from repro_kit.model.failure.kinds import SYMPTOM_FORMS
+from repro_kit.failure.kinds import SYMPTOM_FORMS
 
 
 def said(*words: str) -> tuple[int, str]:
@@ -24,7 +24,7 @@ def test_the_help_of_check_names_every_symptom() -> None:
 
 
 def test_help_has_its_short_name_whoever_asks_for_it_first() -> None:
-    from repro_kit.cli.show import show
+    from repro_kit.cli.stories import show
 
     show.get_params(click.Context(show))  # click keeps the help option that is made here
     assert "-h, --help" in said("show", "--help")[1]

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 
 from repro_kit.cli.common.print_summary import show
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.diagnosis.workaround import Intrusion, Workaround
 from repro_kit.errors import Exit
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.workaround import Intrusion, Workaround
-from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.model.recipe import Recipe
+from repro_kit.failure.failure import Status, Verdict
 from repro_kit.pipeline.summary import CaseSummary, what_passes
+from repro_kit.recipe import Recipe
 from repro_kit.ui import SilentUi
 
 

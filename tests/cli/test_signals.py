@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 _DRIVER = """
 import dataclasses, sys
 sys.path.insert(0, {place!r})
-from repro_kit.pipeline.registry import REGISTRY
+from repro_kit.pipeline.run import REGISTRY
 for name in REGISTRY:
     module = "slow" if name == {slow!r} else "quick"
     REGISTRY[name] = dataclasses.replace(REGISTRY[name], module=module)

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from repro_kit.cli.main import cli
 from repro_kit.errors import ReproKitError
-from repro_kit.plain_file import check_tree, open_plain, read_plain
+from repro_kit.files import check_tree, open_plain, read_plain
 from samples.hostile_files import bundle_of, sealed, write_zip
 from samples.special_files import write_special
 

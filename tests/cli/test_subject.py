@@ -11,7 +11,7 @@ import pytest
 
 from repro_kit.builds.interpreters import default_python, find_python
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.session.script.subject_check import recognise
+from repro_kit.subject.subject_check import recognise
 
 pytestmark = pytest.mark.torch
 

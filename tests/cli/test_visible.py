@@ -13,16 +13,16 @@ from rich.table import Table
 
 import repro_kit
 from repro_kit.cli.main import cli
-from repro_kit.cli.output.explain_terminal import draw_section
-from repro_kit.explain.view import Code, Item, Section, Words
-from repro_kit.explain.view import Table as ViewTable
+from repro_kit.cli.output.explain_view import draw_section
+from repro_kit.explain.report import Code, Item, Section, Words
+from repro_kit.explain.report import Table as ViewTable
 from repro_kit.ui import Ui
 from repro_kit.visible import visible, visible_json
 from samples.hostile_text import CHARACTERS, SEQUENCES, raw_in
 
 SOURCE = Path(repro_kit.__file__).parent
 #: The only modules that write to the terminal.
-DOORS = {"ui.py", "cli/common/echo.py"}
+DOORS = {"ui.py", "cli/common/base_command.py"}
 
 
 class Terminal(io.StringIO):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repro_kit.cli.collect import collect
+from repro_kit.cli.stages import collect
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from repro_kit.commands.demo import SCRIPTS, fitting, write_demo
+from repro_kit.cli.utilities import SCRIPTS, fitting, write_demo
 from repro_kit.errors import ReproKitError
 from root import ROOT
 

@@ -12,16 +12,16 @@ from click.testing import CliRunner
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import STORY, write_story
-from repro_kit.bundle.story.title_facts import title_of
+from repro_kit.bundle.story.title import title_of
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.cli.main import cli
 from repro_kit.cli.output.filing import Filing
 from repro_kit.commands.intake.open_case import Job
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.model.failure.failure import Layer
-from repro_kit.model.serialize import dumps
+from repro_kit.failure.failure import Layer
+from repro_kit.options.stages import Options
 from repro_kit.pipeline.run import StageEnding
-from repro_kit.session.options import Options
+from repro_kit.serialize import dumps
 from repro_kit.ui import SilentUi
 from stories import shown_issue, story_of
 

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from pages import PAGES, ROOT, anchors, commands, module_paths, relative_links
-from repro_kit.case import handles
+from repro_kit.case import stage_results
 from repro_kit.case.case import ResultFile
 from repro_kit.cli.main import COMMANDS, cli
 
@@ -172,7 +172,7 @@ def files_of_a_case(tree: str) -> set[str]:
 def test_the_tree_of_a_case_has_every_result_file() -> None:
     text = (ROOT / "docs" / "explanation" / "overview.md").read_text(encoding="utf-8")
     tree = text.split("\n## What is on disk\n")[1].split("```")[1]
-    declared = {value.name for value in vars(handles).values() if isinstance(value, ResultFile)}
+    declared = {value.name for value in vars(stage_results).values() if isinstance(value, ResultFile)}
     assert {"env.json", "minify/source/failure.json"} <= declared
     assert declared - files_of_a_case(tree) == set()
 

@@ -9,23 +9,24 @@ from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.cli.common.print_summary import show
 from repro_kit.errors import Exit, UsageError
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.failure.missing_resource import COMPILER
-from repro_kit.model.failure.rounding import Rounding
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.failure.differences import Rounding
+from repro_kit.failure.failure import ExceptionLink, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.missing import COMPILER
+from repro_kit.failure.signature import signature_of
 from repro_kit.pipeline.summary import CaseSummary
-from repro_kit.session.verdicts import lacking_device, not_begun, users_own
 from repro_kit.stages.observe import conclusion
 from repro_kit.ui import SilentUi
+from repro_kit.verdicts import not_the_compiler
 from root import ROOT
 
 #: Sentences that no function makes alone, as they stand in the source.
 IN_SOURCE = {
     "The bundle is NOT VERIFIED: ": "stages/bundle/stage.py",
     "It cannot be told whether the compiler is at fault:": "stages/observe/stage.py",
-    " has no torch; activate the environment that has it, or give --python PATH.": "session/script/subject_check.py",
+    " has no torch; activate the environment that has it, or give --python PATH.": "subject/subject_check.py",
     " is kept. To resume: ": "cli/common/work.py",
-    ", so nothing can be said of the compiler": "session/verdicts/lacking_resource.py",
+    ", so nothing can be said of the compiler": "verdicts/not_the_compiler.py",
 }
 
 
@@ -46,7 +47,7 @@ def sentences() -> list[str]:
     text = "usage: train.py --data DATA\ntrain.py: error: the following arguments are required: --data"
     refused = ""
     try:
-        not_begun.refuse(Failure(Kind.RUNTIME_ERROR, exit_status=2, text=text), subject)
+        not_the_compiler.refuse_what_did_not_begin(Failure(Kind.RUNTIME_ERROR, exit_status=2, text=text), subject)
     except UsageError as error:
         refused = f"error: {error}"
     link = ExceptionLink("RuntimeError", "Torch not compiled with CUDA enabled", ())
@@ -57,11 +58,11 @@ def sentences() -> list[str]:
         *ui.said,
         *conclusion.sentences("exit status 0 after 5 s", 3, "", ("train.py",), "").splitlines(),
         *conclusion.sentences("exit status 0 after 5 s", 0, "", ("train.py",), why).splitlines(),
-        users_own.stop(ObservedFailure(users, signature_of(users))).sentence,
+        not_the_compiler.stop_for_eager_failure(ObservedFailure(users, signature_of(users))).sentence,
         f"{rounding.cause}, not a bug: {rounding.sentence}.",
         refused,
         f"This machine lacks {COMPILER}",
-        lacking_device.lacks_device(Failure(Kind.RUNTIME_ERROR, exceptions=(link,))),
+        not_the_compiler.lacks_device(Failure(Kind.RUNTIME_ERROR, exceptions=(link,))),
     ]
 
 

@@ -8,9 +8,8 @@ from repro_kit.explain.advice import suggestions
 from repro_kit.explain.advice.recompile_advice import dynamic_source
 from repro_kit.explain.context import Context
 from repro_kit.explain.suggestion import Suggestion
-from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.break_text import GraphBreak
-from repro_kit.trace.guard_text import parse_guard
+from repro_kit.failure.failure import Frame
+from repro_kit.trace.dynamo_text import GraphBreak, parse_guard
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.dynamic_shapes import Block, Blocked, DynamicShapes, Symbol, SymbolOrigin
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, OverviewState

@@ -1,8 +1,8 @@
 """The further run about the first specialization: which one, and what is kept of torch's log."""
 
 from repro_kit.explain.extra_run import first_specialization, log_about, variables
-from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import parse_guard
+from repro_kit.failure.failure import Frame
+from repro_kit.trace.dynamo_text import parse_guard
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.insights.specializations import Cause, Specialization

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from repro_kit.cli.output.explain_terminal import draw_section, draw_sentences
+from repro_kit.cli.output.explain_view import draw_section, draw_sentences
 from repro_kit.commands.explain.explain_trace import TraceSource, explain
 from repro_kit.explain.context import Context
-from repro_kit.explain.page import page
+from repro_kit.explain.report import page
 from repro_kit.explain.sections import NAMES
 from repro_kit.explain.sentences import sentences
-from repro_kit.model.failure.failure import Frame
-from repro_kit.model.serialize import from_data
+from repro_kit.failure.failure import Frame
+from repro_kit.serialize import from_data
 from repro_kit.session.explained import Explained, context_of
 from repro_kit.trace import summarise
 from repro_kit.trace.insights import Insights

@@ -16,16 +16,16 @@ from urllib.parse import quote, quote_plus
 import jsonschema
 from cattrs.errors import BaseValidationError
 
-from repro_kit.bundle.archive.schemas import SCHEMAS, schemas
+from repro_kit.bundle.archive.manifest import SCHEMAS, schemas
 from repro_kit.bundle.story.story import read_story
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import Capture, Environment, GitState, Observation, ObservedFailure
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import from_data
-from repro_kit.session.options import BundleOptions
-from repro_kit.session.strangers.repro_run import Check, RunOfRepro
+from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.options.stages import BundleOptions
+from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.serialize import from_data
 from repro_kit.stages.bundle import checking, stage
 from repro_kit.ui import SilentUi
 
@@ -135,8 +135,8 @@ def left_in(files: dict[str, str], values: tuple[str, ...]) -> Iterator[str]:
 
 def bundle_of(case: Case, variables: dict[str, str], options: BundleOptions) -> dict[str, str]:
     """The texts of the bundle that `case` makes under `variables`; `repro.py` is taken to fail as it should."""
-    run = RunOfRepro(Verdict(Status.FAIL), "RuntimeError: cannot load", 1, outcome=RunOutcome.FAILS_ALIKE)
-    check = Check((run,), RunOfRepro(Verdict(Status.PASS), ""))
+    run = ObservedRun(Verdict(Status.FAIL), "RuntimeError: cannot load", 1, outcome=RunOutcome.FAILS_ALIKE)
+    check = Check((run,), ObservedRun(Verdict(Status.PASS), ""))
     with patch.dict(os.environ, variables), patch.object(checking, "check_repro", lambda *_, **__: check):
         stage.run(case, options, SilentUi())
     with zipfile.ZipFile(case.path.with_name(f"{case.path.name}.zip")) as opened:

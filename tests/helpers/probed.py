@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from repro_kit.runner.launch import launch
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.supervised import launch
 
 _SECONDS = 240
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
 
 HEAD = "# repro-kit program 1\nimport pathlib\n\nimport torch\nfrom torch import device, inf, nan\n\n"
 

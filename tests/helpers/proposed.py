@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from repro_kit.source import SourceProgram
-from repro_kit.source.proposals.expressions import simpler
-from repro_kit.source.proposals.structure import unwrapped
-from repro_kit.source.tree import Edits, NumberedTree
+from repro_kit.script import Script
+from repro_kit.script.proposals.expressions import simpler
+from repro_kit.script.proposals.structure import unwrapped
+from repro_kit.script.tree import Edits, NumberedTree
 
 
 def texts(propose: Callable[[NumberedTree], Iterable[Edits]], source: str) -> list[str]:
     """The script after each proposal that gives a program."""
-    numbered = NumberedTree(SourceProgram(source))
+    numbered = NumberedTree(Script(source))
     programs = [numbered.edited(edits) for edits in propose(numbered)]
     return [program.text.strip() for program in programs if program is not None]
 

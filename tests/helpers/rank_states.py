@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from repro_kit.model.rank_history import Collective, RankState
+from repro_kit.trace.rank_history import Collective, RankState
 
 REDUCE = Collective("all_reduce", "0", 1, ((4,),), ("Float",), "/user/train.py:9", began=100.0, done=False)
 GATHER = replace(REDUCE, name="all_gather", line="/user/train.py:12")

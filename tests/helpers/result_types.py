@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import repro_kit
-from repro_kit.bundle.archive.schemas import SCHEMAS
+from repro_kit.bundle.archive.manifest import SCHEMAS
 from root import OF_EXTRAS
 
 #: Calls that read a class from a file: their name, and which argument is the class.

@@ -9,13 +9,13 @@ from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, ops_of
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.stage_results import Environment, Reduction, ReductionStep, TwinFound
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
-from repro_kit.model.ablation.workaround import Intrusion, Workaround
-from repro_kit.model.answers import TriedVariant
-from repro_kit.model.failure.failure import Layer, Status, Verdict
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import parse
+from repro_kit.diagnosis.answers import TriedVariant
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.diagnosis.evidence import Chain, Flip, Link, Side, Untried
+from repro_kit.diagnosis.workaround import Intrusion, Workaround
+from repro_kit.failure.failure import Layer, Status, Verdict
+from repro_kit.graph import parse
+from repro_kit.recipe import Recipe
 
 ENV = Environment(
     "3.11.7", "/usr/bin/python3", "Linux", "2.13.0", collect_env="PyTorch version: 2.13.0\n" * 9,

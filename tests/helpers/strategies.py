@@ -7,11 +7,11 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from repro_kit.model.recipe import Autocast, Recipe
+from repro_kit.graph import Data, Function, Program, ScalarInput, Statement, Strided, TensorInput
+from repro_kit.graph.inputs import Input, names_of, parse_input
+from repro_kit.graph.program import canonical
 from repro_kit.probe.repro_probe.protocol.recipe_data import Backward, GradMode
-from repro_kit.program import Data, Function, Program, ScalarInput, Statement, Strided, TensorInput
-from repro_kit.program.inputs import Input, names_of, parse_input
-from repro_kit.program.statement import canonical
+from repro_kit.recipe import Autocast, Recipe
 
 SIZES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 NUMBERS = st.integers(-9, 9) | st.floats(allow_nan=False) | st.booleans()

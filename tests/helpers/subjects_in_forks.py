@@ -20,11 +20,11 @@ import pytest
 
 from repro_kit.probe.repro_probe.protocol.orders import ORDERS_PATH, PREFIX
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
-from repro_kit.runner.launch import Run
-from repro_kit.runner.launch import launch as launched
 from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.supervised import Run
+from repro_kit.runner.supervised import launch as launched
 from repro_kit.runner.write_orders import in_force
-from repro_kit.session.script import script_run
+from repro_kit.subject import script_run
 
 _OF_A_START = ("PYTHONPATH", "TORCH_TRACE")
 _ASKED = threading.Lock()  # an oracle answers one thread at a time

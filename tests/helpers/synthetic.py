@@ -6,9 +6,9 @@ import ast
 import random
 from collections.abc import Iterator, Sequence
 
-from repro_kit.program import Data, Function, Program, Statement, TensorInput
-from repro_kit.program.statement import canonical
-from repro_kit.program.value_records import TensorRecord
+from repro_kit.graph import Data, Function, Program, Statement, TensorInput
+from repro_kit.graph.program import canonical
+from repro_kit.graph.values import TensorRecord
 from repro_kit.reduce import Answer, RunOutcome
 
 SHAPE = (2, 3)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repro_kit.reduce import Answer, RunOutcome
-from repro_kit.source import SourceProgram
+from repro_kit.script import Script
 
 
-def build_script(count: int, culprits: dict[int, str], seed: int = 0) -> SourceProgram:
+def build_script(count: int, culprits: dict[int, str], seed: int = 0) -> Script:
     """A script of about `count` statements in functions, classes, branches and loops; some call the bugs' functions."""
     rng = random.Random(seed)
     lines = ["import torch", "fine = bug0 = bug1 = bug2 = bug3 = print", "v = 1"]
@@ -37,10 +37,10 @@ def build_script(count: int, culprits: dict[int, str], seed: int = 0) -> SourceP
         else:
             indent -= kind == "close" and indent > 0
             lines.append("    " * indent + (f"w{at} = {call}" if kind == "assign" else call))
-    return SourceProgram.of(ast.parse("\n".join(lines)))
+    return Script.of(ast.parse("\n".join(lines)))
 
 
-def called(program: SourceProgram) -> set[str]:
+def called(program: Script) -> set[str]:
     return {
         node.func.id
         for node in ast.walk(program.tree)
@@ -53,16 +53,16 @@ class SyntheticScripts:
 
     def __init__(self, bugs: Sequence[str], *, jobs: int = 1, die_at: int | None = None) -> None:
         self.bugs, self.jobs, self.die_at = set(bugs), jobs, die_at
-        self.seen: list[SourceProgram] = []
+        self.seen: list[Script] = []
 
-    def check(self, programs: Sequence[SourceProgram]) -> Iterator[Answer]:
+    def check(self, programs: Sequence[Script]) -> Iterator[Answer]:
         for program in programs:
             if len(self.seen) == self.die_at:
                 raise KeyboardInterrupt
             self.seen.append(program)
             yield Answer(RunOutcome.FAILS_ALIKE if self.fails(program) else RunOutcome.PASSES, 0.01)
 
-    def fails(self, program: SourceProgram) -> bool:
+    def fails(self, program: Script) -> bool:
         return self.bugs <= called(program)
 
     def adopt(self, answer: Answer) -> None:
@@ -88,7 +88,7 @@ class _Anything:
 class RunningScripts(SyntheticScripts):
     """Runs the script, and fails alike when every function of `bugs` was called before an exception ended it."""
 
-    def fails(self, program: SourceProgram) -> bool:
+    def fails(self, program: Script) -> bool:
         seen: set[str] = set()
         namespace: dict[str, object] = {"__name__": "__main__", "Base": _Anything, "run": _run}
         namespace |= {name: _Anything() for name in ("fine", "context", "log")}

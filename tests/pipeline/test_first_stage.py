@@ -7,8 +7,8 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.errors import Exit, ReproKitError, UsageError
+from repro_kit.options.stages import Options
 from repro_kit.pipeline.run import collect
-from repro_kit.session.options import Options
 from repro_kit.stages.observe import stage
 from repro_kit.ui import SilentUi
 

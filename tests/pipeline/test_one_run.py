@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from collecting import collected
-from repro_kit.case.handles import CAPTURE, OBSERVATION
-from repro_kit.case.starts import starts
-from repro_kit.model.failure.failure import Kind, Status
+from repro_kit.case.case import starts
+from repro_kit.case.stage_results import CAPTURE, OBSERVATION
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks")]
 

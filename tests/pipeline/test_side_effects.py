@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collecting import collected
-from repro_kit.case.handles import CAPTURE, OBSERVATION
-from repro_kit.model.failure.failure import STATE
+from repro_kit.case.stage_results import CAPTURE, OBSERVATION
+from repro_kit.failure.failure import STATE
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks", "few_runs")]
 

@@ -5,18 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.state import BisectState
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure, Reduction
-from repro_kit.model.failure.failure import Failure, Kind, Status
-from repro_kit.model.failure.signature import Signature
-from repro_kit.pipeline.registry import REGISTRY
-from repro_kit.session.options import AblateOptions
+from repro_kit.failure.failure import Failure, Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.options.stages import AblateOptions
+from repro_kit.pipeline.run import REGISTRY
+from repro_kit.regressions.build import Build, Judgement, Mark
+from repro_kit.regressions.search_state import BisectState
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate import stage
-from repro_kit.stages.bundle.bisection import bisected
 from repro_kit.stages.bundle.forms import candidates, results_of
+from repro_kit.stages.bundle.further_runs import bisected
 from repro_kit.ui import SilentUi
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from compatibility.pythons import find_version
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 #: Import every module, and print what failed. A module that needs torch gets as far as its first import of torch.
 IMPORT_ALL = """

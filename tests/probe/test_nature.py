@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 sys.path.insert(0, str(PROBE))
 from repro_probe.record.raised import nature_of, raising_frame

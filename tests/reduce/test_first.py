@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.first import Boundary, curing, first_failing, narrowed, needed, next_points
+from repro_kit.failure.signature import RunOutcome
+from repro_kit.reduce.boundary import Boundary, boundary_search, curing, narrowed, needed, next_points
 
 
 def outcome(fails: bool | None) -> RunOutcome:
@@ -24,7 +24,7 @@ def test_a_border_is_found_in_logarithmic_many_runs(count: int, data: st.DataObj
         rounds.append(points)
         return [outcome(at >= border) for at in points]
 
-    assert first_failing(-1, count, ask, width) == Boundary(border - 1, border)
+    assert boundary_search(-1, count, ask, width) == Boundary(border - 1, border)
     assert len(rounds) <= (count + 1).bit_length()
     assert all(len(points) <= width for points in rounds)
 
@@ -32,7 +32,7 @@ def test_a_border_is_found_in_logarithmic_many_runs(count: int, data: st.DataObj
 @given(st.integers(1, 300), st.data(), st.integers(1, 4))
 def test_a_border_may_be_looked_for_downwards(count: int, data: st.DataObject, width: int) -> None:
     border = data.draw(st.integers(0, count - 1))
-    found = first_failing(count, -1, lambda points: [outcome(at <= border) for at in points], width)
+    found = boundary_search(count, -1, lambda points: [outcome(at <= border) for at in points], width)
     assert found == Boundary(border + 1, border)
     assert found.sharp
 
@@ -55,7 +55,7 @@ def test_what_tells_nothing_only_blurs_the_border(count: int, data: st.DataObjec
     def ask(points: Sequence[int]) -> list[RunOutcome]:
         return [outcome(None if at in silent else at >= border) for at in points]
 
-    found = first_failing(-1, count, ask, 2)
+    found = boundary_search(-1, count, ask, 2)
     assert found.good < border <= found.bad
     assert set(range(found.good + 1, found.bad)) <= silent
 
@@ -63,7 +63,7 @@ def test_what_tells_nothing_only_blurs_the_border(count: int, data: st.DataObjec
 @given(st.lists(st.booleans(), min_size=2, max_size=80), st.integers(1, 3))
 def test_without_order_some_failing_one_follows_a_passing_one(fails: list[bool], width: int) -> None:
     fails[0], fails[-1] = False, True
-    found = first_failing(0, len(fails) - 1, lambda points: [outcome(fails[at]) for at in points], width)
+    found = boundary_search(0, len(fails) - 1, lambda points: [outcome(fails[at]) for at in points], width)
     assert found.sharp
     assert (fails[found.good], fails[found.bad]) == (False, True)
 
@@ -75,7 +75,7 @@ def test_it_gives_up_where_nothing_tells_anything() -> None:
         asked.extend(points)
         return [outcome(None) for _ in points]
 
-    assert first_failing(-1, 1000, ask) == Boundary(-1, 1000)
+    assert boundary_search(-1, 1000, ask) == Boundary(-1, 1000)
     assert len(asked) < 10
 
 

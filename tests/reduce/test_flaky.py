@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_kit.program import Program, render
+from repro_kit.graph import Program, render
+from repro_kit.graph.reducer import minify
 from repro_kit.reduce import Answer, CannotReduce, RunOutcome
 from repro_kit.reduce.flaky import MISSED, chance_to_miss, repeats_for
-from repro_kit.reduce.reducer import minify
 from synthetic import Synthetic, build
 
 LONE = build(40, {25: "bug0"})

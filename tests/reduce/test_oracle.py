@@ -2,8 +2,8 @@
 
 import pytest
 
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.oracle import Answer
+from repro_kit.failure.signature import RunOutcome
+from repro_kit.reduce.search import Answer
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro_kit.reduce import Answer, Journal, RunOutcome
-from repro_kit.reduce.adaptive import each, narrow, one_by_one, rebasing, sweep
-from repro_kit.reduce.candidate_search import CandidateSearch, SearchLimits
-from repro_kit.reduce.result import CannotReduce, Neighbours, carry_out, judged
+from repro_kit.reduce.proposing import each, narrow, one_by_one, rebasing, sweep
+from repro_kit.reduce.reduction import CannotReduce, Neighbours, carry_out, judged
+from repro_kit.reduce.search import CandidateSearch, SearchLimits
 
 Numbers = frozenset[int]
 

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro_kit.program import Program, render
-from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import apply
-from repro_kit.program.rebuild import Edit
+from repro_kit.graph import Program, render
+from repro_kit.graph.edits import Edit, apply
+from repro_kit.graph.effects import Base
+from repro_kit.graph.reducer import minify
 from repro_kit.reduce import Answer, CannotReduce, Journal, Result, RunOutcome
-from repro_kit.reduce.candidate_search import key_of
-from repro_kit.reduce.reducer import minify
+from repro_kit.reduce.search import key_of
 from synthetic import Synthetic, build, op_name
 
 COUNT = 24

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.runner.launch import PROBE
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
 from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = pytest.mark.torch
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
@@ -53,7 +54,7 @@ def calls():
 
 
 def ask(before: str) -> str:
-    asking = "from repro_probe.server.forked_accelerator import ask_child\nprint(*ask_child(), sep='|')"
+    asking = "from repro_probe.server.warm import ask_child\nprint(*ask_child(), sep='|')"
     code = f"import torch\n{before}\n{asking}"
     env = {**os.environ, "PYTHONPATH": str(PROBE)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)

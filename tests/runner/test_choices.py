@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.failure.failure import Status, Verdict
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program, spoiling
 

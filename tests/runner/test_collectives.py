@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
+from repro_kit.bundle.repro.check_program import read_run
 from repro_kit.bundle.repro.program_repro import render_program
-from repro_kit.bundle.repro.run_output import read_run
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, signature_of
-from repro_kit.program import parse
+from repro_kit.failure.failure import Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, signature_of
+from repro_kit.graph import parse
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_probe.run.rank_watch import STUCK
+from repro_probe.run.process_group import STUCK
 from texts import program
 
 pytestmark = pytest.mark.torch

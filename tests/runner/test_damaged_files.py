@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import StageError
-from repro_kit.runner.measured import read_calls
-from repro_kit.runner.read_findings import read_applied, read_findings
-from repro_kit.runner.recorded import read_recorded
+from repro_kit.runner.read_findings import read_applied, read_calls, read_findings, read_recorded
 
 GRAPH = {"number": 0, "pid": 7, "compile_id": "0/0", "code": "def forward(self): pass"}
 TIMELINE = {"rank": None, "started": 1.0, "calls": [{"name": "f", "seconds": 0.1, "compiled": True}], "left_out": 0}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.failure.failure import Status
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import parse
-from repro_kit.program.hops import all_inlined
-from repro_kit.program.reading.from_graph import Variant, build_program
-from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
-from repro_kit.program.rendering import render
+from repro_kit.failure.failure import Status
+from repro_kit.graph import parse
+from repro_kit.graph.hops import all_inlined
+from repro_kit.graph.program_text import render
+from repro_kit.graph.reading.from_graph import Variant, build_program
+from repro_kit.graph.reading.graph_record import GraphRecord, InputRecord
+from repro_kit.recipe import Recipe
 from repro_kit.runner.program_oracle import ProgramOracle
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.failure.failure import Status, Verdict
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import failing_backend, program

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.failure.failure import Kind, Phase, Status, Verdict
+from repro_kit.failure.failure import Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program, spoiling
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import UsageError
-from repro_kit.runner.launch import Run, launch, with_probe
+from repro_kit.runner.supervised import Run, launch, with_probe
 
 END_BY_REAL_TIME_SIGNAL = "import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 2)"
 
@@ -52,7 +52,7 @@ def test_the_probe_is_on_the_path_wherever_repro_kit_lies(tmp_path: Path, monkey
     probe = tmp_path / "a:b" / "probe"
     probe.mkdir(parents=True)
     (probe / "marker.py").write_text("")
-    monkeypatch.setattr("repro_kit.runner.launch.PROBE", probe)
+    monkeypatch.setattr("repro_kit.runner.supervised.PROBE", probe)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for _ in range(2):
         own, users = with_probe({"PYTHONPATH": "/users"})["PYTHONPATH"].split(os.pathsep)

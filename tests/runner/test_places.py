@@ -9,8 +9,16 @@ import pytest
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.errors import UsageError
 from repro_kit.runner.compiler import probes
-from repro_kit.runner.places import breaks_commands, cache_home, instead_of, is_harmless, temporary, temporary_variables
-from repro_kit.runner.scratch import remove_abandoned, scratch
+from repro_kit.runner.places import (
+    breaks_commands,
+    cache_home,
+    instead_of,
+    is_harmless,
+    remove_abandoned,
+    scratch,
+    temporary,
+    temporary_variables,
+)
 from repro_kit.runner.server import ServerProcess
 from repro_kit.runner.subject_start import private_caches
 

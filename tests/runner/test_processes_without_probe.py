@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.processes_without_probe import ProcessesWithoutProbe
+from repro_kit.runner.subject_start import ProcessesWithoutProbe
 
 pytestmark = [
     pytest.mark.torch,

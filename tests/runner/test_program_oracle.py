@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
+from repro_kit.failure.failure import Failure, Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import failing_backend, program, spoiling

@@ -9,11 +9,10 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Frame, Phase, Status
-from repro_kit.model.measure.measured_run import MeasuredCall
-from repro_kit.model.measure.timing import CompiledCall
-from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.model.torch_config import assigned, module_of, qualified, short_name
+from repro_kit.explain.measured_run import MeasuredCall
+from repro_kit.failure.compiled_calls import CompiledCall
+from repro_kit.failure.failure import Difference, ExceptionLink, Frame, Phase, Status
+from repro_kit.graph.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
 from repro_kit.probe.repro_probe.protocol import (
     failure_data,
     findings,
@@ -21,13 +20,12 @@ from repro_kit.probe.repro_probe.protocol import (
     queries,
     recipe_data,
 )
-from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
-from repro_kit.probe.repro_probe.protocol.watched_data import WatchedData
-from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord
-from repro_kit.runner.launch import PROBE
-from repro_kit.runner.read_findings import TorchProcess
-from repro_kit.runner.recorded import RecordedEvent
-from repro_kit.session.script.watched_recording import Watched
+from repro_kit.probe.repro_probe.protocol.findings import WatchedData
+from repro_kit.probe.repro_probe.protocol.recipe_data import CONFIG_MODULES
+from repro_kit.recipe import Autocast, Recipe, assigned, module_of, qualified, short_name
+from repro_kit.runner.read_findings import RecordedEvent, TorchProcess
+from repro_kit.runner.supervised import PROBE
+from repro_kit.subject.watched_recording import Watched
 
 READ_BY = [
     (findings.Hello, TorchProcess),

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from repro_kit.probe.repro_probe.protocol.queries import Query, Reply
-from repro_kit.runner.query_queue import QueryQueue
+from repro_kit.runner.server import QueryQueue
 
 KILLED = {"signal": "SIGKILL"}
 NO_MEMORY = {"exceptions": [{"type": "torch.OutOfMemoryError"}]}

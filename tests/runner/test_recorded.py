@@ -1,5 +1,5 @@
-from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
-from repro_kit.runner.recorded import Recorded, RecordedEvent
+from repro_kit.graph.reading.graph_record import GraphRecord, InputRecord
+from repro_kit.runner.read_findings import Recorded, RecordedEvent
 
 
 def graph(number: int, compile_id: str = "0/0") -> GraphRecord:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from repro_kit.probe.repro_probe.protocol.report_data import PlaceAsked, PlaceKind, ReportAsked
+from repro_kit.probe.repro_probe.protocol.queries import PlaceAsked, PlaceKind, ReportAsked
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program, spoiling
 

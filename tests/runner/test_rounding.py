@@ -2,7 +2,7 @@
 
 import pytest
 
-from repro_kit.model.failure.failure import Status, Verdict
+from repro_kit.failure.failure import Status, Verdict
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program, spoiling
 

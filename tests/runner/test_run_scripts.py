@@ -6,20 +6,21 @@ from typing import cast
 
 import pytest
 
-from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
-from repro_kit.runner.launch import Run
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.verdicts.deadlock_watch import is_stuck
-from repro_kit.session.verdicts.eager_run import PROBE
-from repro_kit.session.verdicts.script_verdict import verdict_of
-from repro_kit.source import SourceProgram
-from repro_kit.source.recording import instrumented, read_recorded, without_reads
+from repro_kit.runner.supervised import Run
+from repro_kit.script import Script
+from repro_kit.script.recording import instrumented, read_recorded, without_reads
 from repro_kit.trace import summarise
-from repro_kit.trace.symptom_causes import causes
+from repro_kit.trace.insights.gather import causes
+from repro_kit.verdicts.deadlocks import is_stuck
+from repro_kit.verdicts.eager_run import PROBE
+from repro_kit.verdicts.script_verdict import verdict_of
 
 pytestmark = pytest.mark.torch
 
@@ -203,9 +204,7 @@ for batch in [torch.zeros(2, 3).t(), 7]:
 """
 
 
-def recorded_in(
-    oracle: ProgramOracle, program: SourceProgram, scratch: Path, *, cwd: str | None, main: str = ""
-) -> Run:
+def recorded_in(oracle: ProgramOracle, program: Script, scratch: Path, *, cwd: str | None, main: str = "") -> Run:
     """Run the instrumented script without the compiler; what its expressions return goes to `scratch`."""
     order: ScriptOrder = {
         "text": instrumented(program),
@@ -229,7 +228,7 @@ def test_a_recording_runs_where_the_user_did_and_keeps_what_was_read(oracle: Pro
     (user / "settings.json").write_text('{"shape": [2, 3]}')
     (user / "notes.txt").write_text("a note")
     torch.save({"w": torch.ones(2, 3, dtype=torch.float16), "n": torch.tensor([1, 2])}, user / "weights.pt")
-    program = SourceProgram.of(ast.parse(READS))
+    program = Script.of(ast.parse(READS))
     end = recorded_in(oracle, program, scratch, cwd=str(user), main=str(user / "train.py"))
     assert end.ok, (scratch / "stderr.txt").read_text()
     recorded = read_recorded((scratch / "recorded.json").read_bytes())
@@ -247,7 +246,7 @@ def test_a_recording_of_a_shorter_script_reaches_nothing_of_the_users(oracle: Pr
     kept.write_text("the user's own")
     scratch.mkdir()
     text = f"import os\nprint(os.getcwd())\nn = len('abc')\nopen('here.txt', 'w')\nopen({str(kept)!r}, 'w')\n"
-    program = SourceProgram.of(ast.parse(text))
+    program = Script.of(ast.parse(text))
     end = recorded_in(oracle, program, scratch, cwd=None)
     assert end.refused == ("open",) and kept.read_text() == "the user's own"
     texts = read_recorded((scratch / "recorded.json").read_bytes()).by_text(program)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.scratch import Scratch, remove_abandoned, scratch
+from repro_kit.runner.places import Scratch, remove_abandoned, scratch
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from repro_kit.runner.scratch import Scratch
+from repro_kit.runner.places import Scratch
 made = Scratch(Path(sys.argv[1]))
 (made.path / "deep").mkdir()
 (made.path / "deep" / "file").write_text("text")

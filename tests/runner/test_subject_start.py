@@ -1,5 +1,5 @@
 from repro_kit.case.case import Subject
-from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_kit.probe.repro_probe.protocol.recipe_data import CONFIG_MODULES
 from repro_kit.runner.subject_start import command_with
 
 

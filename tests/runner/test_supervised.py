@@ -15,7 +15,7 @@ import pytest
 
 from repro_kit.errors import ReproKitError
 from repro_kit.runner import supervised
-from repro_kit.runner.launch import Run, launch
+from repro_kit.runner.supervised import Run, launch
 from samples import hard_to_kill
 from samples.hard_to_kill import start, wait_until
 

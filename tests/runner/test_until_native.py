@@ -2,7 +2,8 @@
 
 import pytest
 
-from repro_kit.model.failure.failure import Kind, Phase, Status
+from repro_kit.failure.failure import Phase, Status
+from repro_kit.failure.kinds import Kind
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program
 

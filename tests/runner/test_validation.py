@@ -2,9 +2,10 @@
 
 import pytest
 
-from repro_kit.bundle.repro.run_output import read_run
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.bundle.repro.check_program import read_run
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, Strength, signature_of
 from repro_kit.runner.program_oracle import ProgramOracle
 from texts import program
 

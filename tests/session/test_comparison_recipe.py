@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from repro_kit.model.failure.failure import Difference, Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import parse, render
+from repro_kit.failure.failure import Difference, Failure, Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.graph import parse, render
 from repro_kit.reduce import RunOutcome
-from repro_kit.session.comparison_recipe import with_random, with_tolerance
+from repro_kit.session.oracles import with_random, with_tolerance
 from repro_kit.stages.minify.program_reduction import ReducerOracle, verified
 
 TEXT = """# repro-kit program 1

@@ -9,10 +9,10 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.commands.explain.explain_trace import Tried, explain, source_of_case
-from repro_kit.model.measure.measured_run import MeasuredRun
-from repro_kit.pipeline.registry import REGISTRY, settings_of
+from repro_kit.explain.measured_run import MeasuredRun
+from repro_kit.options.stages import ObserveOptions
+from repro_kit.pipeline.run import REGISTRY, settings_of
 from repro_kit.session.explained import explained_before
-from repro_kit.session.options import ObserveOptions
 from repro_kit.ui import SilentUi
 from root import ROOT
 

@@ -7,9 +7,9 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.errors import UsageError
-from repro_kit.pipeline.registry import REGISTRY, settings_of
-from repro_kit.session.kept_options import read_options, write_options
-from repro_kit.session.options import Options
+from repro_kit.options.stages import Options
+from repro_kit.pipeline.run import REGISTRY, settings_of
+from repro_kit.session.case_paths import read_options, write_options
 
 #: An options.json with every key but those of options at their defaults.
 WRITTEN = {

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
-from repro_kit.case.stage_results import Capture, Environment, Observation
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.session.options import QueryOptions
+from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, OBSERVATION, Capture, Environment, Observation
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.options.stages import QueryOptions
 from repro_kit.session.oracles import fresh_timeout, open_oracle, query_timeout, shared_oracles
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.trace import Record, summarise
-from repro_kit.trace.counts import counts
 from repro_kit.trace.insights import gather
+from repro_kit.trace.trace_summary import counts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

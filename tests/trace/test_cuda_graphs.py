@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from repro_kit.cli.main import cli
 from repro_kit.trace.insights import gather
-from repro_kit.trace.insights.cuda_graphs import skipped
+from repro_kit.trace.insights.overview import skipped
 from repro_kit.trace.places import CompileRef
 
 REF = CompileRef("0/0", None, "trace.log")

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.trace import read
-from repro_kit.trace.extraction import extracted, listed
-from repro_kit.trace.perfetto import chrome_trace
-from repro_kit.trace.repair import bodies_in, repaired
+from repro_kit.trace.extraction import chrome_trace, extracted, listed
+from repro_kit.trace.runnables import bodies_in, repaired
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HIGHER_ORDER = FIXTURES / "insights" / "higher_order.log"

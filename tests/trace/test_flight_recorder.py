@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from repro_kit.trace.flight_recorder import dumps_in, is_dump, read_dump
-from repro_kit.trace.insights.collectives import Collectives, collectives_in
+from repro_kit.trace.insights.collectives import Collectives, collectives_in, dumps_in, is_dump, read_dump
 
 LINES = {"all_reduce": 9, "barrier": 7, "all_gather": 12}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.serialize import from_data, to_data
+from repro_kit.serialize import from_data, to_data
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.overview import OverviewState
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.trace.guard_text import Guard, parse_guard, whole_source
+from repro_kit.trace.dynamo_text import Guard, parse_guard, whole_source
 from repro_kit.trace.insights import gather
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from repro_kit.cli.main import cli
-from repro_kit.trace.no_log import no_log
+from repro_kit.trace.reader import no_log
 from root import ROOT
 
 LOG = ROOT / "tests/trace/fixtures/backward_error.log"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from repro_kit.trace.insights import gather
-from repro_kit.trace.insights.rank_parting import Parting
+from repro_kit.trace.insights.ranks import Parting
 
 COMPILE = '"rank": {rank}, "frame_id": 0, "frame_compile_id": 0'
 FILE = 'V1123 16:49:25.0 9 torch/_logging/x.py:1] {"str": ["/home/me/pipe.py", 7]}'

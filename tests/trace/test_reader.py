@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure.failure import Frame
 from repro_kit.trace import Reader, read
 
 HEAD = "V1120 17:29:56.314000 4244 torch/_dynamo/utils.py:2350] "

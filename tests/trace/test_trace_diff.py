@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.model.serialize import from_data, to_data
+from repro_kit.serialize import from_data, to_data
 from repro_kit.trace.insights import gather
 from repro_kit.trace.trace_diff import Fate, TraceDifference, difference
 

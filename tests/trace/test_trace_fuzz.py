@@ -10,11 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repro_kit.model.serialize import dumps
+from repro_kit.serialize import dumps
 from repro_kit.trace import read, summarise
-from repro_kit.trace.extraction import extracted
+from repro_kit.trace.extraction import chrome_trace, extracted
 from repro_kit.trace.insights import gather
-from repro_kit.trace.perfetto import chrome_trace
 from repro_kit.trace.trace_diff import difference
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -19,13 +19,14 @@ from promises import Row
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, Observation, ObservedFailure
 from repro_kit.commands.verify import verify
+from repro_kit.diagnosis.cell import Ablation
 from repro_kit.errors import Exit
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.classify import failure_from_text
-from repro_kit.model.failure.failure import Failure, Kind, Layer
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.failure.classify import failure_from_text
+from repro_kit.failure.failure import Failure, Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 from repro_kit.options.builds import VerifyOptions
-from repro_kit.session.options import BundleOptions
+from repro_kit.options.stages import BundleOptions
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 

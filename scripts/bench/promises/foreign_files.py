@@ -19,8 +19,8 @@ from promises import Row
 from repro_kit.builds.build_source import Ready
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Reduction, ReductionStep
-from repro_kit.commands.bisect.bisect_subject import build_subject
-from repro_kit.model.serialize import dumps
+from repro_kit.commands.bisect.subject import build_subject
+from repro_kit.serialize import dumps
 from repro_kit.ui import SilentUi
 from samples.hostile_files import (
     BESIDE,
@@ -315,7 +315,7 @@ def _unlisted(directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def _on_a_build(target: Path, symptom: str) -> None:
-    from repro_kit.commands.bisect.run_symptom import build_symptom
+    from repro_kit.commands.bisect.subject import build_symptom
 
     measured = build_symptom(symptom) if symptom else None
     ui = SilentUi(yes=True)

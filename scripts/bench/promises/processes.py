@@ -21,8 +21,8 @@ import psutil
 from promises import Row
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import BundleResult
+from repro_kit.diagnosis.cell import Ablation
 from repro_kit.errors import ReproKitError
-from repro_kit.model.ablation.cell import Ablation
 from samples import hard_to_kill
 
 _SRC = Path(__file__).resolve().parents[3] / "src"

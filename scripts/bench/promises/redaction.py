@@ -15,7 +15,7 @@ from promises import Row
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "helpers"))
 import private_values as planted
 from repro_kit.bundle.privacy import vocabulary
-from repro_kit.session.options import BundleOptions
+from repro_kit.options.stages import BundleOptions
 from samples import planted_things as things
 
 _TRIALS = {"small": 12, "full": 100}

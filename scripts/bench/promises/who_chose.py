@@ -17,8 +17,8 @@ from repro_kit.cli.common.config_defaults import read_defaults
 from repro_kit.errors import ReproKitError
 from repro_kit.options.commands import every_option
 from repro_kit.options.declare import Source
-from repro_kit.runner.launch import PROBE
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.supervised import PROBE
 from repro_kit.runner.write_orders import in_force
 from samples import strangers
 

@@ -92,7 +92,7 @@ import os, sys
 from pathlib import Path
 
 import psutil
-from repro_kit.runner.launch import launch
+from repro_kit.runner.supervised import launch
 place, timeout, *argv = sys.argv[1:]
 ran = launch(argv, cwd=Path(place), env=os.environ, timeout=float(timeout),
              stdout=Path(place, "out"), stderr=Path(place, "err"))

@@ -17,10 +17,10 @@ from pathlib import Path
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums
 from repro_kit.bundle.story.story import Story, write_story
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.serialize import dumps, to_data
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.serialize import dumps, to_data
 
 MIB = 1 << 20
 REPRO = "raise ValueError('boom')\n"

@@ -26,11 +26,11 @@ from repro_kit.case.case import STAGES, Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Observation, ObservedFailure
 from repro_kit.cli.main import COMMANDS, cli, main
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Status
-from repro_kit.model.serialize import dumps
-from repro_kit.pipeline.registry import REGISTRY, settings_of
-from repro_kit.session.kept_options import write_options
-from repro_kit.session.options import Options
+from repro_kit.failure.failure import ExceptionLink, Failure, Status
+from repro_kit.options.stages import Options
+from repro_kit.pipeline.run import REGISTRY, settings_of
+from repro_kit.serialize import dumps
+from repro_kit.session.case_paths import write_options
 from stories import story_of
 
 _ROOT = Path(__file__).resolve().parents[3]

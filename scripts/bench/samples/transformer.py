@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from repro_kit.program import Data, Function, Program, Statement, TensorInput
-from repro_kit.program.statement import tuple_of
-from repro_kit.program.value_records import TensorRecord, contiguous
+from repro_kit.graph import Data, Function, Program, Statement, TensorInput
+from repro_kit.graph.program import tuple_of
+from repro_kit.graph.values import TensorRecord, contiguous
 from synthetic import Synthetic
 
 Shape = tuple[int, ...]

@@ -1,1 +1,1 @@
-"""Sources of builds, and how a build is made ready to run: indexes, wheels, interpreters, commits."""
+"""Builds to run a case on: interpreters, wheels and commits."""

@@ -9,20 +9,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from repro_kit.bisect.build import Build
-from repro_kit.bisect.ends import NoSuchBuildError, is_day, resolve_build
-from repro_kit.bisect.state import BisectState
-from repro_kit.builds.build_source import BuildCommand, BuildSource
-from repro_kit.builds.installed import installed
-from repro_kit.builds.target import Target
-from repro_kit.builds.uv import Uv, Wants
-from repro_kit.builds.wheels.index import PYPI, index_files
-from repro_kit.builds.wheels.install import InterpreterSource, WheelSource
-from repro_kit.builds.wheels.nightly_index import nightly_index, older, platform_of
-from repro_kit.builds.wheels.web import without_credentials
-from repro_kit.builds.wheels.wheel_cache import WheelCache
-from repro_kit.builds.wheels.wheel_files import WheelFile, builds_of, day_of, directory_files, in_order, is_fitting
+from repro_kit.builds.build_source import BuildCommand, BuildSource, Target
+from repro_kit.builds.install import ExtraPackages, InterpreterSource, Uv, WheelSource
+from repro_kit.builds.interpreters import installed
+from repro_kit.builds.web import without_credentials
+from repro_kit.builds.wheel_cache import WheelCache
+from repro_kit.builds.wheel_index import (
+    PYPI,
+    WheelFile,
+    builds_of,
+    day_of,
+    directory_files,
+    in_order,
+    index_files,
+    is_fitting,
+    nightly_index,
+    older,
+    platform_of,
+)
 from repro_kit.errors import UsageError
+from repro_kit.regressions.build import Build, NoSuchBuildError, is_day, resolve_build
+from repro_kit.regressions.search_state import BisectState
 from repro_kit.runner.places import instead_of
 
 _GIB = 1024**3
@@ -115,9 +122,9 @@ def open_source(
     uv = Uv(where.cache / "uv", offline=where.offline)
     index = nightly_index(where.nightly) if where.nightly else where.index
     links = str(where.wheels.absolute()) if where.wheels else None
-    wants = Wants(where.packages, where.constraints, index, links, prereleases=where.nightly is not None)
+    wants = ExtraPackages(where.packages, where.constraints, index, links, prereleases=where.nightly is not None)
     if where.clone:
-        from repro_kit.builds.git.commits import CommitSource
+        from repro_kit.builds.commits import CommitSource
 
         old, new = (axis.bad, axis.good) if find_fix else (axis.good, axis.bad)
         return CommitSource(

@@ -1,26 +1,28 @@
-"""The builds that a command runs a case on, one after the other: versions, a range of releases, or interpreters."""
+"""The builds that a command runs a case on: versions, a range of releases, interpreters, or the newest nightly."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect.build import Build
-from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
-from repro_kit.builds.build_source import BuildSource
+from repro_kit.builds.build_source import BuildSource, UnusableError, target_of
 from repro_kit.builds.catalog import BuildSelection, PackageEnds, open_source
-from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.target import target_of
-from repro_kit.builds.wheels.install import InterpreterSource
-from repro_kit.builds.wheels.web import without_credentials
-from repro_kit.errors import UsageError
+from repro_kit.builds.install import InterpreterSource
+from repro_kit.builds.interpreters import default_python, find_python, installed
+from repro_kit.builds.web import without_credentials
+from repro_kit.builds.wheel_index import platform_of
+from repro_kit.errors import CannotRunError, UsageError
+from repro_kit.regressions.build import Build, NoSuchBuildError, resolve_build
+from repro_kit.runner.places import cache_home, scratch
+from repro_kit.ui import Ui
 
 _PINNED = re.compile(r"[\w.+!-]+@.*[/\\]")  # "2.15.0@/opt/torch/bin/python": an interpreter with its version
 
@@ -149,3 +151,27 @@ def _of_package(choice: BuildChoice, name: str, options: Sequence[str]) -> tuple
     if choice.package != "torch":
         name, options = f"{choice.package} {name}", [*options, "--package", choice.package]
     return name, shlex.join(options)
+
+
+@contextmanager
+def newest_nightly(python: str | None, ui: Ui) -> Iterator[str]:
+    """The interpreter of a temporary environment, with the Python version and the platform (CPU, CUDA) of `python`.
+
+    Raises ReproKitError when the nightlies cannot be listed, or when the newest one cannot be installed.
+    """
+    base = python or default_python(os.environ)
+    target = target_of(base)
+    torch = installed(base, "torch", os.environ)
+    where = BuildSelection(nightly=platform_of(torch.version if torch else None), cache=cache_home().absolute())
+    with scratch() as directory, ui.stage("nightly"):
+        source = open_source(PackageEnds(), where, target, directory)
+        build = source.builds()[-1]
+        ui.progress(f"installing {build.shown}")
+        try:
+            with source.ready(build) as ready:
+                ui.done(f"torch {build.shown}")
+                yield ready.python
+        except UnusableError as error:
+            raise CannotRunError(f"torch {build.shown} does not install: {error}.") from error
+        finally:
+            source.close()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from repro_kit.bundle.story.story import seen_with
 from repro_kit.case.stage_results import Capture, Environment, Reduction
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.layer import IN_EAGER
-from repro_kit.model.failure.failure import Failure, Layer
-from repro_kit.model.failure.kinds import ShownBy
-from repro_kit.model.failure.moved_to_cpu import MovedToCpu
-from repro_kit.model.failure.normalise import AT_DEPTH
-from repro_kit.model.failure.signature import Signature, in_words
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.layer import IN_EAGER
+from repro_kit.failure.failure import Failure, Layer
+from repro_kit.failure.kinds import ShownBy
+from repro_kit.failure.messages import AT_DEPTH
+from repro_kit.failure.moved_to_cpu import MovedToCpu
+from repro_kit.failure.signature import Signature, in_words
 
 #: gcc and clang: ``file.cpp:12:3: error: …``
 _NATIVE_ERROR = re.compile(r":\d+:(?:\d+:)? (?:fatal )?error: ")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
+import os
 import shlex
+import time
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -14,13 +20,12 @@ import orjson
 import tomli_w
 
 from repro_kit.errors import UsageError
-from repro_kit.files import LARGEST, write_atomic
-from repro_kit.model.failure.moved_to_cpu import MovedToCpu
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.failure.moved_to_cpu import MovedToCpu
+from repro_kit.failure.signature import Signature
+from repro_kit.files import LARGEST, check_tree, read_plain, write_atomic
 from repro_kit.ownership import is_marked, mark_of
-from repro_kit.plain_file import check_tree, read_plain
-from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
+from repro_kit.probe.repro_probe.protocol.findings import OWNER_FILE
+from repro_kit.serialize import dumps, from_data, to_data
 
 T = TypeVar("T")
 
@@ -237,3 +242,108 @@ def _without_none(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_without_none(value) for value in data]
     return data
+
+
+LOCK = ".lock"
+
+#: Seconds to wait for the lock, and between two tries. A process that is killed while it starts another one leaves the
+#: lock to that one, which drops the lock soon.
+_PATIENCE, _PAUSE = 1.0, 0.05
+
+#: Directories that this process has locked already: it may enter them again.
+_ours: set[Path] = set()
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of the directory `directory`, which must exist.
+
+    Raises UsageError when another process holds the lock, or when the directory cannot be written; nothing has changed
+    then.
+    """
+    real = directory.resolve()
+    if real in _ours:
+        yield
+        return
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {directory}: {error.strerror}; make it writable, or choose another place with --output."
+        ) from error
+    try:
+        _lock(descriptor, directory)
+        _ours.add(real)
+        yield
+    finally:
+        _ours.discard(real)
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    until = time.monotonic() + _PATIENCE
+    try:
+        while not _try(descriptor):
+            if time.monotonic() > until:
+                raise UsageError(f"Another repro-kit is working on {directory}; wait for it, or use --output.")
+            time.sleep(_PAUSE)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
+            raise
+
+
+def _try(descriptor: int) -> bool:
+    """Take the lock if no other process holds it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+_STARTS = "starts.jsonl"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of the user's command, a line of `starts.jsonl`: when (seconds since the epoch), and why."""
+
+    time: float
+    why: str
+
+
+def note_start(case: Case, why: str) -> None:
+    """Note a start that is about to be made."""
+    line = orjson.dumps(to_data(Start(round(time.time(), 3), why)), option=orjson.OPT_APPEND_NEWLINE)
+    with (case.path / _STARTS).open("ab", buffering=0) as file:
+        file.write(line)
+
+
+def starts(case: Case) -> tuple[Start, ...]:
+    """The starts so far; damaged lines are left out."""
+    try:
+        lines = (case.path / _STARTS).read_bytes().splitlines()
+    except FileNotFoundError:
+        return ()
+    return tuple(start for line in lines if (start := _start(line)) is not None)
+
+
+def _start(line: bytes) -> Start | None:
+    try:
+        return from_data(orjson.loads(line), Start)
+    except (ValueError, TypeError):
+        return None
+
+
+_HASHED = 64 << 20  # bytes: larger files of the command are not checked for changes
+
+
+def command_files(case: Case) -> list[str]:
+    """``NAME:DIGEST`` for each file of at most 64 MiB that is named on the command line."""
+    fingerprints = []
+    for word in case.file.subject.argv:
+        path = Path(case.file.subject.cwd) / word
+        with suppress(OSError, ValueError):
+            if path.is_file() and path.stat().st_size <= _HASHED:
+                fingerprints.append(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}")
+    return fingerprints

@@ -1,16 +1,20 @@
-"""The results of the stages in a case, as typed data; one class per file."""
+"""The results of the stages in a case, as typed data: one class and one handle for each file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from repro_kit.model.answers import Answers, TriedVariant
-from repro_kit.model.failure.failure import Difference, Failure, Layer, Status, Verdict
-from repro_kit.model.failure.failure_nature import Nature
-from repro_kit.model.failure.moved_to_cpu import MovedToCpu
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
+from repro_kit.case.case import ResultFile
+from repro_kit.diagnosis.answers import Answers, TriedVariant
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.failure.differences import Rounding
+from repro_kit.failure.exception_origin import Nature
+from repro_kit.failure.failure import Difference, Failure, Layer, Status, Verdict
+from repro_kit.failure.moved_to_cpu import MovedToCpu
+from repro_kit.failure.signature import Signature
+from repro_kit.failure.symptom import Symptom
+from repro_kit.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -213,3 +217,18 @@ class BuildsTried:
 
     signature: Signature
     builds: tuple[TriedVariant, ...]
+
+
+ENVIRONMENT = ResultFile("observe", "env.json", Environment)
+OBSERVATION = ResultFile("observe", "observe/run.json", Observation)
+FAILURE = ResultFile("observe", "observe/failure.json", ObservedFailure)
+SYMPTOM = ResultFile("observe", "observe/symptom.json", Symptom)
+ROUNDING = ResultFile("observe", "observe/rounding.json", Rounding)
+CAPTURE = ResultFile("capture", "capture/capture.json", Capture)
+ABLATION = ResultFile("ablate", "ablation.json", Ablation)
+REDUCTION = ResultFile("minify", "minify/minify.json", Reduction)
+SOURCE_REDUCTION = ResultFile("minify", "minify/source/minify.json", Reduction)
+REDUCED_FAILURE = ResultFile("minify", "minify/failure.json", ObservedFailure)  # of the reduced program
+SOURCE_FAILURE = ResultFile("minify", "minify/source/failure.json", ObservedFailure)  # of the reduced script
+BUNDLE = ResultFile("bundle", "bundle.json", BundleResult)
+RELEASES = ResultFile("bundle", "releases.json", BuildsTried)  # of `verify --on`

@@ -39,7 +39,7 @@ class ExplainCommand(SubjectCommand):
 
 def _is_script(word: str) -> bool:
     """Whether `word` names a Python file, or nothing that exists; `recognise` then decides."""
-    from repro_kit.session.script.subject_check import is_python
+    from repro_kit.subject.subject_check import is_python
 
     path = Path(word)
     return not path.exists() or is_python(path)
@@ -61,8 +61,8 @@ def explain(ctx: click.Context, /, subject: tuple[str, ...], **params: Any) -> N
     """
     from repro_kit.cli.output import explain_view as view
     from repro_kit.commands.explain.explain_trace import explain, try_advice
-    from repro_kit.commands.intake.program_sources import holds_failed_program
-    from repro_kit.session.interrupts import interruptible
+    from repro_kit.commands.intake.programs import holds_failed_program
+    from repro_kit.session.system import interruptible
 
     _refuse_two_answers(params)
     written = _takes_output(params)
@@ -140,8 +140,8 @@ def _there(path: Path) -> TraceSource:
     from repro_kit.case.case import Case
     from repro_kit.commands.explain.explain_trace import TraceSource, source_of_case
     from repro_kit.errors import UsageError
+    from repro_kit.options.stages import ObserveOptions
     from repro_kit.session.case_paths import is_case
-    from repro_kit.session.options import ObserveOptions
     from repro_kit.ui import SilentUi
 
     if not is_case(path):

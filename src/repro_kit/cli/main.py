@@ -19,36 +19,35 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from repro_kit import __version__
-from repro_kit.cli.common.base_command import ReproCommand, ReproGroup
-from repro_kit.cli.common.echo import echo
+from repro_kit.cli.common.base_command import ReproCommand, ReproGroup, echo
 from repro_kit.errors import Exit, OutputLost
 
 #: The commands as the help groups them, each with its module and what the help says; the pipeline's are in its order.
 GROUPS = {
     "Every day": {
-        "collect": ("repro_kit.cli.collect", "The whole pipeline: from a failing script to a bundle."),
-        "demo": ("repro_kit.cli.demo", "Write a small script that fails, to try repro-kit on."),
-        "show": ("repro_kit.cli.show", "Summarize a bundle or a case."),
+        "collect": ("repro_kit.cli.stages", "The whole pipeline: from a failing script to a bundle."),
+        "demo": ("repro_kit.cli.utilities", "Write a small script that fails, to try repro-kit on."),
+        "show": ("repro_kit.cli.stories", "Summarize a bundle or a case."),
         "verify": ("repro_kit.cli.verify", "Check whether a bundle still fails here."),
         "explain": ("repro_kit.cli.explain", "Explain graph breaks and recompiles, with advice."),
     },
     "Look closer, stage by stage": {
-        "observe": ("repro_kit.cli.observe", "Run the script once, and record how it fails."),
-        "capture": ("repro_kit.cli.capture", "Capture the failing graph as a program."),
-        "minify": ("repro_kit.cli.minify", "Reduce the program."),
-        "ablate": ("repro_kit.cli.ablate", "Name the layer at fault."),
-        "bundle": ("repro_kit.cli.bundle", "Check the repro and pack the bundle."),
-        "diff": ("repro_kit.cli.diff", "Compare two bundles or cases."),
-        "env": ("repro_kit.cli.env", "Print the environment."),
+        "observe": ("repro_kit.cli.stages", "Run the script once, and record how it fails."),
+        "capture": ("repro_kit.cli.stages", "Capture the failing graph as a program."),
+        "minify": ("repro_kit.cli.stages", "Reduce the program."),
+        "ablate": ("repro_kit.cli.stages", "Name the layer at fault."),
+        "bundle": ("repro_kit.cli.stages", "Check the repro and pack the bundle."),
+        "diff": ("repro_kit.cli.stories", "Compare two bundles or cases."),
+        "env": ("repro_kit.cli.utilities", "Print the environment."),
     },
     "Over builds of torch": {
-        "bisect": ("repro_kit.cli.bisect", "Find the nightly, release or commit that broke it."),
-        "nightly": ("repro_kit.cli.nightly", "Run a folder of cases on the newest build, every night."),
-        "farm": ("repro_kit.cli.farm", "Keep many cases, run them on many builds, and follow their states."),
+        "bisect": ("repro_kit.cli.over_builds", "Find the nightly, release or commit that broke it."),
+        "nightly": ("repro_kit.cli.over_builds", "Run a folder of cases on the newest build, every night."),
+        "farm": ("repro_kit.cli.over_builds", "Keep many cases, run them on many builds, and follow their states."),
     },
     "For machines": {
-        "mcp": ("repro_kit.cli.mcp", "Serve repro-kit to agents (Model Context Protocol)."),
-        "completion": ("repro_kit.cli.completion", "Print a shell's completion script."),
+        "mcp": ("repro_kit.cli.utilities", "Serve repro-kit to agents (Model Context Protocol)."),
+        "completion": ("repro_kit.cli.utilities", "Print a shell's completion script."),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}

@@ -35,7 +35,7 @@ def verify(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> Non
     """
     from repro_kit.builds.interpreters import find_python
     from repro_kit.commands.verify import verify
-    from repro_kit.session.interrupts import interruptible
+    from repro_kit.session.system import interruptible
 
     values = merged(ctx)
     options = given(VerifyOptions, values)
@@ -53,8 +53,8 @@ def verify(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> Non
 
 
 def _on_builds(targets: tuple[Path, ...], values: dict[str, Any], options: VerifyOptions) -> Exit:
-    from repro_kit.commands.release_table import TableRequest, verify_on_builds
-    from repro_kit.session.interrupts import interruptible
+    from repro_kit.commands.verify import TableRequest, verify_on_builds
+    from repro_kit.session.system import interruptible
 
     if options.against_nightly:
         raise UsageError("Give --against-nightly, or the builds, not both.")

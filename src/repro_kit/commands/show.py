@@ -11,7 +11,7 @@ from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.bundle.story.story import STORY, Story, is_story_file, read_story
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
-from repro_kit.plain_file import read_plain
+from repro_kit.files import read_plain
 from repro_kit.session.case_paths import is_case
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, story_of
 from repro_kit.stages.bundle.forms import candidates, fill, results_of

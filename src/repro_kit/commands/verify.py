@@ -1,4 +1,4 @@
-"""Verify: does a bundle, a case or a repro.py still fail here, and in the same way?"""
+"""Verify: does a bundle, a case or a repro.py still fail here, or on other builds, and in the same way?"""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from repro_kit.builds.build_source import UnusableError
 from repro_kit.builds.interpreters import default_python
-from repro_kit.builds.newest import newest_nightly
+from repro_kit.builds.several import BuildChoice, BuildLine, lines_of, newest_nightly, version_of
 from repro_kit.case.case import Case
+from repro_kit.case.stage_results import RELEASES, BuildsTried
+from repro_kit.diagnosis.answers import TriedVariant
 from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
-from repro_kit.model.failure.failure import Status
-from repro_kit.model.failure.signature import Signature, Strength, signature_of
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.model.serialize import to_data
+from repro_kit.failure.failure import Status
+from repro_kit.failure.signature import RunOutcome, Signature, Strength, outcome_of, signature_of
 from repro_kit.options.builds import VerifyOptions
-from repro_kit.runner.scratch import scratch
+from repro_kit.reduce.flaky import NO_RUNS, Tally
+from repro_kit.regressions.build import Build
+from repro_kit.regressions.lifecycle import ReleaseTable, passes_needed, release_table
+from repro_kit.regressions.plan import RATE_RUNS
+from repro_kit.regressions.unit import UnitOrder, UnitResult, UnitRules
+from repro_kit.repro_run.run_unit import run_unit
+from repro_kit.repro_run.running import START_MARGIN, ObservedRun, limits_of, run_repro
+from repro_kit.repro_run.untrusted import Claim, UntrustedBundle, ask, claim_of, opened
+from repro_kit.runner.places import scratch
+from repro_kit.serialize import to_data
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.strangers.repro_run import START_MARGIN, RunOfRepro, limits_of, run_repro
-from repro_kit.session.strangers.untrusted import Claim, ask, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
 
@@ -167,7 +175,7 @@ def facts_of(python: str) -> Interpreter:
         raise CannotRunError(f"{python} does not work as a Python interpreter; give --python PATH.") from None
 
 
-def _judge(run: RunOfRepro, claim: Claim, here: Interpreter, target: str) -> Verification:
+def _judge(run: ObservedRun, claim: Claim, here: Interpreter, target: str) -> Verification:
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
     differences = tuple(map(visible, _differences(claim, here)))
     expected = visible(claim.signature.summary()) if claim.signature else None
@@ -213,3 +221,95 @@ def _differences(claim: Claim, here: Interpreter) -> Iterator[str]:
         there, now = getattr(claim, name), getattr(here, name)
         if claim.torch is not None and there != now:
             yield f"{name} here: {now or 'none'}; the bundle was made with {there or 'none'}"
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """The builds, and how the bundle is run and shown."""
+
+    choice: BuildChoice
+    timeout: float | None = None  # seconds for one run; None: the bundle's own
+    usual: float = 600.0  # seconds for a bundle that asks for none
+    memory: float | None = None  # GiB for one run; None: most of the machine's
+    markdown: bool = False
+
+
+def verify_on_builds(targets: Sequence[Path], request: TableRequest, ui: Ui) -> Exit:
+    """Run the bundle on each build, and show the table; the answer of the newest build decides the exit code.
+
+    Untrusted code is shown first, and the user is asked. Raises ReproKitError when nothing can be run.
+    """
+    if len(targets) != 1:
+        raise UsageError("Give one bundle with --on or --releases; `repro-kit farm` runs many bundles on many builds.")
+    target = targets[0]
+    if not target.exists():
+        raise UsageError(f"{target} does not exist; give a bundle, a case or a repro.py.")
+    with opened(target) as bundle, scratch() as environments:
+        claim = claim_of(bundle.whole, target)
+        with ui.stage("builds"):
+            lines = lines_of(request.choice, environments)
+            ui.done("; ".join(f"{line.name}: {len(line.chosen)} builds" for line in lines))
+        try:
+            ask(bundle, "each build", ui)
+            tables = [(line, _table(line, bundle, claim, request, ui)) for line in lines]
+        finally:
+            for line in lines:
+                line.source.close()
+    for line, table in tables:
+        if request.markdown:
+            ui.print(table.as_markdown())
+        else:
+            ui.table(f"{target.name}: {line.name}", table.columns, table.rows)
+            ui.print(table.sentence)
+    _keep(target, claim, [table for _, table in tables])
+    newest = max(tables, key=lambda each: version_of(each[0].chosen[-1]))[1].verdicts[-1].outcome
+    ends = ANSWERS[newest][1]
+    shown = [{"line": line.name, **table.as_json()} for line, table in tables]
+    ui.result({"target": str(target), "answer": ANSWERS[newest][0], "lines": shown, "exit": int(ends)})
+    return ends
+
+
+def _keep(target: Path, claim: Claim, tables: Sequence[ReleaseTable]) -> None:
+    """Keep the verdicts in the user's own case, so that a bundle made of it later names them."""
+    case = Case.open(target) if is_case(target) else None
+    if case is not None and case.is_own and claim.signature is not None:
+        rows = [(name, verdict.partition(" ")[2]) for table in tables for name, verdict, *_ in table.rows]
+        case.store(RELEASES, BuildsTried(claim.signature, tuple(TriedVariant(*row) for row in rows)))
+
+
+def _table(line: BuildLine, bundle: UntrustedBundle, claim: Claim, request: TableRequest, ui: Ui) -> ReleaseTable:
+    verdicts: list[UnitResult] = []
+    for build in line.chosen:
+        with ui.stage("verify"):
+            ui.progress(f"{line.name} {build.shown}: getting it ready")
+            tally = sum((verdict.tally for verdict in verdicts if verdict.fails), NO_RUNS)
+            verdicts.append(_verdict(line, build, tally, bundle, claim, request))
+            ui.done(f"{line.name} {build.shown}: {ANSWERS[verdicts[-1].outcome][0]}")
+    names = {
+        build.name: f"{request.choice.package} {build.version}" if build.python else build.shown  # no private path
+        for build in line.chosen
+    }
+    return release_table(verdicts, claim.repeats, names)
+
+
+def _verdict(
+    line: BuildLine, build: Build, tally: Tally, bundle: UntrustedBundle, claim: Claim, request: TableRequest
+) -> UnitResult:
+    """Run the bundle on one build. A failure that was flaky on earlier builds is run more often."""
+    try:
+        with line.source.ready(build) as ready:
+            order = UnitOrder(
+                "",
+                line.name,
+                build.name,
+                0,
+                str(bundle.directory),
+                ready.python,
+                dict(ready.variables),
+                request.timeout or (claim.limit or request.usual) + START_MARGIN,
+                UnitRules(claim.signature, passes_needed(tally, claim.repeats), 1 if tally.failed else RATE_RUNS),
+                request.memory,
+            )
+            return run_unit(order)
+    except UnusableError as error:
+        return UnitResult(build.name, RunOutcome.CANNOT_TELL, note=f"it does not install: {error}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro_kit.explain.context import Context, compiled_name, counted, listed, seconds
-from repro_kit.explain.report import ExplainReport, Sentence
-from repro_kit.explain.view import Block, Item, Section, Table, Words
+from repro_kit.explain.report import Block, ExplainReport, Item, Section, Sentence, Table, Words
 from repro_kit.trace.trace_diff import Fate, FrameChange, Seconds, TraceChange, TraceDifference
 
 _ROWS = 60

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure.failure import Frame
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.places import CompileRef, is_torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from repro_kit.trace.guard_text import whole_source
+from repro_kit.trace.dynamo_text import whole_source
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.specializations import Cause, Specialization
 from repro_kit.trace.places import is_torch

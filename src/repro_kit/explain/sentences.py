@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, compiled_name, counted, headline, listed, seconds
-from repro_kit.explain.judge import Ruling, Trial
-from repro_kit.explain.numbers import frames, measured
 from repro_kit.explain.report import Sentence
-from repro_kit.explain.sections.breaks_section import cost_of_break, title_of_break
+from repro_kit.explain.sections.compiles import cost_of_break, times_compiled, title_of_break, wanted
 from repro_kit.explain.sections.ranks_section import collective_sentences
-from repro_kit.explain.sections.recompiles_section import times_compiled, wanted
-from repro_kit.explain.sections.specializations_section import WORDS, name_of_specialization
+from repro_kit.explain.sections.shapes import WORDS, name_of_specialization
+from repro_kit.explain.trials import Ruling, Trial, frames, measured
 from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.recompiles import Recompiled
 

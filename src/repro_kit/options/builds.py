@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from repro_kit.options.common import InterfaceOptions, InterpreterOptions, OutputOptions, RunLimit
+from repro_kit.options.commands import InterfaceOptions, InterpreterOptions, OutputOptions, RunLimit
 from repro_kit.options.declare import ANEW, INSTALLS, REMOVES, RUNS, SENDS, USER_RUNS, WRITES, again, option
-from repro_kit.session.options import RunOptions
+from repro_kit.options.stages import RunOptions
 
 _builds = partial(option, heading="Other builds of torch", rule=INSTALLS)
 

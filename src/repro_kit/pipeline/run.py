@@ -1,35 +1,140 @@
-"""The pipeline: runs the stages in order on one case, and records how each ended."""
+"""The pipeline: the stages and what they need, run in order on one case. It records how each ended."""
 
 from __future__ import annotations
 
 import glob
+import importlib
 import tempfile
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol
 
-from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus
-from repro_kit.case.handles import BUNDLE
-from repro_kit.case.lock import alone
-from repro_kit.errors import Exit, OutputLost, ReproKitError, StageError
+from repro_kit.case.case import STAGES, Case, StageRecord, StageStatus, command_files, locked
+from repro_kit.case.stage_results import BUNDLE
+from repro_kit.errors import Exit, OutputLost, ReproKitError, StageError, Stop
+from repro_kit.failure.kinds import Kind
 from repro_kit.files import remove_unfinished
-from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
-from repro_kit.runner.places import temporary
-from repro_kit.runner.scratch import remove_abandoned
+from repro_kit.options.stages import Options, StageOptions
+from repro_kit.runner.places import remove_abandoned, temporary
 from repro_kit.session.case_paths import bundle_path
-from repro_kit.session.interrupts import interruptible, uninterrupted
-from repro_kit.session.options import Options
 from repro_kit.session.oracles import begin_oracle, shared_oracles
-from repro_kit.session.os_errors import disk_full, removed, sentence_of
-from repro_kit.session.script.subject_check import fails_in_eager
-from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import by_rounding
-from repro_kit.session.verdicts.moved_program import not_on_cpu
-from repro_kit.session.verdicts.settle import by_runs
-from repro_kit.session.verdicts.symptoms import requested
+from repro_kit.session.system import disk_full, interruptible, removed, sentence_of, uninterrupted
+from repro_kit.subject.subject_check import fails_in_eager, is_program_alone
 from repro_kit.ui import Ui
+from repro_kit.verdicts import by_rounding
+from repro_kit.verdicts.not_the_compiler import not_on_cpu
+from repro_kit.verdicts.settle import by_runs
+from repro_kit.verdicts.symptoms import requested
+
+#: Options that select the cells of the ablation.
+MATRIX = ("preset", "backends", "axes", "cross", "stop_early", "repeat", "on", "narrow")
+
+
+class StageModule(Protocol):
+    """The interface of the module of a stage."""
+
+    def run(self, case: Case, options: Any, ui: Ui) -> None:
+        """Run the stage with its part of the options. Raises Stop or ReproKitError."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: its module, the stages it depends on, and the options that shape its result."""
+
+    name: str
+    module: str
+    needs: tuple[str, ...] = ()  # stages that must have run
+    uses: tuple[str, ...] = ()  # stages whose results are used if there are any
+    settings: tuple[str, ...] = ()  # fields of the stage's own options
+    skippable: tuple[str, ...] = ()  # needed stages that may have had nothing to do
+    pointless: Callable[[Case], str] = lambda case: ""  # why the stage has nothing to do; empty if it has work
+
+    def load(self) -> StageModule:
+        """Import the module of the stage."""
+        module: StageModule = importlib.import_module(self.module)
+        return module
+
+
+def _of_the_script(case: Case) -> str:
+    if fails_in_eager(case):
+        return "the failure needs no compiled graph"
+    signature = case.file.signature
+    if signature is None or not signature.kind.policy.measured:
+        return ""
+    if signature.kind is Kind.ORACLE:
+        return "the oracle judges runs of the script, not a graph of it"
+    return f"{signature.kind} is measured on the script, not on a graph of it"
+
+
+REGISTRY: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            "observe",
+            "repro_kit.stages.observe.stage",
+            settings=(
+                *("timeout", "patient", "logs", "debug_artifacts", "function"),
+                *("check", "oracle", "oracle_matches", "failure", "treat_rounding_as"),
+            ),
+        ),
+        Stage(
+            "capture",
+            "repro_kit.stages.capture.stage",
+            needs=("observe",),
+            settings=("treat_rounding_as",),
+            pointless=_of_the_script,
+        ),
+        Stage(
+            "minify",
+            "repro_kit.stages.minify.stage",
+            needs=("observe", "capture"),
+            settings=("budget", "deadline", "border", "source"),
+            skippable=("capture",),
+        ),
+        Stage(
+            "ablate",
+            "repro_kit.stages.ablate.stage",
+            needs=("observe",),
+            uses=("capture", "minify"),
+            settings=MATRIX,
+        ),
+        Stage(
+            "bundle",
+            "repro_kit.stages.bundle.stage",
+            needs=("observe",),
+            uses=("capture", "minify", "ablate"),
+            settings=("include_values", "include_source", "trace", "output"),
+        ),
+    )
+}
+
+
+def prerequisites(name: str) -> list[str]:
+    """The stages that must run before stage `name`, in order."""
+    needed = {name}
+    for stage in reversed(REGISTRY.values()):
+        if stage.name in needed:
+            needed.update(stage.needs)
+    return [stage_name for stage_name in REGISTRY if stage_name in needed and stage_name != name]
+
+
+def settings_of(stage: Stage, case: Case, options: StageOptions) -> str:
+    """The options of the stage that differ from their defaults, and the state of the files of the user's command."""
+    if not stage.needs and (case.has("watched.json") or is_program_alone(case)):
+        return ""  # a run that another process recorded cannot be repeated, and a program from a file was not observed
+    default = type(options)()
+    changed = [
+        f"{name}={getattr(options, name)}"
+        for name in stage.settings
+        if getattr(options, name) != getattr(default, name)
+    ]
+    if not stage.needs:
+        changed += command_files(case)
+    return " ".join(changed)
+
 
 #: The stages that run again if only the final check shows that the failure is flaky.
 _CELLS_AND_CLAIMS = ("ablate", "bundle")
@@ -55,7 +160,7 @@ def collect(
     in the case; ReproKitError when the disk is full, when a stage in `again` cannot run, and when another process works
     on the case.
     """
-    with interruptible(), alone(case.path), shared_oracles():
+    with interruptible(), locked(case.path), shared_oracles():
         _clear_up(case, options)
         ending = _through(case, options, options, ui, names, again)
         repeats = 0 if ending else _runs_that_cells_lack(case, names)

@@ -7,17 +7,27 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from repro_kit.bundle.repro.source_files import is_users
-from repro_kit.case.case import Case, ResultFile, StageRecord
-from repro_kit.case.handles import ABLATION, BUNDLE, CAPTURE, OBSERVATION, REDUCTION, ROUNDING, SOURCE_REDUCTION
-from repro_kit.case.stage_results import BundleResult, Capture, ObservedFailure, Reduction
-from repro_kit.case.starts import starts
+from repro_kit.case.case import Case, ResultFile, StageRecord, starts
+from repro_kit.case.stage_results import (
+    ABLATION,
+    BUNDLE,
+    CAPTURE,
+    OBSERVATION,
+    REDUCTION,
+    ROUNDING,
+    SOURCE_REDUCTION,
+    BundleResult,
+    Capture,
+    ObservedFailure,
+    Reduction,
+)
+from repro_kit.diagnosis.answers import Answers
+from repro_kit.diagnosis.cell import Ablation
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.answers import Answers
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.rounding import Rounding
-from repro_kit.model.failure.signature import Signature, in_words
-from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.failure.differences import Rounding
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature, in_words
 
 T = TypeVar("T")
 

@@ -28,9 +28,9 @@ def _run_users() -> None:
 
 def _start_probe(variables: "dict[str, str]") -> None:
     try:
-        from repro_probe.common import read_orders
+        from repro_probe.common import run_files
 
-        orders = read_orders.read_orders(variables)
+        orders = run_files.read_orders(variables)
         if orders is None:
             return
         from repro_probe.entry import boot

@@ -5,11 +5,9 @@ pass only proposes edits; a `CandidateSearch` makes candidates of them, asks the
 one that fails alike. Edits and passes are kept with what they edit.
 """
 
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.reduce.answer_journal import Journal
-from repro_kit.reduce.candidate_search import Accepted, Event
-from repro_kit.reduce.oracle import Answer
-from repro_kit.reduce.result import CannotReduce, Result
+from repro_kit.failure.signature import RunOutcome
+from repro_kit.reduce.reduction import CannotReduce, Result
+from repro_kit.reduce.search import Accepted, Answer, Event, Journal
 
 __all__ = [
     "Accepted",

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from repro_kit.errors import UsageError
-from repro_kit.model.serialize import from_data, loads
 from repro_kit.runner import supervised
-from repro_kit.runner.launch import with_probe
+from repro_kit.runner.supervised import with_probe
+from repro_kit.serialize import from_data, loads
 
 T = TypeVar("T")
 

@@ -13,9 +13,8 @@ from typing import Any, Literal, Self, TypeVar
 
 import psutil
 
-from repro_kit.model.failure.classify import classify_reply
-from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.model.recipe import Recipe
+from repro_kit.failure.classify import classify_reply
+from repro_kit.failure.failure import Status, Verdict
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions, Switch
 from repro_kit.probe.repro_probe.protocol.queries import (
     Application,
@@ -24,14 +23,14 @@ from repro_kit.probe.repro_probe.protocol.queries import (
     QueryMode,
     Recording,
     Reply,
+    ReportAsked,
     RoundingData,
     ScriptOrder,
     Until,
 )
-from repro_kit.probe.repro_probe.protocol.report_data import ReportAsked
-from repro_kit.runner.launch import Run
-from repro_kit.runner.query_queue import QueryQueue
-from repro_kit.runner.server import ServerDied, ServerProcess
+from repro_kit.recipe import Recipe
+from repro_kit.runner.server import QueryQueue, ServerDied, ServerProcess
+from repro_kit.runner.supervised import Run
 
 T = TypeVar("T")
 

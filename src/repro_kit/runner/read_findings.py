@@ -1,15 +1,17 @@
-"""Read the files that the probe wrote during a run as typed data."""
+"""Read the files that the probe wrote during a run as typed data; what is damaged is left out and named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from repro_kit.model.failure.failure import ExceptionLink, Frame
-from repro_kit.model.measure.timing import CompiledCall
-from repro_kit.model.rank_history import RankState
+from repro_kit.errors import StageError
+from repro_kit.explain.measured_run import MeasuredCall
+from repro_kit.failure.compiled_calls import CompiledCall
+from repro_kit.failure.failure import ExceptionLink, Frame
+from repro_kit.graph.reading.graph_record import GraphRecord, InputRecord
 from repro_kit.probe.repro_probe.protocol.findings import (
     APPLIED,
     COMPILED,
@@ -23,10 +25,44 @@ from repro_kit.probe.repro_probe.protocol.findings import (
     RANK,
     STACK,
     THREAD_EXCEPTION,
+    TIMELINE,
     finding,
 )
+from repro_kit.probe.repro_probe.protocol.graph_data import GRAPH, CompileSettings, EventName
 from repro_kit.probe.repro_probe.protocol.queries import Application
-from repro_kit.runner.probe_files import process_of, read_files, read_lines
+from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
+from repro_kit.serialize import from_data, loads
+from repro_kit.trace.rank_history import RankState
+
+T = TypeVar("T")
+
+
+def read_files(
+    directory: Path, name: str, cls: type[T], problems: list[str], process: object = "*"
+) -> Iterator[tuple[Path, T]]:
+    """Yield the files `name` of all processes, or of `process` alone, with their data."""
+    for path in sorted(directory.glob(finding(name, process))):
+        try:
+            yield path, from_data(loads(path.read_bytes()), cls)
+        except (OSError, ValueError) as error:
+            problems.append(f"{path.name}: {error}")
+
+
+def read_lines(path: Path, cls: type[T], problems: list[str]) -> list[T]:
+    """Return the data of each line. A partial last line is ignored, since a killed process leaves one."""
+    read: list[T] = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            read.append(from_data(loads(line), cls))
+        except ValueError as error:
+            problems.append(f"{path.name}, line {number}: {error}")
+    return read
+
+
+def process_of(path: Path) -> int:
+    """Return the id of the process that wrote `path`; 0 if the file name has none."""
+    pid = path.stem.rpartition("-")[2]
+    return int(pid) if pid.isdecimal() else 0
 
 
 @dataclass(frozen=True)
@@ -175,3 +211,116 @@ def read_applied(directory: Path) -> tuple[list[Application], list[str]]:
     paths = sorted(directory.glob(finding(APPLIED, "*", "jsonl")))
     applied: list[list[Application]] = [read_lines(path, _APPLICATION, problems) for path in paths]
     return max(applied, key=len, default=[]), problems
+
+
+@dataclass(frozen=True)
+class RecordedEvent:
+    """One line of the probe's events: something that happened to a graph."""
+
+    event: EventName
+    graph: int | None  # None: the event is a call of torch.compile
+    time: float
+    settings: CompileSettings | None = None  # of a call of torch.compile
+    exceptions: tuple[ExceptionLink, ...] = ()
+    call: int = 0
+    inputs: tuple[InputRecord, ...] = ()
+    uniform: bool = False  # of a backward: every element got the same gradient, as after sum() or mean()
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The graphs of one process, in the order in which they reached the backend, and its events."""
+
+    pid: int
+    graphs: tuple[GraphRecord, ...]
+    events: tuple[RecordedEvent, ...]
+    problems: tuple[str, ...] = ()  # files and lines that are damaged, and were left out
+
+    def graph(self, number: int) -> GraphRecord | None:
+        """Return the graph with this number; None when the probe could not write it."""
+        return next((graph for graph in self.graphs if graph.number == number), None)
+
+    def suspects(self) -> list[int]:
+        """Return the numbers of graphs that may be at fault.
+
+        First the graphs that failed, then those that began a step and did not end it, then those that ran a backward,
+        the latest first.
+        """
+        events = [event for event in self.events if event.graph is not None]
+        failed = [event.graph for event in events if event.event in ("compile-fail", "call-fail")]
+        unfinished: dict[tuple[str, int | None, int], int | None] = {}
+        for event in events:
+            step, _, stage = event.event.rpartition("-")
+            if stage == "begin" and step != "backward":
+                unfinished[step, event.graph, event.call] = event.graph
+            elif stage in ("end", "fail"):
+                unfinished.pop((step, event.graph, event.call), None)
+        backward = [event.graph for event in events if event.event == "backward-begin"]
+        numbers = dict.fromkeys([*failed, *unfinished.values(), *reversed(backward)])
+        return [number for number in numbers if number is not None]
+
+    def calls_of(self, numbers: Iterable[int]) -> list[tuple[int, tuple[InputRecord, ...]]]:
+        """Return (graph, inputs) of the recorded calls of the graphs `numbers`, in the order of the calls."""
+        wanted = set(numbers)
+        calls: list[tuple[int, tuple[InputRecord, ...]]] = []
+        for event in self.events:
+            if event.event != "call-begin" or event.graph is None or event.graph not in wanted or event.problem:
+                continue
+            graph = self.graph(event.graph)
+            if graph is not None:
+                calls.append((event.graph, event.inputs or graph.inputs))
+        return calls
+
+    def compile_settings(self) -> CompileSettings | None:
+        """Return the arguments of the first call of `torch.compile`; None when there was no call.
+
+        Where the last call is one of torch.export or AOTInductor, it is that one, since each builds on those before.
+        """
+        calls = [event.settings for event in self.events if event.event == "compile-call" and event.settings]
+        if not calls:
+            return None
+        return calls[-1] if calls[-1]["backend"] in ENTRIES else calls[0]
+
+    def backward_of(self, number: int) -> RecordedEvent | None:
+        """Return the first backward through the graph `number`; None when there was none."""
+        return next((event for event in self.events if event.event == "backward-begin" and event.graph == number), None)
+
+
+def read_recorded(directory: Path) -> list[Recorded]:
+    """Return the recordings of all processes in `directory`, the one with most graphs first."""
+    recorded = [_read_process(path) for path in sorted(directory.glob(finding(EVENTS, "*", "jsonl")))]
+    return sorted(recorded, key=lambda process: -len(process.graphs))
+
+
+def _read_process(path: Path) -> Recorded:
+    """Return the recording of the process whose events are at `path`."""
+    pid = process_of(path)
+    problems: list[str] = []
+    events = read_lines(path, RecordedEvent, problems)
+    graphs = [graph for _, graph in read_files(path.parent, f"{GRAPH}-*", GraphRecord, problems, pid)]
+    graphs.sort(key=lambda graph: graph.number)
+    return Recorded(pid, tuple(graphs), tuple(events), tuple(problems))
+
+
+@dataclass(frozen=True)
+class _ProcessTimeline:
+    rank: str | None
+    started: float
+    calls: tuple[MeasuredCall, ...] = ()
+    left_out: int = 0
+
+    @property
+    def rank_number(self) -> int:
+        """The rank as a number; 0 if RANK is not set or is no number."""
+        return int(self.rank) if self.rank and self.rank.isdecimal() else 0
+
+
+def read_calls(directory: Path) -> tuple[MeasuredCall, ...]:
+    """Return the timed calls, ordered by rank and by start of their process. Raises StageError for a damaged file."""
+    problems: list[str] = []
+    processes = [process for _, process in read_files(directory, TIMELINE, _ProcessTimeline, problems)]
+    if problems:
+        raise StageError(f"The probe's timings in {directory} are damaged ({problems[0]}); run the command again.")
+    processes.sort(key=lambda process: (process.rank_number, process.started))
+    return tuple(call for process in processes for call in process.calls)

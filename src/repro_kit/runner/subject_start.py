@@ -1,4 +1,4 @@
-"""Build the command line and the environment that start a subject, with the probe and private caches."""
+"""Start a subject with the probe: command line, environment, private caches; which processes lack the probe."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from repro_kit.case.case import Subject
-from repro_kit.model.torch_config import module_of, qualified
+from repro_kit.probe.repro_probe.protocol.findings import HELLO, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override, ProbeOptions, RunMode
+from repro_kit.recipe import module_of, qualified
 from repro_kit.runner import write_orders
 from repro_kit.runner.compiler import give_probes, users_cache
-from repro_kit.runner.launch import with_probe
-from repro_kit.runner.places import breaks_commands
-from repro_kit.runner.scratch import scratch
+from repro_kit.runner.places import breaks_commands, scratch
+from repro_kit.runner.supervised import with_probe
 
 
 def command(subject: Subject) -> list[str]:
@@ -101,3 +103,46 @@ def _copy_what_stays(source: str, target: str) -> None:
     """Copy a file unless it is gone. The cache may be in use, and torch renames files there after writing them."""
     with suppress(FileNotFoundError):
         shutil.copy2(source, target)
+
+
+_LIBRARY = "libtorch"  # part of the name of a file that every process with torch has mapped
+#: Words of commands that compile nothing of the user's. boot.py leaves the first two alone too. The last one is torch's
+#: test of the CPU's vector instructions (torch/_inductor/cpu_vec_isa.py).
+_TOOLS = (
+    "torch/_inductor/compile_worker",
+    "multiprocessing.resource_tracker",
+    "from ctypes import cdll\ncdll.LoadLibrary(",
+)
+
+
+class ProcessesWithoutProbe:
+    """Watches the descendants of this process during a run (`look` is for the launcher's `on_tick`).
+
+    Only Linux shows which libraries another process has loaded. On other systems the result is empty.
+    """
+
+    def __init__(self) -> None:
+        self._before = {process.pid for process in _below()}
+        self._with_torch: dict[int, str] = {}
+
+    def look(self, seconds: float = 0.0) -> None:
+        """Note the processes that have loaded torch by now."""
+        for process in _below():
+            if process.pid in self._before or process.pid in self._with_torch:
+                continue
+            with suppress(psutil.Error, OSError):
+                words = " ".join(process.cmdline())
+                loaded = _LIBRARY in Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
+                if loaded and not any(tool in words for tool in _TOOLS):
+                    self._with_torch[process.pid] = words
+
+    def without_probe(self, findings: Path) -> tuple[str, ...]:
+        """Return the command lines of the processes that the probe wrote nothing about to `findings`."""
+        unseen = [pid for pid in self._with_torch if not (findings / finding(HELLO, pid)).exists()]
+        return tuple(self._with_torch[pid] for pid in unseen)
+
+
+def _below() -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return psutil.Process().children(recursive=True)
+    return []

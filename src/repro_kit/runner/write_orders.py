@@ -1,6 +1,6 @@
 """Write the orders of a run for the probe to a file that only the user can read, and lock the file during the run.
 
-`probe/repro_probe/common/read_orders.py` reads the file, and says why environment variables alone are not enough.
+`probe/repro_probe/common/run_files.py` reads the file, and says why environment variables alone are not enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The path of a case on disk, and whether an existing case there is about the same subject."""
+"""The path of a case on disk, whether an existing case there is about the same subject, and its options."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_kit.bundle.archive.archive import FORMS
-from repro_kit.case.case import CASE_FILE, Case, Subject
-from repro_kit.case.lock import LOCK, alone
+from repro_kit.case.case import CASE_FILE, LOCK, Case, Subject, locked
 from repro_kit.errors import ReproKitError, UsageError
-from repro_kit.probe.repro_probe.protocol.watched_data import OWNER_FILE
+from repro_kit.options.stages import (
+    AblateOptions,
+    BundleOptions,
+    CaptureOptions,
+    MinifyOptions,
+    ObserveOptions,
+    Options,
+)
+from repro_kit.probe.repro_probe.protocol.findings import OWNER_FILE
 from repro_kit.runner.subject_start import command
-from repro_kit.session.script.rank_subject import rank_subject
+from repro_kit.serialize import plain
+from repro_kit.subject.subject_check import rank_subject
 
 _SUFFIX = ".repro"
 #: In a case: what was checked of a bundle that lacks the user's source files, with these files.
@@ -87,7 +96,7 @@ def locked_case(path: Path, subject: Subject, failure: int, *, fresh: bool) -> I
         raise UsageError(
             f"Cannot write the case {path}: {error.strerror}; choose another place with --output."
         ) from error
-    with alone(path):
+    with locked(path):
         existing = _look(path, subject, failure, fresh)  # another process may have made the case meanwhile
         if existing is not None:
             yield existing, True
@@ -144,3 +153,24 @@ def _remove_others(path: Path) -> None:
                 entry.unlink()
     except OSError as error:
         raise UsageError(f"Cannot remove the old case {path}: {error.strerror}.") from error
+
+
+_FILE = "options.json"
+
+
+def write_options(case: Case, options: Options) -> None:
+    """Write `options` to the case."""
+    case.write(_FILE, {name: value for part in fields(options) for name, value in plain(options.of(part.name)).items()})
+
+
+def read_options(case: Case) -> Options | None:
+    """The options in the case; None if it has none. Raises ReproKitError when the file is damaged."""
+    if not case.has(_FILE):
+        return None
+    return Options(
+        case.read(_FILE, ObserveOptions),
+        case.read(_FILE, CaptureOptions),
+        case.read(_FILE, AblateOptions),
+        case.read(_FILE, MinifyOptions),
+        case.read(_FILE, BundleOptions),
+    )

@@ -7,16 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from repro_kit.case.case import Case
-from repro_kit.case.fingerprint import command_files
+from repro_kit.case.case import Case, command_files
 from repro_kit.errors import ReproKitError
 from repro_kit.explain.context import Context
-from repro_kit.explain.judge import Trial
 from repro_kit.explain.report import ExplainReport, Sentence
 from repro_kit.explain.sections import advice_section, sections
-from repro_kit.explain.tried import Tried
-from repro_kit.model.serialize import to_data
-from repro_kit.plain_file import read_plain
+from repro_kit.explain.trials import Trial, Tried
+from repro_kit.files import read_plain
+from repro_kit.serialize import to_data
 from repro_kit.trace.insights import Insights
 
 _LARGEST = 8 << 20  # bytes of a source file

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bundle.repro.program_check import HANG
+from repro_kit.bundle.repro.check_program import HANG
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION
-from repro_kit.model.failure.failure import Kind
+from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, OBSERVATION
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph import Program
+from repro_kit.options.stages import QueryOptions
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.places import instead_of
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.options import QueryOptions
 
 #: Seconds after which a program counts as hanging. The limit is longer than that of repro.py: compile time may grow
 #: exponentially with the program, and the smallest program that is too slow here must be too slow there as well.
@@ -149,3 +152,19 @@ def fresh_timeout(case: Case, options: QueryOptions, kind: Kind | None = None) -
     if options.query_timeout or (kind and kind.policy.hangs):
         return limit
     return limit + min(_START, observation.seconds if observation else _START)
+
+
+def with_tolerance(program: Program, failure: Failure | None) -> Program:
+    """`program` with the tolerance of `failure`; unchanged if the default tolerance is enough.
+
+    If eager's own rounding error exceeds the default tolerance, a correct compiled result would fail as well.
+    """
+    tolerance, recipe = failure.tolerance if failure else None, program.recipe
+    if tolerance is None or recipe.rtol is not None or recipe.atol is not None:
+        return program
+    return replace(program, recipe=recipe.with_(rtol=tolerance[0], atol=tolerance[1]))
+
+
+def with_random(program: Program) -> Program:
+    """`program` with eager's random numbers, which a verdict with `fallback_random` asks for."""
+    return replace(program, recipe=program.recipe.with_(fallback_random=True))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from repro_kit.model.failure import tracebacks
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure import tracebacks
+from repro_kit.failure.failure import Frame
 from repro_kit.trace.record import Record
 
 #: Exceptions that Dynamo raises to restart an analysis or to skip a frame.

@@ -1,4 +1,4 @@
-"""List the artifacts of a trace by kind and compile id, and extract their texts under safe file names."""
+"""List the artifacts of a trace, extract their texts, and export the phases of all compiles as a Chrome trace."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
+
+import orjson
 
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
-from repro_kit.trace.repair import bodies_in, repaired
+from repro_kit.trace.runnables import bodies_in, repaired
 
 #: Internal records of the trace, which are not artifacts.
 _INTERNAL = ("chromium_event",)
@@ -112,3 +115,48 @@ def _suffix(record: Record) -> str:
 def _safe(name: str) -> str:
     """`name` as a safe folder name; a trace may be hostile."""
     return re.sub(r"[^\w.-]", "_", name).strip(".") or "unnamed"
+
+
+#: Characters of an argument. Torch attaches long settings to events, which a viewer does not need.
+_LONGEST = 1000
+
+
+@dataclass
+class _Processes:
+    """A process number for every log."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def number(self, record: Record) -> tuple[int, bool]:
+        new = record.file not in self.numbers
+        return self.numbers.setdefault(record.file, len(self.numbers)), new
+
+
+def chrome_trace(records: Iterable[Record]) -> Iterator[bytes]:
+    """The JSON of a Chrome trace in pieces: each log is a process, each phase of a compile a span."""
+    processes = _Processes()
+    yield b'{"displayTimeUnit":"ms","traceEvents":['
+    comma = b""
+    for record in records:
+        if record.event != "chromium_event":
+            continue
+        event = record.json()
+        if not isinstance(event, dict) or "ph" not in event:
+            continue
+        pid, new = processes.number(record)
+        if new:
+            yield comma + orjson.dumps(_named(pid, record))
+            comma = b",\n"
+        yield comma + orjson.dumps(_lean(event, pid))
+    yield b"]}\n"
+
+
+def _named(pid: int, record: Record) -> dict[str, Any]:
+    rank = f"rank {record.rank}, " if record.rank is not None else ""
+    return {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": f"{rank}process {record.pid}"}}
+
+
+def _lean(event: dict[str, Any], pid: int) -> dict[str, Any]:
+    args = event.get("args")
+    short = {key: value for key, value in args.items() if len(str(value)) <= _LONGEST} if isinstance(args, dict) else {}
+    return {**event, "pid": pid, "args": short}

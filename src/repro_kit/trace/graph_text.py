@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure.failure import Frame
 
 _FORWARD = re.compile(r"^\s*def forward\(self(?:, )?(.*)\):\s*$")
 _PARAM = re.compile(r'(\w+)(?:: "([^"]*)")?(?:, |$)')

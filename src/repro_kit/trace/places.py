@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure.failure import Frame
 from repro_kit.trace.record import Record
 
 _TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/_(?:dynamo|inductor|functorch|logging)/")

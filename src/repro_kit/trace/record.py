@@ -1,15 +1,15 @@
-"""One record of torch's structured trace, typed."""
+"""One record of torch's structured trace, typed; and an insight, a question that one pass over the records answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure.failure import Frame
 
 _FRAME = re.compile(r"(?:!\d+/)?(\d+)/\d+(?:_\d+)?")
 
@@ -102,3 +102,20 @@ def compile_id_of(data: dict[str, Any]) -> str | None:
     if frame is not None and compiled is not None:
         parts.append(f"{frame}/{compiled}")
     return "/".join(parts) or None
+
+
+class Insight(Protocol):
+    """An object that sees every record once, in order."""
+
+    def see(self, record: Record) -> None:
+        """Use the relevant parts of `record`."""
+
+
+I = TypeVar("I", bound=Insight)  # noqa: E741
+
+
+def ask(insight: I, records: Iterable[Record]) -> I:
+    """Show all `records` to `insight`, and return it."""
+    for record in records:
+        insight.see(record)
+    return insight

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 
-from repro_kit.model.failure.failure import Frame
+from repro_kit.failure.failure import Frame
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import CompileInfo
 from repro_kit.trace.insights.specializations import Specialization

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from repro_kit.trace.break_text import parse
-from repro_kit.trace.insight import ask
-from repro_kit.trace.record import Record
+from repro_kit.trace.dynamo_text import parse
+from repro_kit.trace.record import Record, ask
 
 _AT = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>[^,]+), code:")
 

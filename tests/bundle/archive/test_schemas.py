@@ -8,15 +8,15 @@ import jsonschema
 import pytest
 
 from planted_secrets import case, with_program
-from repro_kit.bundle.archive.manifest import Manifest
-from repro_kit.bundle.archive.schemas import PLACE, SCHEMAS, schemas
+from repro_kit.bundle.archive.manifest import PLACE, SCHEMAS, Manifest, schemas
 from repro_kit.case.case import Case
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.model.serialize import to_data
-from repro_kit.session.options import BundleOptions
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.failure.failure import ExceptionLink, Failure, Layer, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.options.stages import BundleOptions
+from repro_kit.recipe import Autocast, Recipe
+from repro_kit.serialize import to_data
 from repro_kit.stages.bundle import stage
 from repro_kit.ui import SilentUi
 from root import ROOT
@@ -29,7 +29,7 @@ DOCS = ROOT / "docs" / "reference" / "bundle-format.md"
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_packaged_file_is_up_to_date(name: str) -> None:
     packaged = json.loads((PLACE / f"{name}.schema.json").read_text())
-    assert packaged == schemas()[name], "python -m repro_kit.bundle.archive.schemas writes it"
+    assert packaged == schemas()[name], "python -m repro_kit.bundle.archive.manifest writes it"
     jsonschema.Draft202012Validator.check_schema(packaged)
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from repro_kit.bundle.pages.svg.curve import curve
+from repro_kit.bundle.pages.drawings import curve
 from repro_kit.case.stage_results import Reduction, ReductionStep
 
 SVG = "{http://www.w3.org/2000/svg}"

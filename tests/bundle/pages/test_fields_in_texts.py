@@ -7,8 +7,8 @@ import pytest
 
 from report_pages import page_of
 from repro_kit.bundle.pages import markdown
-from repro_kit.model.failure.failure import Layer
-from repro_kit.model.failure.rounding import ResultErrors, Rounding
+from repro_kit.failure.differences import ResultErrors, Rounding
+from repro_kit.failure.failure import Layer
 from stories import shown_issue, story_of
 
 RANDOM = Rounding(why="the compiled graph draws others", restored_by="fallback_random", random=True)

@@ -10,9 +10,9 @@ import pytest
 
 from programs import HEAD
 from report_pages import DIAMOND, page_of
+from repro_kit.bundle.pages.drawings import MOST, draw, nodes_of
 from repro_kit.bundle.pages.html import report
-from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
-from repro_kit.program import parse
+from repro_kit.graph import parse
 from stories import story_of
 
 

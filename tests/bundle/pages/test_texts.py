@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from repro_kit.artefact import recipe_code
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.privacy.redact import Redactor
-from repro_kit.bundle.repro.run_output import read_run
+from repro_kit.bundle.repro.check_program import read_run
 from repro_kit.bundle.repro.script_repro import pattern, render_script
 from repro_kit.bundle.repro.source_files import find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.answers import GeneratedKernel
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Autocast, Recipe
-from repro_kit.program import recipe_code
+from repro_kit.diagnosis.answers import GeneratedKernel
+from repro_kit.failure.failure import ExceptionLink, Failure, Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.recipe import Autocast, Recipe
 
 ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
 

@@ -19,13 +19,11 @@ from private_values import (
     with_program,
     with_trace,
 )
-from repro_kit.bundle.privacy.command_arguments import parts_of
-from repro_kit.bundle.privacy.private_values import Private, arguments, of_repository, teach, variables
+from repro_kit.bundle.privacy.private_values import Private, arguments, of_repository, parts_of, teach, variables
 from repro_kit.bundle.privacy.redact import Redactor
-from repro_kit.bundle.privacy.shareable import shareable
-from repro_kit.bundle.privacy.vocabulary import Vocabulary
+from repro_kit.bundle.privacy.vocabulary import Vocabulary, shareable
 from repro_kit.case.stage_results import Environment, GitState
-from repro_kit.session.options import BundleOptions
+from repro_kit.options.stages import BundleOptions
 
 GRAPH = PROGRAM.replace("TENSOR0", "a").replace("TENSOR1", "b")
 

@@ -5,8 +5,8 @@ from urllib.parse import quote
 import pytest
 
 from repro_kit.bundle.privacy.redact import Redactor
+from repro_kit.bundle.privacy.redact_files import recompute_payload_sums
 from repro_kit.bundle.privacy.secret_scan import Secret
-from repro_kit.bundle.privacy.trace_text import recompute_payload_sums
 
 GITHUB = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
 SECRETS = {

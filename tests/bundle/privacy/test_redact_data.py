@@ -12,15 +12,15 @@ from private_values import bundle_of, problems_of, small_case, spelt, with_progr
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.private_values import Private, teach
 from repro_kit.bundle.privacy.redact import Redactor
-from repro_kit.bundle.privacy.redact_data import redact_typed
-from repro_kit.bundle.privacy.redact_files import redact_file
+from repro_kit.bundle.privacy.redact_files import redact_file, redact_typed
 from repro_kit.bundle.story.story import Story, read_story, write_story
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.session.options import BundleOptions
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.options.stages import BundleOptions
+from repro_kit.recipe import Recipe
+from repro_kit.serialize import dumps, from_data, to_data
 
 ODD = [
     "pa\\nss",

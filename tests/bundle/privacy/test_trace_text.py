@@ -3,7 +3,7 @@ import json
 
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.redact import Redactor
-from repro_kit.bundle.privacy.trace_text import without_model_code
+from repro_kit.bundle.privacy.redact_files import without_model_code
 
 HEAD = "V1121 04:31:32.007000 7150 torch/_dynamo/utils.py:2350] "
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro.run_output import read_run
+from repro_kit.bundle.repro.check_program import read_run
 from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
-from repro_kit.model.failure.signature import Strength, signature_of
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Strength, signature_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

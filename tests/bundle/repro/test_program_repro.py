@@ -9,10 +9,11 @@ from programs import FAILING, HEAD, RELU
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import parse
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
+from repro_kit.recipe import Recipe
 
 ENV = Environment("3.11", sys.executable, "Linux", "2.13.0")
 ACCURACY = Signature(Kind.ACCURACY, difference="value")

@@ -12,8 +12,9 @@ from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.failure.failure import ExceptionLink, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 
 SCRIPT = """
 import os, signal, sys, time

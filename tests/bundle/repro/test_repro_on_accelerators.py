@@ -8,9 +8,9 @@ import pytest
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.program import parse
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
 
 PROGRAM = """
 # repro-kit program 1

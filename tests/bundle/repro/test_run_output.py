@@ -1,8 +1,8 @@
 """What a run of `repro.py` printed, read."""
 
-from repro_kit.bundle.repro.run_output import failure_in, of_repro
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature, Strength, signature_of
+from repro_kit.bundle.repro.check_program import failure_in, of_repro
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, Strength, signature_of
 
 SAYS = "FAIL: the failure above is the expected one\n"
 

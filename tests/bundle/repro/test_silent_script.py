@@ -14,8 +14,9 @@ from repro_kit.bundle.repro.script_repro import render_script
 from repro_kit.bundle.repro.source_files import PLACE, find_sources
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import Signature
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
 
 ENV = Environment(python="3.11.7", executable="/usr/bin/python3", platform="Linux", torch="2.13.0")
 SCRIPT = """

@@ -15,8 +15,8 @@ from repro_kit.bundle.story.answer_lines import nightly
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Excerpt
-from repro_kit.bundle.story.title_facts import title_of
-from repro_kit.model.answers import (
+from repro_kit.bundle.story.title import title_of
+from repro_kit.diagnosis.answers import (
     Answers,
     DoubleErrors,
     FirstWrong,
@@ -26,11 +26,12 @@ from repro_kit.model.answers import (
     TriedWorkaround,
     UnknownFact,
 )
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR
-from repro_kit.program import parse
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
+from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR
+from repro_kit.recipe import Recipe
 from stories import shown_issue, story_of
 
 REPRO = "@@code 0@@"

@@ -7,10 +7,11 @@ import pytest
 
 from repro_kit.bundle.story.labels import EXISTING, labels_of
 from repro_kit.bundle.story.story import Aspect
-from repro_kit.model.answers import Answers, TriedVariant
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
+from repro_kit.diagnosis.answers import Answers, TriedVariant
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.recipe import Recipe
 from stories import story_of
 
 CODE = """

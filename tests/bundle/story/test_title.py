@@ -8,15 +8,15 @@ import pytest
 from programs import HEAD
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
-from repro_kit.bundle.story.title import LONGEST, TitleFacts, title
-from repro_kit.bundle.story.title_facts import title_from, title_of
+from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from, title_of
 from repro_kit.case.stage_results import NumberFound, Reduction
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.evidence import Chain, Link
-from repro_kit.model.failure.failure import STATE, Kind, Layer
-from repro_kit.model.failure.signature import Signature
-from repro_kit.probe.repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT
-from repro_kit.program import parse
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.evidence import Chain, Link
+from repro_kit.failure.failure import STATE, Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
+from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR, EXPORT
 from stories import story_of
 
 POOL = (("avg_pool2d", "avg_pool2d(ceil_mode=True)"),)

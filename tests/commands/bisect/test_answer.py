@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.next_build import SearchOutcome, next_step
-from repro_kit.bisect.state import SCHEMA, BisectState
-from repro_kit.bisect.store import write_state
 from repro_kit.case.case import Case, Subject
 from repro_kit.commands.bisect.answer import as_json, as_markdown, make_report
 from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.stages.bundle.bisection import bisected
-from repro_kit.stages.bundle.case_redactor import commits_in
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.regressions.build import Build, Judgement, Mark
+from repro_kit.regressions.search import SearchOutcome, next_step
+from repro_kit.regressions.search_state import SCHEMA, BisectState, write_state
+from repro_kit.stages.bundle.further_runs import bisected
+from repro_kit.stages.bundle.sharing import commits_in
 
 BUILDS = tuple(Build(f"2.{number}.0", f"2.{number}.0", url=f"https://x.org/{number}.whl") for number in range(5))
 STATE = BisectState(

@@ -10,13 +10,13 @@ from pathlib import Path
 import git
 import pytest
 
-from repro_kit.bisect.ranking import Clues, Commit, rank
-from repro_kit.bisect.store import read_state
-from repro_kit.builds.git.history import on_main
-from repro_kit.builds.installed import github_url
+from repro_kit.builds.commits import on_main
+from repro_kit.builds.interpreters import github_url
 from repro_kit.bundle.pages.templates import render
 from repro_kit.cli.main import main
-from repro_kit.commands.bisect.suspect_commits import ops_in
+from repro_kit.commands.bisect.answer import ops_in
+from repro_kit.regressions.ranking import Clues, Commit, rank
+from repro_kit.regressions.search_state import read_state
 from wheelhouse import BAD, GOOD, SCRIPT, make_wheel
 
 
@@ -121,7 +121,7 @@ def test_a_build_command_that_fails_skips_the_commit(clone, project, capsys) -> 
 
 
 def test_commits_that_are_too_many_are_not_searched_in_part(clone, project, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("repro_kit.builds.git.commits.MOST_COMMITS", 10)
+    monkeypatch.setattr("repro_kit.builds.commits.MOST_COMMITS", 10)
     code, out = run(capsys, "--git", "clone", "--good", "HEAD~11", "--bad", "HEAD", "use.py")
     assert (code, "more than 10 commits" in out) == (2, True), out
 

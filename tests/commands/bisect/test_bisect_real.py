@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.state import BisectState
-from repro_kit.bisect.store import read_state
+from repro_kit.regressions.search_state import BisectState, read_state
 from wheelhouse import BAD, GOOD, OTHER, commit_of, html_index, json_page, make_wheel, make_wheels
 
 VERSIONS = [f"1.{number}" for number in range(12)]

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.build import Build, Mark
-from repro_kit.bisect.next_build import SearchEnding
-from repro_kit.bisect.state import SCHEMA, BisectState
-from repro_kit.bisect.store import read_state
 from repro_kit.builds.build_source import BuildSource, Ready
 from repro_kit.builds.catalog import BuildSelection
 from repro_kit.commands.bisect.loop import Bisection
-from repro_kit.commands.bisect.request import BisectRequest
-from repro_kit.farm.unit import UnitResult
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.session.strangers.repro_run import RunOfRepro
+from repro_kit.commands.bisect.plan import BisectRequest
+from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.regressions.build import Build, Mark
+from repro_kit.regressions.search import SearchEnding
+from repro_kit.regressions.search_state import SCHEMA, BisectState, read_state
+from repro_kit.regressions.unit import UnitResult
+from repro_kit.repro_run.running import ObservedRun
 from repro_kit.ui import SilentUi
 
 FAILS = Verdict(Status.FAIL, Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "boom bang"),)), 1.0)
@@ -45,12 +45,12 @@ class Letters(BuildSource):
     def ready(self, build: Build) -> Iterator[Ready]:
         yield Ready(build.name)
 
-    def run(self, ready: Ready) -> RunOfRepro:
+    def run(self, ready: Ready) -> ObservedRun:
         if len(self.made) == self.stop:
             raise KeyboardInterrupt
         ends, number = self.ends[int(ready.python)], self.made.count(ready.python)
         self.made.append(ready.python)
-        return RunOfRepro(VERDICTS[ends[min(number, len(ends) - 1)]], ends)
+        return ObservedRun(VERDICTS[ends[min(number, len(ends) - 1)]], ends)
 
 
 def bisection(letters: Letters, directory: Path, others: Mark = Mark.SKIP) -> Bisection:

@@ -8,11 +8,11 @@ from pathlib import Path
 import git
 import pytest
 
-from repro_kit.bisect.store import read_state
 from repro_kit.cli.main import main
-from repro_kit.commands.bisect.run_symptom import build_symptom
+from repro_kit.commands.bisect.subject import build_symptom
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure.failure import Kind
+from repro_kit.failure.kinds import Kind
+from repro_kit.regressions.search_state import read_state
 
 MODEL = """import torch
 

@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from repro_kit.explain.combine import combined
-from repro_kit.explain.judge import Ruling, Trial, judge
-from repro_kit.explain.result_comparison import compare
+from repro_kit.explain.measured_run import MeasuredCall, MeasuredRun, steady
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
-from repro_kit.model.measure.measured_run import MeasuredCall, MeasuredRun, steady
+from repro_kit.explain.trials import Ruling, Trial, combined, compare, judge
 
 BEFORE = MeasuredRun("exit status 0", 10.0, compiles=4, recompiles=3, graph_breaks=2, ops=10, compile_seconds=5.0)
 RECOMPILES = Suggestion("Make it dynamic", "it changed", "recompiles", Aim.RECOMPILES, AppliedChange(env={"A": "1"}))

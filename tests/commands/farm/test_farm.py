@@ -28,7 +28,7 @@ from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.cli.main import cli
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.farm.store import HISTORY
+from repro_kit.regressions.store import HISTORY
 from wheelhouse import BAD, GOOD, make_wheels
 
 ON = ("--on", sys.executable, "--package", "click", "--yes")
@@ -135,7 +135,7 @@ def test_a_history_of_another_schema_is_refused(farm: Callable[..., Result], pro
 
 
 def test_no_network_is_no_alarm(farm: Callable[..., Result], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("repro_kit.builds.wheels.web.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("repro_kit.builds.web.FIRST_PAUSE", 0.0)
     farm("add", script("a", FAILS))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

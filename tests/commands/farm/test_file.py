@@ -11,17 +11,17 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from repro_kit.bisect.build import Build
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.bundle.story.story import write_story
 from repro_kit.cli.main import cli
-from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.farm.unit import UnitResult
-from repro_kit.model.failure.failure import Layer
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import dumps
+from repro_kit.commands.farm.status import judge_all
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.signature import RunOutcome
+from repro_kit.regressions.build import Build
+from repro_kit.regressions.unit import UnitResult
+from repro_kit.serialize import dumps
 from stories import story_of
 
 GH = """#!/bin/sh

@@ -14,17 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.bisect.news import NewsEvent, compare, grouped, remembered, settled
 from repro_kit.builds.catalog import BuildSelection
 from repro_kit.builds.several import BuildChoice
 from repro_kit.cli.main import main
 from repro_kit.commands.farm import nightly
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.farm.unit import UnitOrder, UnitResult, UnitRules
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.session.strangers.build_unit import run_unit
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.regressions.news import NewsEvent, compare, grouped, remembered, settled
+from repro_kit.regressions.unit import UnitOrder, UnitResult, UnitRules
+from repro_kit.repro_run.run_unit import run_unit
 from wheelhouse import BAD, GOOD, OTHER, make_wheel
 
 FAILURE = Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "the planted failure")
@@ -239,7 +238,7 @@ def test_the_command_to_repeat_asks_what_was_asked(before, now, option) -> None:
 def test_no_network_is_no_alarm(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repro_kit.builds.wheels.web.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("repro_kit.builds.web.FIRST_PAUSE", 0.0)
     (project / "cases" / "one").mkdir(parents=True)
     (project / "cases" / "one" / "repro.py").write_text(REPRO)
     (project / "cases" / "damaged.zip").write_bytes(b"this is not a bundle")

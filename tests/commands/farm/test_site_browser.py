@@ -12,8 +12,8 @@ import pytest
 
 import farm as bench
 from chromium import chromium
+from repro_kit.commands.farm.export import report
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.commands.farm.report import report
 from repro_kit.ui import SilentUi
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.helpers.exported_cuda import as_of_cuda
 
 from repro_kit.cli.main import cli
-from repro_kit.commands.intake.exported_devices import devices_in_file, path_on_cpu, write_on_cpu
+from repro_kit.commands.intake.moved_to_cpu import devices_in_file, path_on_cpu, write_on_cpu
 from repro_kit.errors import Exit, UsageError
 
 Save = Callable[[str], Path]

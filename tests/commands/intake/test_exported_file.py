@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.exported_devices import digest_of
 from repro_kit.commands.intake.exported_file import ExportedFile, exported_file
-from repro_kit.commands.intake.program_sources import reader_of
+from repro_kit.commands.intake.moved_to_cpu import digest_of
+from repro_kit.commands.intake.programs import reader_of
 from repro_kit.errors import UsageError
-from repro_kit.session.strangers.loaded_code import LoadedCode, loaded_code
+from repro_kit.repro_run.trust import LoadedCode, loaded_code
 
 LAUNCHER = """\
 # class Repro(torch.nn.Module):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.minifier_storages import storages_of, unpack
+from repro_kit.commands.intake.programs import storages_of, unpack
 from repro_kit.errors import ReproKitError
-from repro_kit.program import Data, Function, Program, TensorInput
-from repro_kit.program.statement import Statement
+from repro_kit.graph import Data, Function, Program, TensorInput
+from repro_kit.graph.program import Statement
 
 LAUNCHER = "        # run_repro(mod, load_args, save_dir='/a')\n        run_repro(mod, load_args, save_dir={!r})\n"
 

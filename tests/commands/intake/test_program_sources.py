@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.program_sources import reader_of, recorded_failure
+from repro_kit.commands.intake.programs import reader_of, recorded_failure
 from repro_kit.errors import ReproKitError
-from repro_kit.program import Program
+from repro_kit.graph import Program
 from root import ROOT
 
 FIXTURES = ROOT / "tests/trace/fixtures"

@@ -8,15 +8,14 @@ from typing import cast
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import CAPTURE
-from repro_kit.case.stage_results import Capture
-from repro_kit.commands.intake.transplant import Recorded, failing_on_cpu, lacking, recorded_in_case
-from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import Program, parse, render
+from repro_kit.case.stage_results import CAPTURE, Capture
+from repro_kit.commands.intake.moved_to_cpu import Recorded, failing_on_cpu, lacking, recorded_in_case
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.graph import Program, parse, render
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.stop import Stop
 
 TEXT = """# repro-kit program 1
 import pathlib

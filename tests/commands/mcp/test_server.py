@@ -20,8 +20,7 @@ from mcp import Client, StdioServerParameters
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.commands.mcp.issue_text import script_in
-from repro_kit.commands.mcp.server import make_server
+from repro_kit.commands.mcp.server import make_server, script_in
 from repro_kit.errors import UsageError
 from root import ROOT
 

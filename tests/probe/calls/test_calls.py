@@ -7,8 +7,8 @@ import pytest
 
 from forked import run_forked
 from probed import run_probed
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.measure.timing import extra_memory, slowdown, wrong_result
+from repro_kit.failure.compiled_calls import extra_memory, slowdown, wrong_result
+from repro_kit.failure.kinds import Kind
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import Findings, read_findings
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from forked import run_forked
-from repro_kit.model.failure.failure import STATE
-from repro_kit.model.measure.timing import wrong_result
+from repro_kit.failure.compiled_calls import wrong_result
+from repro_kit.failure.failure import STATE
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_probe.calls.reachable_state import ReachableState
+from repro_probe.calls.python_state import ReachableState
 
 #: All of torch that plain Python state needs.
 TORCH = SimpleNamespace(Tensor=type("Tensor", (), {}), Generator=type("Generator", (), {}))

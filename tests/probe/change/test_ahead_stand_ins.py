@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = [pytest.mark.torch]
 
 SCRIPT = """
 from repro_probe.change import override
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory
 
 options = {"eager": True, "fullgraph": False}
 override.install(FindingsDirectory(".", options), lambda *_: None, lambda compiled, _: compiled)

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.torch]
 SCRIPT = """
 import torch
 import torch._dynamo.config, torch._dynamo.output_graph as output_graph
-import repro_probe.change.eager_graphs as graphs
+import repro_probe.change.eager_parts as graphs
 
 if HOW == "hook":
     graphs.hook(output_graph, WANTED)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from forked import run_forked
-from repro_kit.runner.launch import PROBE
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.verdicts.eager_run import doubt
+from repro_kit.runner.supervised import PROBE
+from repro_kit.verdicts.eager_run import doubt_of_eager_run
 
 pytestmark = [pytest.mark.torch]
 
@@ -120,7 +120,7 @@ def test_packages_have_a_state_of_their_own_and_names(
 LOADED = """
 import contextlib
 from repro_probe.change import override
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory
 
 override.install(FindingsDirectory(".", {"eager": True}), lambda *_: None, lambda compiled, _: compiled)
 from torch.export.pt2_archive._package import AOTICompiledModel
@@ -133,13 +133,13 @@ with contextlib.suppress(AttributeError):
 def test_a_package_that_was_compiled_before_makes_an_eager_run_doubtful(tmp_path: Path) -> None:
     pytest.importorskip("torch.export.pt2_archive._package")
     _run(LOADED, tmp_path)
-    assert doubt(tmp_path) == "it runs code that was compiled before, and that it loads from a file"
+    assert doubt_of_eager_run(tmp_path) == "it runs code that was compiled before, and that it loads from a file"
 
 
 OPERATORS = """
 import sys
 from repro_probe.change import override
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory
 
 override.install(FindingsDirectory(".", {"eager": True}), lambda *_: None, lambda compiled, _: compiled)
 import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 #: Programs that make Dynamo or AOTAutograd (which need no native compiler) compute another thing, one of each kind.
 CHANGES = {
@@ -87,7 +87,7 @@ os.waitpid(child, 0)
 
 
 def test_the_kinds_are_those_that_have_words() -> None:
-    from repro_kit.model.ablation.diagnosis import TAKEN_OUT
+    from repro_kit.diagnosis.layer import TAKEN_OUT
 
     sys.path.insert(0, str(PROBE))
     from repro_probe.embedded import originals

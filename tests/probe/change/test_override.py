@@ -10,11 +10,10 @@ import pytest
 
 from forked import run_forked
 from probed import run_probed
-from repro_kit.model.measure.call_state import first_differing_call
-from repro_kit.runner.launch import PROBE
+from repro_kit.failure.differences import first_differing_call
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.recorded import Recorded, read_recorded
+from repro_kit.runner.read_findings import Recorded, read_findings, read_recorded
+from repro_kit.runner.supervised import PROBE
 
 SCRIPT = """
 import torch
@@ -108,7 +107,7 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path, monkeypa
 @pytest.mark.torch
 def test_the_order_of_keys_is_state() -> None:
     code = (
-        "import torch\nfrom repro_probe.calls.witness import Witness\n"
+        "import torch\nfrom repro_probe.calls.recorded_calls import Witness\n"
         "witness = Witness(torch, lambda calls: print([call[1] == calls[0][1] for call in calls]))\n"
         "function = witness(len, len)\n"
         "for argument in ({'a': 0, 'b': 0}, {'a': 0, 'b': 0}, {'b': 0, 'a': 0}):\n"

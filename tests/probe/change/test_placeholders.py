@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = [pytest.mark.torch]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 sys.path.insert(0, str(PROBE))
 from repro_probe.change import override
 from repro_probe.common import torch_environment
-from repro_probe.protocol.config_modules import CONFIG_MODULES
 from repro_probe.protocol.orders import ProbeOptions
+from repro_probe.protocol.recipe_data import CONFIG_MODULES
 
 
 class PlainConfig(ModuleType):

@@ -9,8 +9,8 @@ from types import FrameType
 
 import pytest
 
-from repro_kit.model.failure.tracebacks import chains
-from repro_probe.common.describe_exception import describe_exception, interrupted_frames
+from repro_kit.failure.tracebacks import chains
+from repro_probe.common.tracebacks import describe_exception, interrupted_frames
 
 
 class Unsupported(Exception):

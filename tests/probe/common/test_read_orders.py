@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE, launch
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.supervised import PROBE, launch
 from repro_kit.runner.write_orders import in_force
 from root import ROOT
 from samples import strangers

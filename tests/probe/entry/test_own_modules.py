@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import launch
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.supervised import launch
 
 pytestmark = [pytest.mark.torch]
 

@@ -12,12 +12,12 @@ import pytest
 import repro_kit
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Capture, Observation
-from repro_kit.commands.intake.watched_case import case_from_watch
+from repro_kit.commands.intake.open_case import case_from_watch
 from repro_kit.errors import ReproKitError
-from repro_kit.program import parse
-from repro_kit.session.options import CaptureOptions
-from repro_kit.session.script.watched_recording import read_watched
+from repro_kit.graph import parse
+from repro_kit.options.stages import CaptureOptions
 from repro_kit.stages.capture import stage
+from repro_kit.subject.watched_recording import read_watched
 from repro_kit.ui import SilentUi
 
 HEAD = """
@@ -182,7 +182,7 @@ def test_what_is_damaged_is_one_sentence(tmp_path: Path, text: str, message: str
 
 def test_a_case_without_a_graph_that_fails_alone_says_how_to_go_on(tmp_path: Path) -> None:
     from repro_kit.case.case import Subject
-    from repro_kit.session.script.watched_recording import nothing_alone
+    from repro_kit.subject.watched_recording import nothing_alone
 
     about = {"schema": 1, "python": "p", "torch": "2", "command": ["python", "a.py", "-x"], "cwd": "/w", "created": "t"}
     (tmp_path / "watched.json").write_text(json.dumps(about))

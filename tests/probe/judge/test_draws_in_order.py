@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from forked import run_forked
-from repro_kit.model.measure.timing import wrong_result
+from repro_kit.failure.compiled_calls import wrong_result
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 
@@ -46,7 +46,7 @@ def test_another_order_is_right_and_other_values_are_not(oracle: ProgramOracle, 
 @pytest.mark.torch
 def test_numbers_are_drawn_in_the_order_of_the_indices() -> None:
     torch = pytest.importorskip("torch")
-    from repro_probe.judge.draws_in_order import DrawnInOrder
+    from repro_probe.judge.doubts import DrawnInOrder
 
     def graph(transposed: bool) -> object:
         torch.manual_seed(0)

@@ -18,7 +18,7 @@ try:
 except AttributeError:
     print("this torch has no such setting")
     raise SystemExit
-from repro_probe.judge.tensor_float import coarse_epsilon
+from repro_probe.judge.rounding import coarse_epsilon
 from repro_probe.record.surroundings import switches
 asked = [("bmm", "cuda"), ("convolution", "cuda"), ("bmm", "cpu"), ("exp", "cuda")]
 coarse = [name + " on " + device for name, device in asked if coarse_epsilon(name, torch.float32, device)]
@@ -62,11 +62,11 @@ def test_nothing_is_where_the_program_forbids_it(oracle: ProgramOracle, tmp_path
 ATTENTION = """
 import contextlib
 import torch
-import repro_probe.judge.tensor_float as tensor_float
+import repro_probe.judge.rounding as tensor_float
 from repro_probe.judge import compare_outputs
-from repro_probe.judge.reference import in_double
+from repro_probe.judge.double_precision import in_double
 from repro_probe.judge.rounding import nudged_runs
-from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.run import outputs
 
 def to_tf32(value, half):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = pytest.mark.torch
 

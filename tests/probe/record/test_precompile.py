@@ -6,8 +6,7 @@ import pytest
 
 from forked import run_forked
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.recorded import read_recorded
+from repro_kit.runner.read_findings import read_findings, read_recorded
 
 SCRIPT = """
 import os

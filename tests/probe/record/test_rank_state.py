@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from forked import run_forked
-from repro_kit.runner.launch import PROBE
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_ranks
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = pytest.mark.torch
 
 SCRIPT = """
 import pathlib, sys, time
 sys.path.insert(0, sys.argv[1])
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory
 from repro_probe.record import rank_state
 
 place = pathlib.Path(sys.argv[2])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import repro_kit.probe
-from repro_kit.model.serialize import from_data, loads
-from repro_kit.program.reading.graph_record import InputRecord
-from repro_kit.program.reading.input_lines import has_relations, related_lines, tensor_expression
+from repro_kit.graph.reading.graph_record import InputRecord
+from repro_kit.graph.reading.input_lines import has_relations, related_lines, tensor_expression
+from repro_kit.serialize import from_data, loads
 
 #: For each tensor: its value, whether it needs gradients, is a leaf and made in inference mode, its base and creation.
 DESCRIBE = """

@@ -14,9 +14,9 @@ import pytest
 
 import healthy_programs
 from probed import run_probed
-from repro_kit.probe.repro_probe.protocol.signal_names import signal_name
-from repro_kit.runner.launch import Run, exit_name, launch
+from repro_kit.probe.repro_probe.protocol.failure_data import signal_name
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.supervised import Run, exit_name, launch
 from small_programs import PROGRAMS, SmallProgram
 
 FILE = Path(healthy_programs.__file__)

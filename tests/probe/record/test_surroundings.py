@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from forked import run_forked
-from repro_kit.runner.launch import launch
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.recorded import read_recorded
+from repro_kit.runner.read_findings import read_findings, read_recorded
 from repro_kit.runner.subject_start import probe_environment
+from repro_kit.runner.supervised import launch
 
 MODES = """
 from torch.overrides import TorchFunctionMode

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -34,7 +34,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.syspath_prepend(str(PROBE))
     from torch._inductor import cpp_builder
 
-    from repro_probe.server.whole_files import build_whole
+    from repro_probe.server.shared_builds import build_whole
 
     monkeypatch.setattr(cpp_builder.CppBuilder, "build", cpp_builder.CppBuilder.build)  # put back afterwards
     build_whole(str(tmp_path / "libraries"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.launch import PROBE
+from repro_kit.runner.supervised import PROBE
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -13,7 +13,7 @@ def test_a_header_is_preprocessed_once_for_each_set_of_flags(tmp_path: Path, mon
     monkeypatch.syspath_prepend(str(PROBE))
     from torch._inductor import codecache, cpp_builder
 
-    from repro_probe.server import precompiled_headers
+    from repro_probe.server import shared_builds
 
     if not hasattr(codecache, "_precompile_header"):
         pytest.skip("this torch precompiles no headers")
@@ -30,7 +30,7 @@ def test_a_header_is_preprocessed_once_for_each_set_of_flags(tmp_path: Path, mon
     monkeypatch.setattr(codecache, "_HEADER_DIR", str(tmp_path / "headers"))
     monkeypatch.setattr(codecache, "_HEADER_LOCK_DIR", str(tmp_path / "headers" / "locks"))
     forget = codecache._precompile_header.cache_clear  # as in another process
-    precompiled_headers.share_headers(str(tmp_path))
+    shared_builds.share_headers(str(tmp_path))
 
     def asked(flags: str) -> str:
         forget()

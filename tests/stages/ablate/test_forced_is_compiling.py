@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.handles import OBSERVATION, SOURCE_REDUCTION
-from repro_kit.case.stage_results import Environment, Observation, Reduction
-from repro_kit.model.ablation.causes import diagnose
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.diagnosis import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis
-from repro_kit.model.ablation.layer import first_failing
-from repro_kit.model.failure.failure import Kind, Layer, Status
-from repro_kit.model.failure.signature import Signature
-from repro_kit.session.options import AblateOptions
+from repro_kit.case.stage_results import OBSERVATION, SOURCE_REDUCTION, Environment, Observation, Reduction
+from repro_kit.diagnosis.causes import diagnose
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.diagnosis.layer import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis, first_failing
+from repro_kit.failure.failure import Layer, Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.options.stages import AblateOptions
 from repro_kit.session.oracles import shared_oracles
-from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
+from repro_kit.stages.ablate.cells.script_cells import OnReducedScript
 from repro_kit.stages.ablate.special_contrasts import forced_is_compiling, held_at
 from repro_kit.ui import SilentUi
 

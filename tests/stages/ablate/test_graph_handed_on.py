@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from repro_kit.model.ablation.causes import diagnose
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.failure.failure import Difference, Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.diagnosis.causes import diagnose
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.failure.failure import Difference, Failure, Layer, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.recipe import LADDER, Recipe
 from repro_kit.stages.ablate.special_contrasts import with_graphs_interpreted
 
 WRONG = Verdict(Status.FAIL, Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_rel=1.0)))

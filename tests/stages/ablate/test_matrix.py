@@ -4,14 +4,13 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import ENVIRONMENT
-from repro_kit.case.stage_results import Environment
-from repro_kit.model.ablation.axis import Axis
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.failure.failure import Failure, Kind, Status, Verdict
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.stages.ablate.backend_names import modes_of
-from repro_kit.stages.ablate.matrix import Matrix
+from repro_kit.case.stage_results import ENVIRONMENT, Environment
+from repro_kit.diagnosis.axes import Axis
+from repro_kit.diagnosis.cell import Cell
+from repro_kit.failure.failure import Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.recipe import LADDER, Recipe
+from repro_kit.stages.ablate.matrix import Matrix, modes_of
 
 FAIL = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
 

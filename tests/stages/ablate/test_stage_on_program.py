@@ -7,10 +7,11 @@ import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import Capture, Environment
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.signature import Signature
-from repro_kit.session.options import AblateOptions
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.options.stages import AblateOptions
 from repro_kit.stages.ablate import stage
 from repro_kit.ui import SilentUi
 

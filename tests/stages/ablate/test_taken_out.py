@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.contrasts import OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.model.ablation.diagnosis import TAKEN_OUT, WITHOUT_CHANGES
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.diagnosis.contrasts import OPERATORS_CHECKED, WITHOUT_OPERATORS
+from repro_kit.diagnosis.layer import TAKEN_OUT, WITHOUT_CHANGES
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.recipe import LADDER, Recipe
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.special_contrasts import special_contrasts
@@ -83,7 +83,7 @@ def test_a_script_is_checked_in_a_run_of_its_own_that_compiles_nothing() -> None
         def __init__(self) -> None:
             self.observation = cast(Any, type("Seen", (), {"eager": Status.PASS}))
 
-        def _eager_again(self, plan: CellPlan) -> Verdict:
+        def eager_again(self, plan: CellPlan) -> Verdict:
             asked.append(plan)
             return MISMATCH
 

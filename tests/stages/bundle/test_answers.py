@@ -8,31 +8,29 @@ from typing import Any
 
 import pytest
 
-from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.state import BisectState
-from repro_kit.bisect.store import DIRECTORY, write_state
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.story.story import Story
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import RELEASES
-from repro_kit.case.stage_results import BuildsTried, Environment, Observation, Reduction, TwinFound
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.diagnosis import WITNESS
-from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side, Untried
-from repro_kit.model.ablation.workaround import Intrusion, Workaround
-from repro_kit.model.answers import Answers, FirstWrong, TorchSource, TriedVariant, TriedWorkaround
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Layer, Status, Verdict
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import from_data, to_data
-from repro_kit.program import parse
-from repro_kit.session.strangers.repro_run import Check, RunOfRepro
+from repro_kit.case.stage_results import RELEASES, BuildsTried, Environment, Observation, Reduction, TwinFound
+from repro_kit.diagnosis.answers import Answers, FirstWrong, TorchSource, TriedVariant, TriedWorkaround
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.diagnosis.evidence import Chain, Flip, Link, Side, Untried
+from repro_kit.diagnosis.layer import WITNESS
+from repro_kit.diagnosis.workaround import Intrusion, Workaround
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Layer, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.graph import parse
+from repro_kit.recipe import Recipe
+from repro_kit.regressions.build import Build, Judgement, Mark
+from repro_kit.regressions.search_state import DIRECTORY, BisectState, write_state
+from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.serialize import from_data, to_data
 from repro_kit.stages.bundle import answers as gathering
-from repro_kit.stages.bundle.answers import Told, answers_of, ask, question
+from repro_kit.stages.bundle.answers import TorchReply, answers_of, ask, question
+from repro_kit.stages.bundle.code_places import asked_places
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
-from repro_kit.stages.bundle.place_questions import asked_places
-from repro_kit.stages.bundle.tried_elsewhere import replayed_variables, with_replay
+from repro_kit.stages.bundle.further_runs import replayed_variables, with_replay
 from repro_kit.ui import SilentUi
 
 PROGRAM = """# repro-kit program 1
@@ -78,7 +76,7 @@ OTHER = {**DIFFERENCE, "kind": "shape", "where": "output 0", "eager": "[1]", "co
 KERNEL = 'extern "C" void kernel(float* out)\n{\n    auto tmp0 = 1.0;\n    auto tmp1 = tmp0 * 0.25;\n}'
 
 
-NOTHING = Told()
+NOTHING = TorchReply()
 
 
 @pytest.fixture
@@ -98,11 +96,11 @@ def form_of(
     return ReproForm(Facts(**given), 60.0, "", program=parsed, reduced=reduced, path=path or Path("minify/best.py"))
 
 
-def told(**data: Any) -> Told:
-    return Told(data)  # type: ignore[arg-type]
+def told(**data: Any) -> TorchReply:
+    return TorchReply(data)  # type: ignore[arg-type]
 
 
-def answered(case: Case, form: ReproForm, told: Told = NOTHING, **options: bool) -> Answers:
+def answered(case: Case, form: ReproForm, told: TorchReply = NOTHING, **options: bool) -> Answers:
     observation = Observation(("x",), 1, None, False, 1.0, 0, None, None)
     results = CaseResults(observation, None, None, None, form.facts)
     return answers_of(case, results, form, None, told, **{"values": False, "code": False, **options})
@@ -122,7 +120,7 @@ def test_the_first_wrong_element_is_that_of_the_failure_and_stands_beside_float6
 
 
 def test_what_could_not_be_had_says_why(case: Case) -> None:
-    silent = answered(case, form_of(), Told(why="a further run of the program took too long"))
+    silent = answered(case, form_of(), TorchReply(why="a further run of the program took too long"))
     for fact in ("first_wrong", "double", "with_casts", "kernel", "places"):
         assert silent.why_unknown(fact) == "a further run of the program took too long", fact
     no_double = told(differences=[DIFFERENCE], missing={"double": "it draws random numbers"}, with_casts=False)
@@ -387,7 +385,7 @@ def test_a_story_of_an_older_version_has_no_answers() -> None:
 def test_runs_are_counted(case: Case, fails: tuple[bool, ...], says: str) -> None:
     verdict = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
     outcomes = (RunOutcome.FAILS_ALIKE if each else RunOutcome.PASSES for each in fails)
-    runs = tuple(RunOfRepro(verdict, "", 1, outcome=outcome) for outcome in outcomes)
+    runs = tuple(ObservedRun(verdict, "", 1, outcome=outcome) for outcome in outcomes)
     results = CaseResults(
         Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2"), None, None, None, form_of().facts
     )

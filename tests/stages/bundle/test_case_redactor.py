@@ -5,8 +5,8 @@ from pathlib import Path
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.recipe import Recipe
-from repro_kit.stages.bundle.case_redactor import redactor_of
+from repro_kit.recipe import Recipe
+from repro_kit.stages.bundle.sharing import redactor_of
 
 
 def test_the_directory_of_a_script_is_replaced_wherever_it_is(tmp_path: Path) -> None:

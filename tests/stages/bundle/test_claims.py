@@ -9,14 +9,14 @@ import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.case.stage_results import Capture, Environment, Observation, Reduction, TwinFound
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.failure.failure import Failure, Kind, Layer, Status, Verdict
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import parse
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.failure.failure import Failure, Layer, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.graph import parse
+from repro_kit.recipe import LADDER, Recipe
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session.strangers.repro_run import Check, RunOfRepro
+from repro_kit.repro_run.running import Check, ObservedRun
 from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
@@ -57,8 +57,8 @@ def known_of(candidate: ReproForm, reduction: Reduction | None = None) -> CaseRe
 
 def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check:
     outcomes = [RunOutcome.FAILS_ALIKE if at < same else RunOutcome.FAILS_OTHERWISE for at in range(runs)]
-    made = [RunOfRepro(Verdict(Status.FAIL), "", outcome=outcome) for outcome in outcomes]
-    return Check(tuple(made), RunOfRepro(Verdict(Status.PASS), ""), earlier=before or Tally())
+    made = [ObservedRun(Verdict(Status.FAIL), "", outcome=outcome) for outcome in outcomes]
+    return Check(tuple(made), ObservedRun(Verdict(Status.PASS), ""), earlier=before or Tally())
 
 
 def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from repro_kit.commands.verify import verify
 from repro_kit.errors import Exit
 from repro_kit.options.builds import VerifyOptions
 from repro_kit.pipeline.summary import case_summary
-from repro_kit.session.strangers import repro_run
-from repro_kit.stages.bundle import needs
+from repro_kit.repro_run import running
+from repro_kit.stages.bundle import checking
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -48,7 +48,7 @@ def test_what_it_needs_is_carried_or_named_and_then_it_is_not_verified(unclean: 
 def test_a_setting_of_torch_is_carried_where_torch_itself_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (repro_run, needs):  # each run imports torch, and one shows it
+    for module in (running, checking):  # each run imports torch, and one shows it
         monkeypatch.setattr(module, "RUNS_BEFORE_DETERMINISTIC", 1)
     unclean = Unclean("torch", "not config.enable_autograd_cache", "", {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0"})
     with machine(unclean, tmp_path / "work"):

@@ -3,10 +3,21 @@
 from pathlib import Path
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT, OBSERVATION, REDUCED_FAILURE, REDUCTION
-from repro_kit.case.stage_results import Capture, Environment, Observation, ObservedFailure, Reduction
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.failure.signature import Signature
+from repro_kit.case.stage_results import (
+    CAPTURE,
+    ENVIRONMENT,
+    OBSERVATION,
+    REDUCED_FAILURE,
+    REDUCTION,
+    Capture,
+    Environment,
+    Observation,
+    ObservedFailure,
+    Reduction,
+)
+from repro_kit.failure.failure import ExceptionLink, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
 from repro_kit.stages.bundle.forms import candidates, results_of
 
 _TRIED = [f"graph 0/{number} alone: pass" for number in range(9)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_kit.stages.bundle.needs import DIRECTORY, HOME, Needs, carried, find_needs
+from repro_kit.stages.bundle.checking import DIRECTORY, HOME, Needs, carried, find_needs
 
 NOISE = {f"NOISE_{number}": str(number) for number in range(60)}
 USERS = {

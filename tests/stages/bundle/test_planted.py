@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from planted_secrets import PROGRAM, UNKNOWN, VALUES, case, record, texts, with_program
 from repro_kit.case.case import Case
 from repro_kit.cli.main import cli
-from repro_kit.program import parse
-from repro_kit.session.options import BundleOptions
+from repro_kit.graph import parse
+from repro_kit.options.stages import BundleOptions
 from repro_kit.stages.bundle import stage
 from repro_kit.trace import read
 from repro_kit.ui import SilentUi
@@ -80,7 +80,7 @@ def test_a_redacted_trace_has_no_code(case: Case) -> None:
 
 
 def test_a_dry_run_lists_and_writes_nothing(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    from repro_kit.session.stop import Stop
+    from repro_kit.errors import Stop
     from repro_kit.ui import Ui
 
     with pytest.raises(Stop, match="Nothing was written"):

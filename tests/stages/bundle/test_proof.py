@@ -6,11 +6,12 @@ import pytest
 
 from repro_kit.bundle.facts import Facts
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.failure.failure import Difference, Failure, Kind
-from repro_kit.model.failure.signature import Signature
-from repro_kit.program import parse
+from repro_kit.failure.failure import Difference, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
+from repro_kit.stages.bundle.claims import casts_may_explain, proof_of
 from repro_kit.stages.bundle.forms import ReproForm
-from repro_kit.stages.bundle.proof import casts_may_explain, proof_of
 
 PROGRAM = parse(
     "# repro-kit program 1\nimport torch\n\nRECIPE = {}\n"

@@ -10,14 +10,15 @@ import pytest
 from repro_kit.bundle.facts import Facts
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import dumps
-from repro_kit.program import parse
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.diagnosis.evidence import Chain, Flip, Link, Side
+from repro_kit.failure.failure import ExceptionLink, Failure, Frame, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
+from repro_kit.recipe import Recipe
 from repro_kit.runner.subject_start import command, command_with
+from repro_kit.serialize import dumps
 from repro_kit.stages.bundle.forms import ReproForm
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 

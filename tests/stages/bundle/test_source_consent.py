@@ -8,10 +8,11 @@ import pytest
 
 from private_values import bundle_of, small_case
 from repro_kit.case.case import Case
-from repro_kit.case.handles import BUNDLE, OBSERVATION
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
-from repro_kit.session.options import BundleOptions
-from repro_kit.session.strangers.untrusted import opened
+from repro_kit.case.stage_results import BUNDLE, OBSERVATION
+from repro_kit.failure.failure import ExceptionLink, Failure, Frame
+from repro_kit.failure.kinds import Kind
+from repro_kit.options.stages import BundleOptions
+from repro_kit.repro_run.untrusted import opened
 from repro_kit.ui import SilentUi
 
 SOURCE = "\n".join([*(f"x{at} = {at}" for at in range(20)), "import walnut", "raise SystemExit('kumquat')", "y = 1\n"])

@@ -9,18 +9,19 @@ import pytest
 
 from programs import FAILING
 from repro_kit.bundle.facts import Facts
-from repro_kit.bundle.repro import program_check
+from repro_kit.bundle.repro import check_program
 from repro_kit.bundle.repro.program_repro import render_program
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import BundleResult, Capture, Environment, GitState, Observation, ObservedFailure
 from repro_kit.commands.verify import verify
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Kind
-from repro_kit.model.failure.signature import Signature
+from repro_kit.failure.failure import ExceptionLink, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.graph import parse
 from repro_kit.options.builds import VerifyOptions
-from repro_kit.program import parse
-from repro_kit.session.options import BundleOptions
-from repro_kit.session.strangers.repro_run import check_repro
+from repro_kit.options.stages import BundleOptions
+from repro_kit.repro_run.running import check_repro
 from repro_kit.stages.bundle.stage import run
 from repro_kit.ui import SilentUi
 
@@ -56,7 +57,7 @@ def texts(archive: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
 def test_each_kind_fails_with_its_signature_and_passes_in_eager(failing, tmp_path, few_runs, monkeypatch):
-    monkeypatch.setattr(program_check, "HANG", 60)  # a busy machine takes longer than usual to get as far as the hang
+    monkeypatch.setattr(check_program, "HANG", 60)  # a busy machine takes longer than usual to get as far as the hang
     env = Environment("3.11", sys.executable, "Linux", "2.13.0")
     for name, text in render_program(parse(failing.text), Facts(failing.signature, None, env), whole=False).items():
         (tmp_path / name).write_text(text)

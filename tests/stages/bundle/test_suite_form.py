@@ -10,10 +10,10 @@ from programs import FAILING
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.program_repro import render_test
 from repro_kit.case.stage_results import Environment
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.failure.failure import Layer
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import parse
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.failure.failure import Layer
+from repro_kit.graph import parse
+from repro_kit.recipe import Recipe
 
 ENV = Environment("3.11.7", "/usr/bin/python3", "Linux", "2.13.0")
 

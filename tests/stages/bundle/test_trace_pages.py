@@ -8,7 +8,7 @@ from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.case.case import Case, Subject
 from repro_kit.commands.explain.explain_trace import TraceSource, explain
-from repro_kit.stages.bundle.trace_pages import add_pages
+from repro_kit.stages.bundle.sharing import add_pages
 from root import ROOT
 
 LOG = ROOT / "tests/trace/fixtures" / "insights" / "four_sizes_static.log"

@@ -11,9 +11,10 @@ import pytest
 from repro_kit.bundle.facts import Facts
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Environment, Observation, ObservedFailure
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.stages.bundle.users_run import users_end
+from repro_kit.failure.failure import ExceptionLink, Failure, Frame
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.stages.bundle.further_runs import users_end
 
 
 def end(tmp_path: Path, kind: Kind, *, source: str = "exception", code: bool = False, **run: Any) -> str:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from repro_kit.program.reading.graph_record import InputRecord
-from repro_kit.stages.capture.call_arguments import arguments_for
+from repro_kit.graph.reading.graph_record import InputRecord
+from repro_kit.stages.capture.recording import arguments_for
 
 X = InputRecord("tensor", "L_x_", "L['x']", shape=(4,), symbols=("s0",))
 SIZE = InputRecord("int", "s0", "L['x'].size()[0]", value=4, symbol="s0", symbolic=True)

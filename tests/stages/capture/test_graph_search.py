@@ -9,10 +9,11 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Observation
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.recipe import Recipe
-from repro_kit.program.reading.graph_record import GraphRecord
-from repro_kit.session.options import CaptureOptions
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph.reading.graph_record import GraphRecord
+from repro_kit.options.stages import CaptureOptions
+from repro_kit.recipe import Recipe
 from repro_kit.stages.capture import graph_search
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import SilentUi

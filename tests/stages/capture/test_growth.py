@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 
 from repro_kit.case.case import Case
-from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import parse
-from repro_kit.program.analysis import Base
-from repro_kit.program.reading.graph_record import GraphRecord
-from repro_kit.program.value_records import TensorRecord
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.graph import parse
+from repro_kit.graph.effects import Base
+from repro_kit.graph.reading.graph_record import GraphRecord
+from repro_kit.graph.values import TensorRecord
+from repro_kit.recipe import Recipe
 from repro_kit.stages.capture import growth
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.growth import kept_limit, part_of

@@ -5,18 +5,16 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import OBSERVATION
-from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program.reading.graph_record import GraphRecord
-from repro_kit.session.options import CaptureOptions
-from repro_kit.session.stop import Stop
-from repro_kit.stages.capture import own_check
-from repro_kit.stages.capture.own_check import OwnCheck
+from repro_kit.case.stage_results import OBSERVATION, Observation, ObservedFailure
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, signature_of
+from repro_kit.graph.reading.graph_record import GraphRecord
+from repro_kit.options.stages import CaptureOptions
+from repro_kit.recipe import Recipe
+from repro_kit.stages.capture import graph_search
+from repro_kit.stages.capture.graph_search import OwnCheck
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.ui import SilentUi
 
@@ -63,7 +61,7 @@ def test_a_graph_counts_where_it_is_necessary_or_enough(
     depends: bool,
     ran: list[str],
 ) -> None:
-    monkeypatch.setattr(own_check.settle, "by_runs", lambda *_: None)
+    monkeypatch.setattr(graph_search.settle, "by_runs", lambda *_: None)
     check = Told(tmp_path, ends)
     assert (check.doubt(attempt(compile_id)) == "") is depends
     assert bool(check.sentence) is depends
@@ -71,7 +69,7 @@ def test_a_graph_counts_where_it_is_necessary_or_enough(
 
 
 def test_each_run_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_check.settle, "by_runs", lambda *_: None)
+    monkeypatch.setattr(graph_search.settle, "by_runs", lambda *_: None)
     check = Told(tmp_path, {">=0": PASSES})
     for compile_id in ("0/0", "0/1", "2/0"):
         check.doubt(attempt(compile_id))
@@ -82,7 +80,7 @@ def test_a_script_that_fails_in_eager_too_ends_the_work(tmp_path: Path, monkeypa
     def in_eager_too(*_: object) -> None:
         raise Stop(Exit.USER_BUG, "The program fails without torch.compile too.")
 
-    monkeypatch.setattr(own_check.settle, "by_runs", in_eager_too)
+    monkeypatch.setattr(graph_search.settle, "by_runs", in_eager_too)
     with pytest.raises(Stop):
         Told(tmp_path, {"0": ALIKE, ">=0": ALIKE}).doubt(attempt("0/0"))
 
@@ -94,7 +92,7 @@ def test_a_graph_that_is_wrong_with_an_empty_cache_is_not_why_a_script_fails_wit
 
 
 def test_of_a_watched_program_the_dependence_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_check.watched_recording, "is_watched", lambda _: True)
+    monkeypatch.setattr(graph_search.watched_recording, "is_watched", lambda _: True)
     check = Told(tmp_path, {})
     assert check.doubt(attempt("0/0")) == ""
     assert "is unknown" in check.sentence

@@ -5,11 +5,11 @@ import psutil
 import pytest
 
 from repro_kit.errors import ReproKitError
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.recipe import ProcessGroup
-from repro_kit.program import parse
-from repro_kit.program.reading.graph_record import BackendRecord, GraphRecord, InputRecord, KernelRecord, LaunchRecord
-from repro_kit.runner.recorded import Recorded, RecordedEvent
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph import parse
+from repro_kit.graph.reading.graph_record import BackendRecord, GraphRecord, InputRecord, KernelRecord, LaunchRecord
+from repro_kit.recipe import ProcessGroup
+from repro_kit.runner.read_findings import Recorded, RecordedEvent
 from repro_kit.stages.capture.program_forms import Variants, of_two_codes
 
 CODE = "def forward(self, L_x_):\n    l_x_ = L_x_\n    sin = torch.sin(l_x_)\n    return (sin,)\n"

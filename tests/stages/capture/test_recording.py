@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.case.case import Case, Subject
+from repro_kit.case.case import Case, Subject, starts
 from repro_kit.case.stage_results import Observation
-from repro_kit.case.starts import starts
-from repro_kit.session.script.script_run import SubjectRun, run_subject
 from repro_kit.stages.capture.recording import of_another_run, of_observed_run
+from repro_kit.subject.script_run import SubjectRun, run_subject
 from repro_kit.ui import SilentUi
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

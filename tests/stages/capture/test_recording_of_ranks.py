@@ -7,8 +7,9 @@ from typing import Literal
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import signature_of
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 from repro_kit.stages.capture.recording import of_observed_run
 
 

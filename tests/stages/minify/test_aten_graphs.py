@@ -10,9 +10,9 @@ import pytest
 from collecting import told
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Reduction
-from repro_kit.model.failure.failure import Kind
-from repro_kit.program import parse
-from repro_kit.stages.minify.aten_graphs import aten_programs
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph import parse
+from repro_kit.stages.minify.program_reduction import aten_programs
 
 TEXT = """# repro-kit program 1
 import torch

@@ -2,9 +2,10 @@
 
 import pytest
 
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.stages.minify.deadlines import deadline_of_program, deadline_of_script
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.stages.minify.progress import deadline_of_program, deadline_of_script
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from repro_kit.errors import ReproKitError
 from repro_kit.reduce import Answer, Event, RunOutcome
-from repro_kit.stages.minify.event_log import events_to
+from repro_kit.stages.minify.progress import events_to
 
 BEGUN = Event("pass", "cut_end", 12, 3)
 ANSWERED = Event("query", "cut_end", 12, 4, Answer(RunOutcome.FAILS_OTHERWISE, 1.5, "another"))

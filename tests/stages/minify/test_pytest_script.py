@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from repro_kit.case.case import Subject
-from repro_kit.source import CannotFold
+from repro_kit.script import CannotFold
 from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
 
 FILE = """

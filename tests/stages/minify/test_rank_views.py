@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.source import SourceProgram
-from repro_kit.stages.minify.rank_views import rank_views
+from repro_kit.script import Script
+from repro_kit.stages.minify.source_files import rank_views
 
-PROGRAM = SourceProgram("import torch.distributed as dist\ndist.init_process_group('gloo')\n")
+PROGRAM = Script("import torch.distributed as dist\ndist.init_process_group('gloo')\n")
 
 
 def case_of(directory: Path, command: str, ranks: int) -> Case:
@@ -46,4 +46,4 @@ def test_a_launcher_of_one_rank_runs_the_script_as_it_is(tmp_path: Path) -> None
 def test_what_is_left_may_need_no_process_group(tmp_path: Path) -> None:
     view = next(rank_views(case_of(tmp_path, "torchrun --nproc-per-node 2 train.py", 2), PROGRAM, together=False))
     assert "in a fake process group" in view.note_of(view.program)
-    assert view.note_of(SourceProgram("import torch\n")) == "rank 0 of 2 fails alone, without a process group"
+    assert view.note_of(Script("import torch\n")) == "rank 0 of 2 fails alone, without a process group"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from repro_kit.model.failure.failure import Difference, Failure, Kind, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import Program, parse
+from repro_kit.failure.failure import Difference, Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, signature_of
+from repro_kit.graph import Program, parse
 from repro_kit.runner.program_oracle import Divergence
 from repro_kit.stages.minify.reducer_oracle import ReducerOracle, without_slip
 from repro_kit.ui import SilentUi

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from repro_kit.model.failure.failure import Difference, ExceptionLink, Failure, Frame, Kind, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.run_outcome import RunOutcome
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, signature_of
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.source import SourceProgram
+from repro_kit.script import Script
 from repro_kit.stages.minify.source_oracle import Compared, Expected, ScriptVerdict, SourceOracle, raising_lines
 
 FAILURE = Failure(Kind.COMPILE_ERROR, text="no kernel")
@@ -23,10 +23,10 @@ class Told(SourceOracle):
         super().__init__(ProgramOracle("python"), Expected(signature_of(failure), seeds=frozenset(seeds)), 60)
         self.left = list(runs)
 
-    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptVerdict]:
+    def runs(self, programs: Sequence[Script]) -> list[ScriptVerdict]:
         return [self.left.pop(0) for _ in programs]
 
-    def needs_compiler(self, program: SourceProgram) -> bool:
+    def needs_compiler(self, program: Script) -> bool:
         return True
 
 
@@ -46,7 +46,7 @@ def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
     text: str, seeds: list[str], runs: list[ScriptVerdict], outcome: RunOutcome
 ) -> None:
     oracle = Told(runs, seeds)
-    (answer,) = oracle.check([SourceProgram(text)])
+    (answer,) = oracle.check([Script(text)])
     assert answer.outcome is outcome
     assert oracle.left == []
 
@@ -58,7 +58,7 @@ def test_without_the_scripts_seed_other_random_numbers_must_fail_too(
 def test_later_programs_are_repeated_only_where_values_may_decide(kind: Kind, runs: int) -> None:
     failure = Failure(kind, text="no kernel")
     oracle = Told([ScriptVerdict(Verdict(Status.FAIL, failure=failure))] * runs, ["torch.manual_seed"], failure)
-    programs = [SourceProgram("x = torch.randn(2)"), SourceProgram("torch.randn(2)")]
+    programs = [Script("x = torch.randn(2)"), Script("torch.randn(2)")]
     assert [answer.outcome for answer in oracle.check(programs[:1])] == [RunOutcome.FAILS_ALIKE]
     assert [answer.outcome for answer in oracle.check(programs[1:])] == [RunOutcome.FAILS_ALIKE]
     assert oracle.left == []

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from collecting import told
-from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, SOURCE_REDUCTION
-from repro_kit.case.starts import starts
-from repro_kit.model.failure.failure import Layer
-from repro_kit.source import SourceProgram
-from repro_kit.source.decisive import decisive, keeps
+from repro_kit.case.case import Case, starts
+from repro_kit.case.stage_results import ABLATION, SOURCE_REDUCTION
+from repro_kit.failure.failure import Layer
+from repro_kit.script import Script
+from repro_kit.script.failing_statements import decisive, keeps
 
 TRAIN = """
 import argparse
@@ -87,7 +86,7 @@ def test_a_script_that_cannot_be_one_file_says_why(tmp_path: Path) -> None:
     assert stages["minify"] == "the script is not reduced: a function changes LIMIT of the module nets"
 
 
-CHECKED = SourceProgram(
+CHECKED = Script(
     """
 def check(a, b):
     close = torch.allclose(a, b, atol=0.01)
@@ -104,5 +103,5 @@ def test_the_check_of_the_results_is_what_decides() -> None:
     assert texts == ("not close", "raise AssertionError(scale)", "close = torch.allclose(a, b, atol=0.01)")
     assert keeps(CHECKED, texts)
     for other in (CHECKED.text.replace("atol=0.01", "atol=0.0"), CHECKED.text.replace("not close", "close")):
-        assert not keeps(SourceProgram(other), texts)
-    assert keeps(SourceProgram(CHECKED.text.replace("a.sum()", "1")), texts)
+        assert not keeps(Script(other), texts)
+    assert keeps(Script(CHECKED.text.replace("a.sum()", "1")), texts)

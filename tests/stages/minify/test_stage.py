@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
-from repro_kit.case.handles import CAPTURE, REDUCTION
-from repro_kit.case.stage_results import Capture
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Phase, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.program import parse
+from repro_kit.case.stage_results import CAPTURE, REDUCTION, Capture
+from repro_kit.failure.failure import ExceptionLink, Failure, Frame, Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.graph import parse
+from repro_kit.options.stages import MinifyOptions
 from repro_kit.reduce import CannotReduce
-from repro_kit.session.options import MinifyOptions
 from repro_kit.stages.minify import program_reduction, stage
 from repro_kit.ui import SilentUi
 

@@ -9,7 +9,7 @@ import pytest
 
 from collecting import told
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, BUNDLE, REDUCTION, SOURCE_REDUCTION
+from repro_kit.case.stage_results import ABLATION, BUNDLE, REDUCTION, SOURCE_REDUCTION
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("scripts_in_forks", "few_runs")]
 

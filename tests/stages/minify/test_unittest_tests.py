@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from repro_kit.case.case import Subject
-from repro_kit.source import CannotFold
-from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
-from repro_kit.stages.minify.unittest_tests import failed_test, runs_unittest
+from repro_kit.script import CannotFold
+from repro_kit.stages.minify.pytest_script import ChosenTest, failed_test, runs_unittest, script_of
 
 FILE = """
 import unittest

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from repro_kit.cli.collect import collect
+from repro_kit.cli.stages import collect
 from repro_kit.stages.observe.conclusion import sentences, why_nothing
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.members import BadArchiveError, Member, opened
 from repro_kit.errors import ReproKitError, StageError, UsageError
-from repro_kit.files import write_atomic
-from repro_kit.plain_file import open_plain, read_plain
+from repro_kit.files import open_plain, read_plain, write_atomic
 
 CHECKSUMS = "MANIFEST.sha256"
 

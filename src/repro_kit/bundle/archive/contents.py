@@ -24,13 +24,11 @@ from repro_kit.bundle.archive.manifest import (
     Replaced,
     Tool,
 )
-from repro_kit.bundle.privacy.command_arguments import Part, is_harmless, parts_of
+from repro_kit.bundle.privacy.encodings_of_value import alternatives
+from repro_kit.bundle.privacy.private_values import Part, is_harmless, parts_of
 from repro_kit.bundle.privacy.redact import KeptValue, Redacted, Redactor
-from repro_kit.bundle.privacy.redact_data import redact_typed, texts_in
-from repro_kit.bundle.privacy.redact_files import learn_file, redact_file
-from repro_kit.bundle.privacy.spellings import alternatives
-from repro_kit.bundle.privacy.trace_text import blank_payload_sums
-from repro_kit.model.serialize import dumps, from_data, to_data
+from repro_kit.bundle.privacy.redact_files import blank_payload_sums, learn_file, redact_file, redact_typed, texts_in
+from repro_kit.serialize import dumps, from_data, to_data
 
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d+|<[a-z]+(?:-\d+)?>|&lt;[a-z]+(?:-\d+)?&gt;")
 T = TypeVar("T")

@@ -1,12 +1,20 @@
-"""`manifest.json` and `redactions.json`, as typed data."""
+"""`manifest.json` and `redactions.json`, as typed data; and the files of a bundle that have a JSON Schema."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from repro_kit.model.failure.failure import Layer
-from repro_kit.model.failure.signature import Signature
+import orjson
+
+from repro_kit.bundle.archive.schemas import schema_of
+from repro_kit.bundle.story.story import ELSEWHERE, STORY, Story
+from repro_kit.case.stage_results import Environment
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.signature import Signature
+from repro_kit.recipe import Recipe
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -92,3 +100,40 @@ class Redactions:
     replaced: tuple[Replaced, ...]
     schema: int = SCHEMA
     kept: tuple[Kept, ...] = ()
+
+
+PLACE = Path(__file__).parents[2] / "schemas"
+
+#: name of the schema: (file of the bundle, what it holds)
+SCHEMAS: dict[str, tuple[str, type]] = {
+    "manifest": ("manifest.json", Manifest),
+    "environment": ("env.json", Environment),
+    "ablation": ("ablation.json", Ablation),
+    "recipe": ("recipe.toml", Recipe),
+    "story": (STORY, Story),
+    "redactions": ("redactions.json", Redactions),
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Every schema by its name, from the current classes."""
+    made = {
+        name: schema_of(cls, name=f"bundle-1:{name}", title=f"{file} of a repro-kit bundle")
+        for name, (file, cls) in SCHEMAS.items()
+    }
+    story = made["story"]
+    story["properties"] = {name: property_ for name, property_ in story["properties"].items() if name not in ELSEWHERE}
+    story["required"] = [name for name in story["required"] if name not in ELSEWHERE]
+    return made
+
+
+def write() -> None:
+    """Write the schemas to `PLACE`: ``python -m repro_kit.bundle.archive.schemas``."""
+    PLACE.mkdir(exist_ok=True)
+    for name, schema in schemas().items():
+        data = orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        (PLACE / f"{name}.schema.json").write_bytes(data)
+
+
+if __name__ == "__main__":
+    write()

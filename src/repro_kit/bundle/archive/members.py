@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from repro_kit.errors import ReproKitError, UsageError
-from repro_kit.plain_file import no_file, open_plain
+from repro_kit.files import no_file, open_plain
 
 MOST_FILES = 10_000
 MOST_BYTES = 1 << 30  # of all files, unpacked

@@ -1,51 +1,83 @@
-"""The files of a bundle that have a JSON Schema; the schemas lie in `repro_kit/schemas`."""
+"""JSON Schemas of the files of a bundle, made from their dataclasses."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import dataclasses
+import types
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import orjson
-
-from repro_kit.bundle.archive.manifest import Manifest, Redactions
-from repro_kit.bundle.story.story import ELSEWHERE, STORY, Story
-from repro_kit.case.stage_results import Environment
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.json_schema import schema_of
-from repro_kit.model.recipe import Recipe
-
-PLACE = Path(__file__).parents[2] / "schemas"
-
-#: name of the schema: (file of the bundle, what it holds)
-SCHEMAS: dict[str, tuple[str, type]] = {
-    "manifest": ("manifest.json", Manifest),
-    "environment": ("env.json", Environment),
-    "ablation": ("ablation.json", Ablation),
-    "recipe": ("recipe.toml", Recipe),
-    "story": (STORY, Story),
-    "redactions": ("redactions.json", Redactions),
+_PLAIN = {str: "string", bool: "boolean", type(None): "null"}
+#: Values of these types that JSON cannot hold are written as an object with one key (serialize.py).
+_NUMBERS: dict[Any, tuple[str, str, dict[str, Any]]] = {
+    int: ("integer", "$int", {"type": "string", "pattern": "^-?0x[0-9a-f]+$"}),
+    float: ("number", "$float", {"enum": ["inf", "-inf", "nan"]}),
 }
 
 
-def schemas() -> dict[str, dict[str, Any]]:
-    """Every schema by its name, from the current classes."""
-    made = {
-        name: schema_of(cls, name=f"bundle-1:{name}", title=f"{file} of a repro-kit bundle")
-        for name, (file, cls) in SCHEMAS.items()
+def schema_of(cls: type, *, name: str, title: str) -> dict[str, Any]:
+    """The schema (JSON Schema draft 2020-12) of a file that holds one `cls`. Fields with a default are optional."""
+    definitions: dict[str, Any] = {}
+    _define(cls, definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:repro-kit:{name}",
+        "title": title,
+        **definitions.pop(cls.__name__),
+        **({"$defs": dict(sorted(definitions.items()))} if definitions else {}),
     }
-    story = made["story"]
-    story["properties"] = {name: property_ for name, property_ in story["properties"].items() if name not in ELSEWHERE}
-    story["required"] = [name for name in story["required"] if name not in ELSEWHERE]
-    return made
 
 
-def write() -> None:
-    """Write the schemas to `PLACE`: ``python -m repro_kit.bundle.archive.schemas``."""
-    PLACE.mkdir(exist_ok=True)
-    for name, schema in schemas().items():
-        data = orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        (PLACE / f"{name}.schema.json").write_bytes(data)
+def _define(cls: type, definitions: dict[str, Any]) -> None:
+    if cls.__name__ in definitions:
+        return
+    definitions[cls.__name__] = {}  # entered first, because the class may contain itself
+    hints = get_type_hints(cls)
+    fields = dataclasses.fields(cls)
+    needed = [
+        field.name
+        for field in fields
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    definitions[cls.__name__] = {
+        "type": "object",
+        "description": (cls.__doc__ or "").strip().partition("\n")[0],
+        "properties": {field.name: _of(hints[field.name], definitions) for field in fields},
+        "required": needed,
+        "additionalProperties": False,
+    }
 
 
-if __name__ == "__main__":
-    write()
+def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if hint in _NUMBERS:
+        return _number(*_NUMBERS[hint], definitions)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_of(argument, definitions) for argument in arguments]}
+    if origin in (tuple, list):
+        return _sequence(arguments, definitions)
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {"enum": [member.value for member in hint]}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        _define(hint, definitions)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    return {}  # any JSON value
+
+
+def _number(kind: str, mark: str, text: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    beyond = {"type": "object", "properties": {mark: text}, "required": [mark], "additionalProperties": False}
+    definitions[kind] = {"anyOf": [{"type": kind}, beyond]}
+    return {"$ref": f"#/$defs/{kind}"}
+
+
+def _sequence(arguments: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
+    if len(arguments) == 1 or arguments[-1] is ...:
+        return {"type": "array", "items": _of(arguments[0], definitions)}
+    items = [_of(argument, definitions) for argument in arguments]
+    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}

@@ -10,19 +10,17 @@ from html import escape
 from markupsafe import Markup
 
 from repro_kit.bundle.pages import markdown
-from repro_kit.bundle.pages.svg.curve import curve
-from repro_kit.bundle.pages.svg.graph_drawing import MOST, draw, nodes_of
+from repro_kit.bundle.pages.drawings import MOST, curve, draw, nodes_of
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
 from repro_kit.bundle.story.issue_form import FORM, searches
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import headline_of, readable, title_of
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.grid import layout
-from repro_kit.model.ablation.words import remark, symbol, word
-from repro_kit.program import Program, size
-from repro_kit.program.rendering import render_function
+from repro_kit.bundle.story.title import headline_of, readable, title_of
+from repro_kit.diagnosis.cell import Cell, remark, symbol, word
+from repro_kit.diagnosis.report import layout
+from repro_kit.graph import Program, size
+from repro_kit.graph.program_text import render_function
 
 _STATES = {"✗": "fails", "✓": "passes"}  # by the first symbol of a verdict
 LONGEST_LOG = 60_000

@@ -1,4 +1,4 @@
-"""`issue.md` and `README.md`."""
+"""`issue.md`, `README.md`, and an ablation as Markdown."""
 
 from __future__ import annotations
 
@@ -7,17 +7,48 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
-from repro_kit.bundle.pages.ablation_markdown import tables
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.story.answer_lines import answers, builds_table, contrast_line, located, tested
 from repro_kit.bundle.story.answer_lines import code as inline
 from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, searches
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Aspect, Story
-from repro_kit.bundle.story.title_facts import headline_of, title_of
-from repro_kit.model.ablation.workaround import markdown as workarounds
-from repro_kit.model.answers import GeneratedKernel, TorchSource
-from repro_kit.model.failure.brief import shortened
+from repro_kit.bundle.story.title import headline_of, title_of
+from repro_kit.diagnosis.answers import GeneratedKernel, TorchSource
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.evidence import chain_markdown
+from repro_kit.diagnosis.report import layout
+from repro_kit.diagnosis.workaround import markdown as workarounds
+from repro_kit.failure.frames import shortened
+
+
+def markdown(ablation: Ablation) -> str:
+    """The sentence that names the layer, and the table of the cells with the commands that repeat them."""
+    about = f"`{ablation.failure}`" if ablation.failure else "The failure"
+    version = f", torch {ablation.torch}" if ablation.torch else ""
+    lines = [f"**Ablation** of {about} on the {ablation.subject}{version}. {ablation.sentence}", ""]
+    lines += [tables(ablation), "", *(f"- {note}" for note in ablation.notes)]
+    if ablation.chain is not None:
+        lines += ["", chain_markdown(ablation.chain)]
+    lines += ["", workarounds(ablation.workarounds)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def tables(ablation: Ablation, most: int | None = None) -> str:
+    """The grid of the cells, and a list of at most `most` cells that do not fit into the grid."""
+    made = layout(ablation)
+    lines = _table(made.columns, made.rows)
+    header, *rest = made.listed()
+    lines += ["", *_table(header, rest[:most])] if made.rest else []
+    if most is not None and len(made.rest) > most:
+        lines += ["", f"{len(made.rest) - most} more cells are in `ablation.json` of the bundle."]
+    return "\n".join([*lines, "", *made.notes, *filter(None, [made.legend])]).rstrip()
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]
+
 
 LONGEST_READ = 80  # lines of the issue before its versions, which a maintainer reads
 

@@ -13,29 +13,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from repro_kit.artefact import recipe_code
+from repro_kit.artefact.plain import can_be_plain, global_names, identifiers, plain_script, suite_test, unnamed_numbers
+from repro_kit.artefact.plain_parts import Wanted
+from repro_kit.artefact.public_forms import with_regions
+from repro_kit.artefact.recipe_code import Arguments, arguments_of, entry_code, is_entry
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.repro.program_check import HANG, LIMIT, WAITING, program_check
-from repro_kit.model.failure.failure import Difference, Kind, Layer
-from repro_kit.model.recipe import Recipe
+from repro_kit.bundle.repro.check_program import HANG, LIMIT, WAITING, program_check
+from repro_kit.failure.failure import Difference, Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph import Peer, Program
+from repro_kit.graph.inputs import DynamicMark, names_of
+from repro_kit.graph.program_text import render_function
+from repro_kit.graph.python_code import bound_names
 from repro_kit.probe import embedded
-from repro_kit.probe.repro_probe.protocol.entries import PRECOMPILE
 from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT
-from repro_kit.program import Peer, Program, recipe_code
-from repro_kit.program.entry_code import Arguments, arguments_of, entry_code, is_entry
-from repro_kit.program.inputs import DynamicMark, names_of
-from repro_kit.program.plain import (
-    can_be_plain,
-    global_names,
-    identifiers,
-    plain_script,
-    suite_test,
-    unnamed_numbers,
-)
-from repro_kit.program.plain_parts import Wanted
-from repro_kit.program.python_code import bound_names
-from repro_kit.program.regions import with_regions
-from repro_kit.program.rendering import render_function
+from repro_kit.probe.repro_probe.protocol.recipe_data import PRECOMPILE
+from repro_kit.recipe import Recipe
 
 SMALL = 100  # lines; PyTorch asks for shorter reproducers
 REPRO, CHECK = "repro.py", "check.py"

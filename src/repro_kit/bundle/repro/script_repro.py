@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from repro_kit.artefact.recipe_code import literal
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.repro.expected_output import pattern, raw, silent
+from repro_kit.bundle.repro.check_program import pattern, raw, silent
 from repro_kit.bundle.repro.source_files import PLACE, SourceFiles
 from repro_kit.case.case import Subject
-from repro_kit.model.failure.failure import STATE, Kind
-from repro_kit.model.failure.native import OTHER_STATE
-from repro_kit.program.recipe_code import literal
+from repro_kit.failure.failure import STATE
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.tracebacks import OTHER_STATE
 
 #: Seconds after which a reduced script hangs, with the start of the interpreter.
 HANG = 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from repro_kit.model.ablation.script_code import SCRIPT_CODE
-from repro_kit.model.failure.failure import Layer
+from repro_kit.diagnosis.culprit import SCRIPT_CODE
+from repro_kit.failure.failure import Layer
 
 
 class Addressee(StrEnum):

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import readable
-from repro_kit.model.ablation.layer import is_own
-from repro_kit.model.answers import FirstWrong, TriedVariant
-from repro_kit.model.failure.failure import STATE, Kind, Layer
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import ScalarInput, TensorInput
+from repro_kit.bundle.story.title import readable
+from repro_kit.diagnosis.answers import FirstWrong, TriedVariant
+from repro_kit.diagnosis.layer import is_own
+from repro_kit.failure.failure import STATE, Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome
+from repro_kit.graph import ScalarInput, TensorInput
 
 CASTS = "TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1"
 _MOST_INPUTS, _MOST_BUILDS = 4, 6

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from repro_kit.bundle.repro.program_repro import SMALL
 from repro_kit.bundle.story.story import Aspect, ReproducerKind
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import DynamicMark, Program, TensorInput
-from repro_kit.program.effects import effects_of, op_name
+from repro_kit.graph import DynamicMark, Program, TensorInput
+from repro_kit.graph.effects import effects_of, op_name
+from repro_kit.recipe import Recipe
 
 _CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
 _JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")

@@ -8,9 +8,9 @@ from difflib import unified_diff
 from typing import Any
 
 from repro_kit.bundle.story.story import Story
-from repro_kit.model.ablation.words import word
-from repro_kit.model.failure.signature import Strength
-from repro_kit.model.serialize import to_data
+from repro_kit.diagnosis.cell import word
+from repro_kit.failure.signature import Strength
+from repro_kit.serialize import to_data
 
 _ABSENT = "–"
 _MOST_LINES = 5000  # lines of a compared text; the time grows with the square

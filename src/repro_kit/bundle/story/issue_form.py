@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import title_of
+from repro_kit.bundle.story.title import title_of
 
 REPOSITORY = "pytorch/pytorch"
 FORM = f"https://github.com/{REPOSITORY}/issues/new?template=pt2-bug-report.yml"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Story
-from repro_kit.model.failure.failure import Kind, Layer
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
 
 #: When `EXISTING` was read off pytorch/pytorch, `.claude/skills/triaging-issues/labels.json` (305 labels then).
 READ = "2026-11-28"

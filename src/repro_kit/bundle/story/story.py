@@ -13,17 +13,17 @@ from cattrs.errors import BaseValidationError
 from repro_kit.bundle.repro.source_files import PLACE, is_reduced
 from repro_kit.bundle.story.addressee import Addressee, addressee_of
 from repro_kit.case.stage_results import Environment, Reduction, TwinFound
+from repro_kit.diagnosis.answers import Answers
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.evidence import Chain, in_one_line
+from repro_kit.diagnosis.workaround import Workaround
 from repro_kit.errors import UsageError
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.evidence import Chain, in_one_line
-from repro_kit.model.ablation.workaround import Workaround
-from repro_kit.model.answers import Answers
-from repro_kit.model.failure.failure import STATE, Kind, Layer
-from repro_kit.model.failure.rounding import Rounding
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import dumps, from_data, to_data
-from repro_kit.probe.repro_probe.protocol.entries import (
+from repro_kit.failure.differences import Rounding
+from repro_kit.failure.failure import STATE, Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
+from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
+from repro_kit.probe.repro_probe.protocol.recipe_data import (
     AOT_INDUCTOR,
     EXPORT,
     EXPORT_DECOMPOSED,
@@ -31,7 +31,8 @@ from repro_kit.probe.repro_probe.protocol.entries import (
     EXPORT_STRICT,
     PRECOMPILE,
 )
-from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
+from repro_kit.recipe import Recipe
+from repro_kit.serialize import dumps, from_data, to_data
 
 STORY = "story.json"
 #: Control characters of terminals, and direction marks, which reorder the text.

@@ -1,8 +1,9 @@
-"""What all commands share: where their own options end and the user's command begins, and how errors end them."""
+"""What all commands share: how they print, where the user's command begins, and how errors end them."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,20 @@ from typing import Any
 import click
 
 from repro_kit.cli.common.click_options import with_options, write_options, write_own_options
-from repro_kit.cli.common.echo import echo, echo_json
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.visible import visible
+from repro_kit.visible import visible, visible_json
+
+
+def echo(text: str, *, err: bool = False, label: str = "") -> None:
+    """Print `text` behind our own coloured `label`; characters that control a terminal are spelt out."""
+    head = f"{click.style(label, fg='red', bold=True)} " if label else ""
+    click.echo(head + visible(text), err=err, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def echo_json(data: Any) -> None:
+    """Print `data` as JSON on stdout."""
+    click.echo(visible_json(json.dumps(data, indent=2)))
+
 
 _JSON = "repro_kit.json"
 _FORM = "repro_kit.form"
@@ -91,7 +103,7 @@ class ReproCommand(_Helped):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            from repro_kit.session.os_errors import sentence_of
+            from repro_kit.session.system import sentence_of
 
             os_problem = sentence_of(error, Path())
             if os_problem:

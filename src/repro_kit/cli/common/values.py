@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from repro_kit.cli.common.base_command import echo
 from repro_kit.cli.common.click_options import DeclaredOption
-from repro_kit.cli.common.echo import echo
 from repro_kit.errors import UsageError
 from repro_kit.options.declare import Source, options_of
-from repro_kit.session.options import Options, OracleOptions
+from repro_kit.options.stages import Options, OracleOptions
 
 if TYPE_CHECKING:
     from repro_kit.builds.several import BuildChoice
@@ -80,9 +80,9 @@ def make_options(values: dict[str, Any]) -> Options:
 def _check_oracle(options: OracleOptions) -> None:
     """Raise ReproKitError if the oracle options contradict each other."""
     if options.oracle is not None or options.oracle_matches is not None:
-        from repro_kit.session.verdicts.user_oracle import of_options
+        from repro_kit.verdicts.user_oracle import user_oracle_of
 
-        of_options(options)
+        user_oracle_of(options)
 
 
 def make_ui(values: dict[str, Any]) -> Ui:

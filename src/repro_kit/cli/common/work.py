@@ -58,7 +58,7 @@ def run_one_stage(
 
 def missing(job: Job, name: str, *, uses: bool = False) -> list[str]:
     """The stages that stage `name` needs and the case lacks; with `uses`, also those whose results are optional."""
-    from repro_kit.pipeline.registry import REGISTRY, prerequisites
+    from repro_kit.pipeline.run import REGISTRY, prerequisites
 
     wanted = [*prerequisites(name), *(REGISTRY[name].uses if uses else ())]
     return [need for need in wanted if (record := job.case.stage(need)) is None or record.status != "done"]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from repro_kit.bundle.archive.archive import FORMS, LARGEST_SHOWN, read_one
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.report import Expectation, changes, parse_expectation
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.cell_changes import changes
-from repro_kit.model.ablation.expectation import Expectation, parse_expectation
-from repro_kit.model.serialize import from_data
-from repro_kit.plain_file import read_plain
+from repro_kit.files import read_plain
+from repro_kit.serialize import from_data
 
 if TYPE_CHECKING:
     from repro_kit.commands.intake.open_case import Job
@@ -42,7 +41,7 @@ class AblationReport:
 
     def __call__(self, job: Job, ending: StageEnding) -> StageEnding:
         """Print the ablation. The command fails if an expectation is not met."""
-        from repro_kit.case.handles import ABLATION
+        from repro_kit.case.stage_results import ABLATION
 
         ablation = job.case.current(ABLATION)
         if ablation is None:
@@ -53,7 +52,7 @@ class AblationReport:
         if self.against is not None:
             _compare(self.against, ablation, job)
         if self.markdown and not job.ui.json:
-            from repro_kit.bundle.pages.ablation_markdown import markdown
+            from repro_kit.bundle.pages.markdown import markdown
 
             job.ui.print(markdown(ablation))
         unmet = [why for expectation in self.expectations if (why := expectation.unmet(ablation))]
@@ -75,7 +74,7 @@ def _show(ablation: Ablation, job: Job) -> None:
 
 def show_plan(job: Job) -> None:
     """Print the cells that would run, and about how long they take."""
-    from repro_kit.case.handles import OBSERVATION
+    from repro_kit.case.stage_results import OBSERVATION
     from repro_kit.stages.ablate.stage import planned
     from repro_kit.stages.ablate.table import plan_rows, plan_sentence
 

@@ -9,8 +9,8 @@ from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
 from repro_kit.bundle.story.compare import Comparison
 from repro_kit.bundle.story.labels import labels_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import headline_of, title_of
-from repro_kit.model.ablation.grid import layout
+from repro_kit.bundle.story.title import headline_of, title_of
+from repro_kit.diagnosis.report import layout
 from repro_kit.ui import Ui
 
 _SHORT = 60  # lines of a file that are worth showing

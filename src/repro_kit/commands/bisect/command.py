@@ -13,23 +13,27 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from repro_kit.bisect.next_build import JudgeNext, SearchEnding, next_step
-from repro_kit.bisect.state import BisectState
-from repro_kit.bisect.store import ANSWER, STATE, read_own_state, read_state
+from repro_kit.builds.build_source import target_of
 from repro_kit.builds.catalog import PackageEnds
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.target import target_of
-from repro_kit.case.lock import alone
-from repro_kit.commands.bisect.answer import BisectReport, as_json, as_markdown, make_report, named_sides
-from repro_kit.commands.bisect.bisect_subject import BuildSubject, build_subject
+from repro_kit.case.case import locked
+from repro_kit.commands.bisect.answer import (
+    BisectReport,
+    as_json,
+    as_markdown,
+    clues_of,
+    make_report,
+    named_sides,
+    with_commits,
+)
 from repro_kit.commands.bisect.loop import Bisection, make_directory
-from repro_kit.commands.bisect.plan import overridden, plan
-from repro_kit.commands.bisect.request import BisectRequest
-from repro_kit.commands.bisect.run_symptom import with_reference
-from repro_kit.commands.bisect.suspect_commits import clues_of, with_commits
+from repro_kit.commands.bisect.plan import BisectRequest, overridden, plan
+from repro_kit.commands.bisect.subject import BuildSubject, build_subject, with_reference
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.farm.unit import now
 from repro_kit.files import write_atomic
+from repro_kit.regressions.search import JudgeNext, SearchEnding, next_step
+from repro_kit.regressions.search_state import ANSWER, STATE, BisectState, read_own_state, read_state
+from repro_kit.regressions.unit import now
 from repro_kit.runner.places import instead_of
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
@@ -42,7 +46,7 @@ def bisect(request: BisectRequest, ui: Ui) -> Exit:
     if (request.builds.clone or request.repo) and shutil.which("git") is None:
         raise UsageError("There is no git command here, which --git and --repo need; install git.")
     if request.repo:
-        from repro_kit.builds.git.commits import opened
+        from repro_kit.builds.commits import opened
 
         opened(request.repo)  # checked now, so that a wrong --repo does not show only after the last build
     asking = None if request.log else ui  # --log runs nothing, so there is nothing to agree to
@@ -66,7 +70,7 @@ def _locked_directory(directory: Path) -> Iterator[None]:
     """Make `directory` and hold its lock; remove a new directory again when the request turns out to be a mistake."""
     new = not directory.exists()
     make_directory(directory)
-    with alone(directory):
+    with locked(directory):
         try:
             yield
         except ReproKitError:
@@ -136,7 +140,7 @@ def _into_merge(
     clone = request.builds.clone
     if clone is None or report.outcome.ending is not SearchEnding.FOUND or report.new is None:
         return report
-    from repro_kit.builds.git.commits import merged_branch
+    from repro_kit.builds.commits import merged_branch
 
     ends = merged_branch(clone, report.new.build.commit or "")
     if ends is None:

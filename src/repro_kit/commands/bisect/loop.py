@@ -1,6 +1,6 @@
 """Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged.
 
-`Bisection._judge_build` does all that happens to one build: install it (`builds/wheels/install.py`, or another source
+`Bisection._judge_build` does all that happens to one build: install it (`builds/install.py`, or another source
 of builds), run a `repro.py` or a command on it (`run_build.py`) as often as its rules say (`farm/unit.py`), and call it
 good, bad or skipped.
 """
@@ -12,23 +12,21 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.changes import next_change
-from repro_kit.bisect.next_build import JudgeNext, SearchOutcome, following, next_step, steps_left
-from repro_kit.bisect.state import BisectState
-from repro_kit.bisect.store import write_state
 from repro_kit.builds.build_source import BuildSource, Ready, UnusableError
-from repro_kit.builds.wheels.install import file_name
-from repro_kit.commands.bisect.request import BisectRequest
-from repro_kit.commands.bisect.run_build import BuildOracle
+from repro_kit.builds.install import file_name
+from repro_kit.commands.bisect.plan import BisectRequest
+from repro_kit.commands.bisect.subject import BuildOracle
 from repro_kit.errors import UsageError
-from repro_kit.farm.unit import UNDECIDED, UnitResult, UnitRules, now
+from repro_kit.failure.failure import Status
+from repro_kit.failure.signature import RunOutcome
 from repro_kit.files import write_atomic
-from repro_kit.model.failure.failure import Status
-from repro_kit.model.run_outcome import RunOutcome
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session.strangers.build_unit import run_until_known
-from repro_kit.session.strangers.repro_run import RunOfRepro
+from repro_kit.regressions.build import Build, Judgement, Mark
+from repro_kit.regressions.search import JudgeNext, SearchOutcome, following, next_change, next_step, steps_left
+from repro_kit.regressions.search_state import BisectState, write_state
+from repro_kit.regressions.unit import UNDECIDED, UnitResult, UnitRules, now
+from repro_kit.repro_run.run_unit import run_until_known
+from repro_kit.repro_run.running import ObservedRun
 from repro_kit.ui import Ui
 
 _VERIFY = 3  # runs on the failing end
@@ -133,9 +131,9 @@ class Bisection:
         begun = self.state.unfinished
         if begun is None or begun.build != build.name:
             begun = UnitResult(build.name)
-        made: list[RunOfRepro] = []
+        made: list[ObservedRun] = []
 
-        def run() -> RunOfRepro:
+        def run() -> ObservedRun:
             number = begun.runs + len(made) + 1
             several = f"run {number} of up to {runs}" if runs > 1 else "run"
             self._ui.progress(f"{build.shown}: {f'verifying, run {number}' if verifies else several} ({self._left()})")

@@ -1,18 +1,16 @@
-"""Plan a search from the user's request: the source of the builds, the ends, and the state to start from."""
+"""The request of the `bisect` command, and the search to start from: the source of builds, the ends, the state."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from repro_kit.bisect.build import Judgement, Mark
-from repro_kit.bisect.ends import NoSuchBuildError, resolve_build
-from repro_kit.bisect.state import SCHEMA, BisectState
-from repro_kit.builds.build_source import BuildSource
+from repro_kit.builds.build_source import BuildSource, Target
 from repro_kit.builds.catalog import (
+    BuildSelection,
     PackageEnds,
     built_beside,
     open_source,
@@ -20,10 +18,50 @@ from repro_kit.builds.catalog import (
     source_in_words,
 )
 from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.target import Target
-from repro_kit.commands.bisect.bisect_subject import BuildSubject
-from repro_kit.commands.bisect.request import BisectRequest
+from repro_kit.commands.bisect.subject import BuildSubject
 from repro_kit.errors import UsageError
+from repro_kit.failure.symptom import Symptom
+from repro_kit.regressions.build import Judgement, Mark, NoSuchBuildError, resolve_build
+from repro_kit.regressions.search import PATIENCE
+from repro_kit.regressions.search_state import SCHEMA, BisectState
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What is run on which builds, what counts as the failure, and where the answer goes."""
+
+    words: tuple[str, ...]  # the subject, or the words of a command
+    is_command: bool
+    again: str  # the command line that continues the search
+    packages: tuple[PackageEnds, ...]  # packages to vary, one after the other
+    builds: BuildSelection
+    find_fix: bool = False
+    all_parents: bool = False  # search the branch too when the answer is a merge
+    timeout: float = 600.0  # seconds for one run
+    on_timeout: Mark = Mark.SKIP
+    others: Mark = Mark.SKIP  # the mark of a different failure
+    symptom: Symptom | None = None
+    any_failure: bool = False
+    repeats: int = 1  # runs that must pass before a build is good
+    patience: int = PATIENCE  # skipped builds after which a gap is given up
+    spread: int = 0  # builds that are judged to find every change of the result
+    marks: tuple[str, ...] = ()  # verdicts set by hand, "BUILD=MARK"
+    log: bool = False  # show what was judged, and run nothing
+    repo: Path | None = None  # clone whose commits are ranked
+    directory: Path | None = None  # directory for the state; None: that of the subject
+    fresh: bool = False  # forget all judgements
+
+
+def axes_of(packages: Sequence[str], good: Sequence[str], bad: Sequence[str]) -> tuple[PackageEnds, ...]:
+    """Return the packages to vary with their ends: the first `--good` belongs to the first `--package`, and so on."""
+    names = list(packages) or ["torch"]
+    if max(len(good), len(bad)) > len(names) or len(set(names)) < len(names):
+        raise UsageError("Give --good and --bad at most once for each --package, in the same order.")
+
+    def of(words: Sequence[str], at: int) -> str | None:
+        return words[at] if at < len(words) else None
+
+    return tuple(PackageEnds(name, of(good, at), of(bad, at)) for at, name in enumerate(names))
 
 
 def plan(
@@ -83,7 +121,7 @@ def plan(
 
 def _as_commits(axis: PackageEnds, clone: Path) -> PackageEnds:
     """Return the axis with its ends as full commit hashes."""
-    from repro_kit.builds.git.commits import commit_in, opened
+    from repro_kit.builds.commits import commit_in, opened
 
     repo = opened(clone)
 

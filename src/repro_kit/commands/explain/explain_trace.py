@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 
-from repro_kit.case.case import Case
-from repro_kit.case.lock import alone
+from repro_kit.case.case import Case, locked
 from repro_kit.commands.explain.suggestion_trials import try_all, why_untried
 from repro_kit.errors import Exit, ReproKitError, StageError, UsageError
 from repro_kit.explain.advice import suggestions
-from repro_kit.explain.judge import Ruling, Trial
 from repro_kit.explain.sections import advice_section
 from repro_kit.explain.sentences import sentences
 from repro_kit.explain.suggestion import Suggestion
-from repro_kit.explain.tried import Tried
+from repro_kit.explain.trials import Ruling, Trial, Tried
+from repro_kit.failure.missing import missing_device
 from repro_kit.files import write_atomic
-from repro_kit.model.failure.missing_device import missing_device
-from repro_kit.pipeline.registry import REGISTRY, Stage, settings_of
-from repro_kit.runner.launch import exit_name
+from repro_kit.options.stages import ObserveOptions
+from repro_kit.pipeline.run import REGISTRY, Stage, settings_of
+from repro_kit.repro_run.trust import agree
 from repro_kit.runner.subject_start import command
+from repro_kit.runner.supervised import exit_name
 from repro_kit.session.explained import Explained, context_of, read_before, read_text
-from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script import users_logs
-from repro_kit.session.script.script_run import SubjectRun, run_subject
-from repro_kit.session.strangers.trust import agree
-from repro_kit.session.verdicts.lacking_device import lacks_device, printed_lack
-from repro_kit.trace.flight_recorder import is_dump
+from repro_kit.subject import users_environment
+from repro_kit.subject.script_run import SubjectRun, run_subject
+from repro_kit.trace import read
+from repro_kit.trace.extraction import chrome_trace, extracted, listed
 from repro_kit.trace.insights import Insights, gather
-from repro_kit.trace.no_log import no_log
+from repro_kit.trace.insights.collectives import is_dump
+from repro_kit.trace.reader import no_log
 from repro_kit.ui import Ui
+from repro_kit.verdicts.not_the_compiler import lacks_device, printed_lack
 
 _RUN = Path("explain") / "run"
 _SETTINGS = "settings.txt"  # what the run depended on; the run is stale when this text changes
@@ -103,7 +106,7 @@ def try_advice(source: TraceSource, case: Case, timeout: float, ui: Ui, cwd: Pat
 
 
 def _kept(case: Case, explained: Explained) -> Explained:
-    with alone(case.path):
+    with locked(case.path):
         case.write("insights.json", explained)
     return explained
 
@@ -133,7 +136,7 @@ def _trace_of(case: Case, options: ObserveOptions, as_it_is: bool) -> tuple[Path
 
 def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
     """Run the script once, unchanged, with empty caches."""
-    users_logs.check()
+    users_environment.check_users_logs()
     directory = case.path / _RUN
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "trace").mkdir(parents=True)
@@ -153,10 +156,85 @@ def _run(case: Case, options: ObserveOptions, ui: Ui) -> Path:
         raise StageError(
             f"Nothing was compiled: {exit_name(ran)} after {ran.seconds:.0f} s; its output is in {directory}."
         )
-    users_logs.give_back(directory, ui)
+    users_environment.give_back_users_logs(directory, ui)
     write_atomic(directory / _SETTINGS, settings_of(_STAGE, case, options).encode())
     ui.done(f"{exit_name(ran)} after {ran.seconds:.0f} s")
     if not ran.ok:
         why = f", since this machine lacks {missing_device(lack)}" if lack else ""
         ui.warn(f"The script failed ({exit_name(ran)}){why}. Its output is in {directory}.")
     return directory / "trace"
+
+
+_HEAD = 3  # pieces of a Chrome trace with at least one event: head, event, tail
+
+
+@dataclass(frozen=True)
+class ArtifactKind:
+    """The artifacts of one kind."""
+
+    kind: str
+    count: int
+    size: int
+    compiles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """An artifact that was written. `note` says what was repaired in it, or what is wrong with it."""
+
+    path: str
+    compile_id: str
+    note: str = ""
+
+
+def kinds_in(trace: Path) -> tuple[ArtifactKind, ...]:
+    """The kinds of artifacts in `trace`, in the order of their first occurrence."""
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    compiles: dict[str, dict[str, None]] = {}
+    for info in listed(read(trace)):
+        counts[info.kind] += 1
+        sizes[info.kind] += info.size
+        seen = compiles.setdefault(info.kind, {})
+        if info.compile is not None:
+            seen.setdefault(str(info.compile))
+    return tuple(ArtifactKind(kind, counts[kind], sizes[kind], tuple(compiles[kind])) for kind in compiles)
+
+
+def write_artifacts(
+    trace: Path, kinds: Collection[str], compile_ids: Collection[str], directory: Path
+) -> tuple[Written, ...]:
+    """Write the artifacts of these kinds and compiles below `directory`.
+
+    Raises ReproKitError if there are none, or a file cannot be written.
+    """
+    written = []
+    for artifact in extracted(read(trace), kinds, compile_ids):
+        path = directory / artifact.info.path
+        _write(path, [artifact.text.encode("utf-8", "replace")])
+        written.append(Written(str(path), str(artifact.info.compile or ""), artifact.note))
+    if not written:
+        wanted = (" or ".join(kinds) or "artifact") + (f" of {', '.join(compile_ids)}" if compile_ids else "")
+        raise UsageError(f"The trace {trace} holds no {wanted}; --list shows what it holds.")
+    return tuple(written)
+
+
+def write_perfetto(trace: Path, file: Path) -> None:
+    """Write the phases of all compiles for ui.perfetto.dev.
+
+    Raises ReproKitError if there are none, or the file cannot be written.
+    """
+    pieces = chrome_trace(read(trace))
+    start = [*islice(pieces, _HEAD)]
+    if len(start) < _HEAD:
+        raise UsageError(f"The trace {trace} records no phases, so there is nothing to show in Perfetto.")
+    _write(file, chain(start, pieces))
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror}.") from error

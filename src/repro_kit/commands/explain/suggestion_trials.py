@@ -8,22 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.case.case import Case
-from repro_kit.case.starts import note_start
+from repro_kit.case.case import Case, note_start
 from repro_kit.errors import StageError
-from repro_kit.explain.combine import change_of, combined
 from repro_kit.explain.extra_run import first_specialization, log_about, variables
-from repro_kit.explain.judge import Ruling, Trial, judge
-from repro_kit.explain.numbers import measured
+from repro_kit.explain.measured_run import MeasuredRun
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
-from repro_kit.explain.tried import Tried
-from repro_kit.model.measure.measured_run import MeasuredRun
+from repro_kit.explain.trials import Ruling, Trial, Tried, change_of, combined, judge, measured
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.launch import exit_name, launch
-from repro_kit.runner.measured import read_calls
-from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.read_findings import read_calls, read_findings
 from repro_kit.runner.subject_start import command, private_caches, probe_environment
-from repro_kit.session.script.script_run import SubjectRun, run_subject
+from repro_kit.runner.supervised import exit_name, launch
+from repro_kit.subject.script_run import SubjectRun, run_subject
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.specializations import Specialization
 from repro_kit.ui import Ui

@@ -15,19 +15,17 @@ import orjson
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.bundle.repro.source_files import is_users
 from repro_kit.case.case import Case
-from repro_kit.commands.bisect.suspect_commits import clues_of
+from repro_kit.commands.bisect.answer import clues_of
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.farm.facts import CaseFacts, culprit_of
-from repro_kit.farm.grouping import Likeness, duplicate_of
-from repro_kit.farm.lifecycle import State
-from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.farm.unit import now
-from repro_kit.model.serialize import encoded, to_data
-from repro_kit.plain_file import no_file, read_plain
+from repro_kit.files import no_file, read_plain
+from repro_kit.regressions.groups import CaseFacts, Likeness, culprit_of, duplicate_of
+from repro_kit.regressions.lifecycle import State
+from repro_kit.regressions.store import FarmCase, FarmStore, Transition
+from repro_kit.regressions.unit import now
+from repro_kit.repro_run.untrusted import REPRO, UntrustedBundle, claim_of, opened
+from repro_kit.serialize import encoded, to_data
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.strangers.runnable import REPRO
-from repro_kit.session.strangers.untrusted import UntrustedBundle, claim_of, opened
 from repro_kit.ui import Ui
 from repro_kit.visible import visible
 

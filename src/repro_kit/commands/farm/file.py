@@ -18,18 +18,16 @@ from repro_kit.bundle.story.issue_form import (
     refusal,
 )
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title_facts import title_from, title_of
-from repro_kit.commands.farm.judging import FarmJudge, Results
+from repro_kit.bundle.story.title import title_from, title_of
 from repro_kit.commands.farm.place import FarmPlace, named_case
+from repro_kit.commands.farm.status import FarmJudge, Results
 from repro_kit.commands.show import story_at
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.farm.lifecycle import State
-from repro_kit.farm.store import FarmCase, FarmStore
-from repro_kit.farm.table import release_table
-from repro_kit.files import write_atomic
-from repro_kit.plain_file import read_plain
+from repro_kit.files import read_plain, write_atomic
+from repro_kit.regressions.lifecycle import State, release_table
+from repro_kit.regressions.store import FarmCase, FarmStore
+from repro_kit.repro_run.untrusted import REPRO
 from repro_kit.session.github import send
-from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.ui import Ui
 
 _LARGEST = 4 << 20  # bytes of a file that is quoted

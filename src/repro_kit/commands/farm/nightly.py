@@ -13,8 +13,27 @@ from typing import Any
 
 import orjson
 
-from repro_kit.bisect.build import Build, Judgement, Mark
-from repro_kit.bisect.news import (
+from repro_kit.builds.build_source import Ready, UnusableError
+from repro_kit.builds.catalog import PackageEnds
+from repro_kit.builds.install import file_name
+from repro_kit.builds.interpreters import find_python
+from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
+from repro_kit.builds.web import without_credentials
+from repro_kit.bundle.archive.archive import FORMS
+from repro_kit.bundle.pages.templates import render
+from repro_kit.commands.bisect.answer import as_markdown, named_sides
+from repro_kit.commands.bisect.command import search
+from repro_kit.commands.bisect.plan import BisectRequest
+from repro_kit.commands.bisect.subject import build_subject
+from repro_kit.commands.farm.add import add_target
+from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.commands.farm.status import judge_all
+from repro_kit.commands.farm.units import LocalExecutor, UnitRunner, Workers, import_results, no_alarm
+from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.files import read_plain, write_atomic
+from repro_kit.regressions.build import Build, Judgement, Mark
+from repro_kit.regressions.news import (
     ALARMS,
     TURNS,
     Group,
@@ -26,33 +45,11 @@ from repro_kit.bisect.news import (
     remembered,
     settled,
 )
-from repro_kit.builds.build_source import Ready, UnusableError
-from repro_kit.builds.catalog import PackageEnds
-from repro_kit.builds.interpreters import find_python
-from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
-from repro_kit.builds.wheels.install import file_name
-from repro_kit.builds.wheels.web import without_credentials
-from repro_kit.bundle.archive.archive import FORMS
-from repro_kit.bundle.pages.templates import render
-from repro_kit.commands.bisect.answer import as_markdown, named_sides
-from repro_kit.commands.bisect.bisect_subject import build_subject
-from repro_kit.commands.bisect.command import search
-from repro_kit.commands.bisect.request import BisectRequest
-from repro_kit.commands.farm.add import add_target
-from repro_kit.commands.farm.executor import LocalExecutor, Workers
-from repro_kit.commands.farm.judging import judge_all
-from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.commands.farm.units import UnitRunner, no_alarm, take_up
-from repro_kit.errors import CannotRunError, Exit, ReproKitError, UsageError
-from repro_kit.farm.plan import DueUnit
-from repro_kit.farm.store import FarmCase, FarmStore
-from repro_kit.farm.unit import OF_MARKS, UNDECIDED, WORDS, UnitResult
-from repro_kit.files import write_atomic
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import from_data
-from repro_kit.plain_file import read_plain
+from repro_kit.regressions.plan import DueUnit
+from repro_kit.regressions.store import FarmCase, FarmStore
+from repro_kit.regressions.unit import OF_MARKS, UNDECIDED, WORDS, UnitResult
 from repro_kit.runner.places import instead_of
+from repro_kit.serialize import from_data
 from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
@@ -108,7 +105,7 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
     place = FarmPlace(request.directory)
     with place.writing(create=True) as store:
         before, last = _last_night(store, request.directory)
-        take_up(place, store)
+        import_results(place, store)
         cases, damaged = _added(place, store, names, request, ui)
         night = _Night(place, store, request, before, last, ui)
         build, results = night.run(cases)

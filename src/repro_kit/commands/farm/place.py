@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_kit.case.lock import alone
+from repro_kit.case.case import locked
 from repro_kit.errors import UsageError
-from repro_kit.farm.store import FarmCase, FarmStore
+from repro_kit.regressions.store import FarmCase, FarmStore
 from repro_kit.runner.places import instead_of
 
 
@@ -69,7 +69,7 @@ class FarmPlace:
                 ) from error
         elif not self.directory.is_dir():
             raise UsageError(f"{self.directory} is not a farm; `repro-kit farm add BUNDLE` makes one.")
-        with alone(self.directory):
+        with locked(self.directory):
             store = FarmStore(self.directory, create=create)
             try:
                 yield store

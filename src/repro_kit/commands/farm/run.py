@@ -8,21 +8,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.bisect.build import Build
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
-from repro_kit.commands.farm.executor import Workers, open_workers
-from repro_kit.commands.farm.judging import judge_all
 from repro_kit.commands.farm.place import FarmPlace, named_case
-from repro_kit.commands.farm.units import UnitRunner, no_alarm, take_up
+from repro_kit.commands.farm.status import judge_all
+from repro_kit.commands.farm.units import UnitRunner, Workers, import_results, no_alarm, open_workers
 from repro_kit.errors import Exit, UsageError
-from repro_kit.farm.lifecycle import State
-from repro_kit.farm.plan import DueUnit, LinePlan, due_units
-from repro_kit.farm.shard import shard
-from repro_kit.farm.standing import tally_of
-from repro_kit.farm.store import FarmCase, FarmStore, Transition
-from repro_kit.model.serialize import to_data
 from repro_kit.reduce.flaky import NO_RUNS
-from repro_kit.session.strangers.runnable import REPRO
+from repro_kit.regressions.build import Build
+from repro_kit.regressions.lifecycle import State, tally_of
+from repro_kit.regressions.plan import DueUnit, LinePlan, due_units, shard
+from repro_kit.regressions.store import FarmCase, FarmStore, Transition
+from repro_kit.repro_run.untrusted import REPRO
+from repro_kit.serialize import to_data
 from repro_kit.ui import Ui
 
 _OVER = (State.FIXED, State.CLOSED)
@@ -55,7 +52,7 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
         place.writing() as store,
         open_workers(request.executor, request.workers, place.logs) as workers,
     ):
-        take_up(place, store)
+        import_results(place, store)
         shutil.rmtree(place.environments, ignore_errors=True)  # environments that a killed run left
         with ui.stage("builds"):
             lines = lines_of(request.choice, place.environments)

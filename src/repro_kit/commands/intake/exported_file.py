@@ -16,8 +16,8 @@ from typing import Any
 from repro_kit.case.case import Case
 from repro_kit.errors import UsageError
 from repro_kit.files import read_text
+from repro_kit.repro_run.trust import LoadedCode
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.strangers.loaded_code import LoadedCode
 
 SCRIPT_NAME = "compile_exported.py"  # in the folder of the case
 _MINIFIERS = "torch._dynamo.repro.aoti"

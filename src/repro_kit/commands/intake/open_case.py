@@ -4,36 +4,118 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from repro_kit.builds.interpreters import find_python
-from repro_kit.case.case import Case, Subject
-from repro_kit.case.lock import alone
-from repro_kit.commands.intake.exported_devices import digest_of, lacking_here, path_on_cpu, write_on_cpu
+from repro_kit.bundle.privacy.variables import allowed_variables
+from repro_kit.case.case import Case, StageRecord, Subject, locked
+from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, Observation
 from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for
-from repro_kit.commands.intake.program_file import case_from_program
-from repro_kit.commands.intake.program_sources import is_trace, reader_of, recorded_failure
-from repro_kit.commands.intake.transplant import recorded_elsewhere
-from repro_kit.commands.intake.watched_case import case_from_watch
-from repro_kit.errors import ReproKitError, UsageError
-from repro_kit.files import write_atomic
-from repro_kit.model.torchrun import on_one_machine
-from repro_kit.program import Program
-from repro_kit.session.case_paths import bundle_path, case_path, is_case, locked_case, program_case_path
-from repro_kit.session.kept_options import read_options, write_options
-from repro_kit.session.options import Options
-from repro_kit.session.script import users_logs
-from repro_kit.session.script.subject_check import check_interpreter, exported_subject, program_subject, recognise
-from repro_kit.session.script.watched_recording import is_watched
-from repro_kit.session.stop import Stop
-from repro_kit.session.strangers.loaded_code import loaded_code
-from repro_kit.session.strangers.trust import agree, agree_to_load, agree_to_trace
+from repro_kit.commands.intake.moved_to_cpu import (
+    digest_of,
+    lacking_here,
+    path_on_cpu,
+    recorded_elsewhere,
+    write_on_cpu,
+)
+from repro_kit.commands.intake.programs import case_from_program, is_trace, reader_of, recorded_failure
+from repro_kit.errors import ReproKitError, Stop, UsageError
+from repro_kit.files import check_tree, write_atomic
+from repro_kit.graph import Program
+from repro_kit.options.stages import Options
+from repro_kit.ownership import is_marked
+from repro_kit.probe.repro_probe.protocol.findings import WATCHED_DIRECTORY
+from repro_kit.repro_run.trust import agree, agree_to_load, agree_to_trace, loaded_code
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.supervised import Run
+from repro_kit.runner.torchrun import on_one_machine
+from repro_kit.session.case_paths import (
+    bundle_path,
+    case_path,
+    is_case,
+    locked_case,
+    program_case_path,
+    read_options,
+    write_options,
+)
+from repro_kit.subject import users_environment
+from repro_kit.subject.script_run import write_artifacts
+from repro_kit.subject.subject_check import check_interpreter, exported_subject, program_subject, recognise
+from repro_kit.subject.users_environment import environment
+from repro_kit.subject.watched_recording import Watched, is_watched, read_watched, watched_text
+from repro_kit.trace import summarise
 from repro_kit.ui import Ui
+from repro_kit.verdicts import observed_failures
+from repro_kit.verdicts.blame import as_wrong_result
+
+
+def case_from_watch(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
+    """Return the case at `path` as observed, with the failure, trace and environment that `repro_kit.watch` stored.
+
+    `python` is the interpreter to continue with; None: the interpreter in which the failure happened. `failure` is
+    the number of the failure that the case is about. Raises ReproKitError when there is no such failure or interpreter.
+    """
+    check_tree(path)
+    watched = read_watched(path)
+    if not is_marked(path, watched_text(path)) and not ui.confirm(
+        f"{path} was not made by you on this machine. Run the programs in it with {python or watched.python}?"
+    ):
+        raise UsageError(
+            f"{path} was not made by you on this machine, and its programs would run with {python or watched.python}; "
+            "look at the case, and give --yes if you trust it."
+        )
+    subject = program_subject(path, Path.cwd(), python or watched.python, os.environ)
+    case = Case.create(path, subject, watched.created)
+    with ui.stage("watched"):
+        shutil.copytree(path / WATCHED_DIRECTORY / "trace", path / "observe" / "trace", dirs_exist_ok=True)
+        findings = read_findings(path / WATCHED_DIRECTORY)
+        summary = summarise(path / "observe" / "trace")
+        ended = Run(1, None, timed_out=False, seconds=0.0, peak_memory=0)
+        observed = [as_wrong_result(watched) for watched in observed_failures.found_in(path, ended, findings, summary)]
+        index = observed_failures.index_of(failure, observed)
+        env = environment(subject.python)
+        if env.torch != watched.torch:
+            ui.warn(f"The failure was seen with torch {watched.torch}; {subject.python} has torch {env.torch} now.")
+        case.store(
+            ENVIRONMENT,
+            replace(
+                env,
+                config=findings.config,
+                threads=findings.threads or env.threads,
+                variables=allowed_variables(watched.variables),
+            ),
+        )
+        observation = Observation(
+            argv=watched.command,
+            exit_status=1,
+            signal=None,
+            timed_out=False,
+            seconds=0.0,
+            peak_memory=0,
+            python=watched.python,
+            torch=watched.torch,
+            failures=tuple(observed),
+            artifacts=write_artifacts(case, summary),
+            graphs=watched.graphs,
+            warnings=tuple(_warnings(watched)),
+        )
+        case.store(OBSERVATION, observation)
+        chosen = observed[index]
+        case.update(signature=chosen.signature, failure_index=index)
+        note = f"{chosen.failure.kind}: {chosen.signature.summary()}"
+        case.record(StageRecord("observe", "done", note))
+        ui.done(note)
+    return case
+
+
+def _warnings(watched: Watched) -> list[str]:
+    return [f"The first {watched.dropped} of {watched.graphs} graphs were forgotten."] if watched.dropped else []
 
 
 @dataclass(frozen=True)
@@ -103,7 +185,7 @@ def _case_for(asked: Asked, path: Path, subject: Subject, ui: Ui) -> Iterator[Jo
 @contextmanager
 def _of_command(asked: Asked, ui: Ui) -> Iterator[Job]:
     """Of a script, a module or a command, which is not run yet."""
-    users_logs.check()
+    users_environment.check_users_logs()
     words = asked.words
     here = on_one_machine(words) if asked.form == "command" else None
     subject = recognise(asked.form, words if here is None else here.argv, Path.cwd(), asked.python, os.environ)
@@ -166,7 +248,7 @@ def _of_watched(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     """Of the output of `repro_kit.watch`, which becomes a case."""
     if asked.output not in (None, str(path)):
         raise UsageError(f"{path} becomes the case itself; leave --output out.")
-    with alone(path):
+    with locked(path):
         case = case_from_watch(path, asked.python, asked.options.observe.failure, ui)
         write_options(case, asked.options)
         yield Job(case, asked.options.with_(output=str(bundle_path(path))), ui, resumed=False)
@@ -187,7 +269,7 @@ def _of_case(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     if asked.fresh:
         words = shlex.join(case.file.subject.words)
         raise UsageError(f"--fresh takes the original command, not the case {path}: repro-kit collect --fresh {words}")
-    with alone(path):
+    with locked(path):
         case = Case.open(path)  # as it is under the lock
         subject = case.file.subject
         _check_python(asked, path, subject)

@@ -1,28 +1,88 @@
-"""Consent: what a tool is about to run, in words, and a digest of it. Without consent nothing runs."""
+"""What a tool may use and run: the client's directories, the code in words with a digest, and the user's consent."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import mcp_types as types
 
 from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.case.case import Case
 from repro_kit.commands.intake.exported_file import exported_file
-from repro_kit.commands.intake.program_sources import is_trace
-from repro_kit.commands.mcp.roots import check_links, inside
+from repro_kit.commands.intake.programs import is_trace
 from repro_kit.errors import UsageError
+from repro_kit.files import no_file
+from repro_kit.repro_run.trust import loaded_code
+from repro_kit.repro_run.untrusted import REPRO, opened
 from repro_kit.runner.subject_start import command
 from repro_kit.session.case_paths import is_case
-from repro_kit.session.script.subject_check import check_script, is_python
-from repro_kit.session.script.watched_recording import is_watched
-from repro_kit.session.strangers.loaded_code import loaded_code
-from repro_kit.session.strangers.runnable import REPRO
-from repro_kit.session.strangers.untrusted import opened
+from repro_kit.session.system import shown_name
+from repro_kit.subject.subject_check import check_script, is_python
+from repro_kit.subject.watched_recording import is_watched
 from repro_kit.trace import summarise
 from repro_kit.visible import visible
+
+#: From this revision of the protocol on, a server answers a call with a question, and the client calls again.
+ANSWERS_WITH_QUESTIONS = "2026-07-28"
+KEY = "roots"
+QUESTION = types.ListRootsRequest()
+
+
+async def roots_of(ctx: Any, params: Any) -> tuple[Path, ...] | None:
+    """The roots of the client; None if it has to be asked first, with `QUESTION`."""
+    capabilities = ctx.session.client_capabilities
+    if capabilities is None or capabilities.roots is None:
+        return (Path.cwd().resolve(),)
+    if ctx.protocol_version < ANSWERS_WITH_QUESTIONS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer revisions of the protocol call roots deprecated
+            return _paths((await ctx.session.list_roots()).roots)
+    answer = (getattr(params, "input_responses", None) or {}).get(KEY)
+    return _paths(answer.roots) if isinstance(answer, types.ListRootsResult) else None
+
+
+def _paths(roots: Sequence[types.Root]) -> tuple[Path, ...]:
+    parts = [urlsplit(str(root.uri)) for root in roots]
+    return tuple(Path(unquote(part.path)).resolve() for part in parts if part.netloc in ("", "localhost"))
+
+
+def inside(path: Path, roots: Sequence[Path]) -> Path:
+    """The path `path` without links. Raises UsageError if it lies outside of `roots`, or is neither a file nor
+    a directory. The message does not reveal what is there.
+    """
+    try:
+        resolved = path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a path"
+        raise UsageError(f"{shown_name(path)} cannot be used: {reason}.") from None
+    if not any(resolved.is_relative_to(root) for root in roots):
+        named = ", ".join(map(str, roots)) or "none"
+        raise UsageError(f"{shown_name(path)} lies outside of the directories that this server may use: {named}.")
+    kind = no_file(resolved)
+    if kind and kind != "a directory":
+        raise UsageError(f"{shown_name(path)} is {kind}; give a file or a directory.")
+    return resolved
+
+
+def check_links(directory: Path, roots: Sequence[Path]) -> None:
+    """Raise UsageError if a link below `directory` leads out of `roots`, or something there is not a plain file."""
+    for path in _below(directory):
+        if path.is_symlink() or no_file(path):
+            inside(path, roots)
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(directory):
+        yield from (Path(folder, name) for name in (*folders, *files))
+
 
 _SHOWN = 20_000  # characters of code in the question
 _MOST_FILES = 2_000

@@ -8,10 +8,10 @@ from urllib.parse import quote, unquote
 
 from repro_kit.bundle.archive import archive
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.commands.mcp.roots import inside
+from repro_kit.commands.mcp.consent import inside
 from repro_kit.errors import UsageError
-from repro_kit.plain_file import read_plain
-from repro_kit.session.strangers.runnable import REPRO
+from repro_kit.files import read_plain
+from repro_kit.repro_run.untrusted import REPRO
 
 SCHEME = "repro-kit://bundle/"
 TEMPLATE = f"{SCHEME}{{name}}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from repro_kit.explain.advice.break_advice import suggest_for_breaks
+from repro_kit.explain.advice.break_advice import suggest_for_breaks, suggest_for_runs
 from repro_kit.explain.advice.recompile_advice import suggest_for_recompiles
-from repro_kit.explain.advice.run_advice import suggest_for_runs
 from repro_kit.explain.advice.shape_advice import suggest_for_shapes
 from repro_kit.explain.context import Context
 from repro_kit.explain.suggestion import Suggestion

@@ -1,4 +1,4 @@
-"""Advice on graph breaks."""
+"""Advice on failures, ranks, and graph breaks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from repro_kit.explain.advice.source_edits import branch_at, edit, indent, tree, without_branch
-from repro_kit.explain.context import Context, plain_name
-from repro_kit.explain.sections.breaks_section import advice_of, cost_of_break, title_of_break
-from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
-from repro_kit.trace.break_text import GraphBreak
+from repro_kit.explain.context import Context, counted, headline, plain_name
+from repro_kit.explain.sections.compiles import advice_of, cost_of_break, title_of_break
+from repro_kit.explain.suggestion import (
+    Aim,
+    AppliedChange,
+    SourceEdit,
+    Suggestion,
+    branch_at,
+    edit,
+    indent,
+    tree,
+    without_branch,
+)
+from repro_kit.trace.dynamo_text import GraphBreak
+from repro_kit.trace.insights.ranks import GuardedValue, Parting
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+|<[\w ]+>), qualname: (?P<name>[\w.<>]+)")
@@ -243,3 +253,71 @@ def _why(context: Context, graph_break: GraphBreak) -> str:
 
 def _code(context: Context, graph_break: GraphBreak) -> str:
     return (graph_break.where.code or context.line(graph_break.where)) if graph_break.where else ""
+
+
+#: Files of torch with the forward of a wrapper.
+_WRAPPERS = {"nn/parallel/distributed.py": "DDP", "fsdp/fully_sharded_data_parallel.py": "FSDP"}
+
+
+def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
+    """Suggestions for failures first."""
+    insights = context.insights
+    for failure in insights.failures:
+        soft = failure.soft
+        yield Suggestion(
+            "Leave out fullgraph=True, or fix the graph break"
+            if soft
+            else "Collect the failure: repro-kit collect SCRIPT",
+            f"{failure.type}: {headline(failure.reason)[:200]}",
+            "failures",
+            Aim.FAILURES,
+            AppliedChange(arguments={"fullgraph": False}) if soft else None,
+            place=context.place(failure.where),
+            untried="needs an edit" if soft else "another command",
+            weight=40.0,
+        )
+    branch = _branch_on_rank(insights.parting)
+    differing = [divergence for divergence in insights.ranks.divergences if divergence.what != "code"]
+    if branch is not None:
+        yield Suggestion(
+            "Let every rank run the same code, or leave what differs out of the compiled function",
+            f"{branch.source} is {' and '.join(branch.values)}; a rank that runs other collectives makes others wait",
+            "ranks",
+            Aim.RECOMPILES,
+            place=context.place(branch.where),
+            untried="needs an edit",
+            weight=len(differing),
+        )
+    elif differing:
+        yield Suggestion(
+            "Let the ranks agree on what is dynamic",
+            f"{counted(len(differing), 'compile')} of {len(insights.ranks.ranks)} ranks differ, "
+            "and the other ranks wait while one rank compiles",
+            "ranks",
+            Aim.RECOMPILES,
+            AppliedChange(env={"TORCH_COMPILER_COLLECTIVES": "1"}),
+            weight=len(differing),
+        )
+    yield from _wrapped(context)
+
+
+def _branch_on_rank(parting: Parting | None) -> GuardedValue | None:
+    """The first value, no size of a tensor, that sends two ranks to different statements."""
+    if parting is None or parting.statements == (None, None):
+        return None
+    return next((value for value in parting.values if not value.sized), None)
+
+
+def _wrapped(context: Context) -> Iterator[Suggestion]:
+    """A compiled DDP or FSDP module with graph breaks."""
+    if not context.insights.breaks:
+        return
+    files = {compile_.code.file for compile_ in context.insights.overview.compiles if compile_.code}
+    for file, name in _WRAPPERS.items():
+        if any(compiled_file.endswith(file) for compiled_file in files):
+            yield Suggestion(
+                f"Compile the module inside {name}: {name}(torch.compile(model)), not torch.compile({name}(model))",
+                f"{name}'s own forward was compiled, and the graph breaks",
+                "breaks",
+                Aim.GRAPH_BREAKS,
+            )

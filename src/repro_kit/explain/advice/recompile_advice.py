@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from repro_kit.explain.advice.source_edits import edit, tree
 from repro_kit.explain.context import Context, compiled_name, is_resumed, listed
-from repro_kit.explain.sections.recompiles_section import times_compiled
-from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
-from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import Guard, GuardText, whole_source
+from repro_kit.explain.sections.compiles import times_compiled
+from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion, edit, tree
+from repro_kit.failure.failure import Frame
+from repro_kit.trace.dynamo_text import Guard, GuardText, whole_source
 from repro_kit.trace.insights.dynamic_shapes import Block, SymbolOrigin
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.insights.specializations import Cause

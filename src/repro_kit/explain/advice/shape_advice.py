@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from repro_kit.explain.advice.recompile_advice import changing_sizes, dynamic_source
-from repro_kit.explain.advice.source_edits import edit
 from repro_kit.explain.context import Context, counted, listed, plain_name
-from repro_kit.explain.sections.specializations_section import name_of_specialization
-from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion
+from repro_kit.explain.sections.shapes import name_of_specialization
+from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion, edit
 from repro_kit.trace.insights.specializations import Cause, Specialization
 
 _FLOAT = "zf"  # the symbols of floats: as a tensor, a float is no constant (recompile_advice.py)

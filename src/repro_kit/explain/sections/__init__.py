@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repro_kit.explain.context import Context
-from repro_kit.explain.sections.breaks_section import breaks_section
-from repro_kit.explain.sections.failures_section import failures_section
-from repro_kit.explain.sections.guards_section import guards_section
-from repro_kit.explain.sections.overview_section import overview_section
+from repro_kit.explain.report import Item, Section
+from repro_kit.explain.sections.compiles import breaks_section, failures_section, overview_section, recompiles_section
 from repro_kit.explain.sections.ranks_section import ranks_section
-from repro_kit.explain.sections.recompiles_section import recompiles_section
-from repro_kit.explain.sections.shapes_section import shapes_section
-from repro_kit.explain.sections.similar_section import similar_section
-from repro_kit.explain.sections.specializations_section import specializations_section
-from repro_kit.explain.view import Item, Section
+from repro_kit.explain.sections.shapes import guards_section, shapes_section, similar_section, specializations_section
 
 _MOST = 100  # items of a section
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repro_kit.explain.context import counted
-from repro_kit.explain.judge import Ruling, Trial
+from repro_kit.explain.measured_run import MeasuredRun, Steady
+from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.explain.suggestion import Suggestion
-from repro_kit.explain.view import Block, Code, Item, Section, Table, Words
-from repro_kit.model.measure.measured_run import MeasuredRun, Steady
+from repro_kit.explain.trials import Ruling, Trial
 
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 

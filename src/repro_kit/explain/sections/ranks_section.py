@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, counted
-from repro_kit.explain.view import Item, Section, Table, Words
-from repro_kit.model.rank_history import Collective, named_ranks
+from repro_kit.explain.report import Item, Section, Table, Words
 from repro_kit.trace.insights.collectives import DumpedRank, Waiting
 from repro_kit.trace.insights.overview import OverviewState
-from repro_kit.trace.insights.rank_parting import Parting
-from repro_kit.trace.insights.ranks import Divergence
+from repro_kit.trace.insights.ranks import Divergence, Parting
+from repro_kit.trace.rank_history import Collective, named_ranks
 
 _PARTED = {
     "code": "the ranks compile different functions",

@@ -1,16 +1,23 @@
-"""The cells of an ablation: presets, and the axes that the user adds."""
+"""The cells of an ablation: presets, and the backends and axes that the user adds, checked in the torch of the case."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 
-from repro_kit.model.ablation.axis import FIELDS, Axis, field_of, varied
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.recipe import Recipe, rungs
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
+from repro_kit.case.case import Case
+from repro_kit.case.stage_results import OBSERVATION
+from repro_kit.diagnosis.axes import FIELDS, Axis, field_of, varied
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.errors import StageError, UsageError
+from repro_kit.probe.repro_probe.protocol.orders import NamesData
+from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
+from repro_kit.recipe import Recipe, rungs
+from repro_kit.runner.ask import NoAnswer, Probe, Question
+from repro_kit.session.oracles import open_oracle
 
 PRESETS = ("quick", "standard", "full")
 #: Modes of Inductor with their options (torch._inductor.list_mode_options).
@@ -136,3 +143,59 @@ def _distinct(plans: Iterable[CellPlan]) -> list[CellPlan]:
         ):
             distinct.setdefault(plan.name, plan)
     return list(distinct.values())
+
+
+_QUESTION = Question(seconds=180, module="repro_probe.common.torch_environment")
+
+
+def check_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> None:
+    """Raise ReproKitError for a backend or a setting that is unknown in the case's interpreter.
+
+    A name in the script counts as known too: the script may register a backend, or define one as a function.
+    """
+    if not backends and not settings:
+        return
+    unknown = unknown_names(case, backends, settings)
+    if unknown["settings"]:
+        raise UsageError(f"--axis: the torch of {case.file.subject.python} has no setting {unknown['settings'][0]}.")
+    file_texts = texts(case)
+    missing = [name for name in unknown["backends"] if not any(name in text for text in file_texts)]
+    if missing:
+        raise UsageError(
+            f"--backend: {missing[0]} is neither a backend that torch knows (torch._dynamo.list_backends()), nor a name"
+            " in the script, nor a MODULE:FUNCTION that can be imported."
+        )
+
+
+def unknown_names(case: Case, backends: Sequence[str], settings: Sequence[str]) -> NamesData:
+    """Those of the names that the torch of the case does not know. Raises StageError if it cannot be asked."""
+    request: NamesData = {"backends": list(backends), "settings": list(settings)}
+    python = case.file.subject.python
+    try:
+        return Probe(python, Path(case.file.subject.cwd)).ask(_QUESTION, NamesData, request)
+    except NoAnswer as error:
+        raise StageError(f"{python} could not list its backends and settings ({error.said}).") from error
+
+
+def modes_of(case: Case) -> Modes:
+    """The modes of the case's torch with their options; those of torch 2.13 if it cannot list them."""
+    with open_oracle(case) as oracle:
+        return oracle.capabilities().get("modes") or MODES
+
+
+def texts(case: Case) -> list[str]:
+    """The texts of the files that the command names."""
+    paths = [Path(case.file.subject.cwd) / word for word in case.file.subject.argv]
+    return [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]
+
+
+_TRAINS = re.compile(r"\.backward\(")
+_COMPILED_AUTOGRAD = Axis("dynamo.compiled_autograd", (True,))
+
+
+def rank_axes(case: Case, texts: Sequence[str]) -> tuple[Axis, ...]:
+    """The axes that apply to a script with these `texts`, in the torch of the case; none for a run of one rank."""
+    if not case.load(OBSERVATION).ranks or not any(map(_TRAINS.search, texts)):
+        return ()
+    is_known = not unknown_names(case, [], [_COMPILED_AUTOGRAD.name])["settings"]
+    return (_COMPILED_AUTOGRAD,) if is_known else ()

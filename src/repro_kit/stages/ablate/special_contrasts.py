@@ -9,38 +9,39 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from repro_kit.errors import StageError
-from repro_kit.model.ablation.axis import varied
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.contrasts import AFRESH, OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.model.ablation.diagnosis import (
+from repro_kit.diagnosis.axes import varied
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.diagnosis.contrasts import AFRESH, OPERATORS_CHECKED, WITHOUT_OPERATORS
+from repro_kit.diagnosis.culprit import mismatch_of
+from repro_kit.diagnosis.layer import (
     HELD,
     HELD_AT_FALSE,
     INTERPRETED,
+    INTERPRETERS,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     WITNESS,
     contrasts_of,
+    first_failing,
+    is_own,
+    name_layer,
     passes,
 )
-from repro_kit.model.ablation.handed_on import INTERPRETERS
-from repro_kit.model.ablation.layer import first_failing, is_own, name_layer
-from repro_kit.model.ablation.other_culprits import mismatch_of
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.measure.call_state import first_differing_call
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.model.serialize import loads
+from repro_kit.errors import StageError
+from repro_kit.failure.differences import first_differing_call
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome
 from repro_kit.probe import embedded
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
 from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
 from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.session.verdicts import eager_run
+from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
+from repro_kit.recipe import LADDER, Recipe
+from repro_kit.serialize import loads
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript
-from repro_kit.stages.ablate.cells.script_cells import OnScript
+from repro_kit.stages.ablate.cells.script_cells import OnReducedScript, OnScript
+from repro_kit.verdicts import eager_run
 
 #: Failures that show when a graph has run.
 _OF_RUNS = (Kind.ACCURACY, Kind.RUNTIME_ERROR, Kind.CRASH)
@@ -112,7 +113,7 @@ def witness(script: OnScript, failing: Cell) -> list[Cell]:
     if cached is not None:
         return [cached]
     difference = first_differing_call(
-        _calls(script, "witness-plain", eager_run.PROBE, eager_run.VARIABLES),
+        _calls(script, "witness-plain", eager_run.PROBE, eager_run.EAGER_VARIABLES),
         _calls(script, "witness-eager", {"backend": "eager"}, {}),
     )
     if difference is not None and difference.state is not None:

@@ -7,37 +7,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION
-from repro_kit.case.stage_results import Capture
+from repro_kit.case.stage_results import ABLATION, CAPTURE, ENVIRONMENT, OBSERVATION, Capture
+from repro_kit.diagnosis.axes import parse_axis
+from repro_kit.diagnosis.causes import diagnose
+from repro_kit.diagnosis.cell import Ablation, Cell, CellPlan
+from repro_kit.diagnosis.contrasts import contrasts
+from repro_kit.diagnosis.culprit import SCRIPT_CODE, of_users_pass
+from repro_kit.diagnosis.layer import IN_EAGER, Diagnosis, is_decided
 from repro_kit.errors import UsageError
-from repro_kit.model.ablation.axis import parse_axis
-from repro_kit.model.ablation.causes import diagnose
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.contrasts import contrasts
-from repro_kit.model.ablation.custom_pass import of_users_pass
-from repro_kit.model.ablation.diagnosis import Diagnosis
-from repro_kit.model.ablation.layer import IN_EAGER, is_decided
-from repro_kit.model.ablation.script_code import SCRIPT_CODE
-from repro_kit.model.failure.failure import Layer
-from repro_kit.model.recipe import Recipe
+from repro_kit.failure.failure import Layer
+from repro_kit.options.stages import AblateOptions
+from repro_kit.recipe import Recipe
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session.options import AblateOptions
-from repro_kit.session.script import leftovers
-from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
-from repro_kit.stages.ablate.backend_names import check_names, modes_of
+from repro_kit.stages.ablate import workarounds
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
-from repro_kit.stages.ablate.cells.rank_axes import rank_axes
-from repro_kit.stages.ablate.cells.reduced_script_cells import OnReducedScript, reduced_script
-from repro_kit.stages.ablate.cells.script_cells import OnScript
-from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script
-from repro_kit.stages.ablate.matrix import Matrix
+from repro_kit.stages.ablate.cells.script_cells import OnReducedScript, OnScript, reduced_script
+from repro_kit.stages.ablate.confirm import Confirmation, on_captured, on_script, rate, rate_sentence, repeats
+from repro_kit.stages.ablate.matrix import Matrix, check_names, modes_of, rank_axes
 from repro_kit.stages.ablate.narrow import chain as narrow
-from repro_kit.stages.ablate.rate import rate, rate_sentence, repeats
 from repro_kit.stages.ablate.special_contrasts import special_contrasts, with_graphs_interpreted
 from repro_kit.stages.ablate.table import plan_rows, plan_sentence
-from repro_kit.stages.ablate.workarounds import workaround_search
+from repro_kit.subject import users_environment
+from repro_kit.subject.subject_check import fails_in_eager, is_program_alone
 from repro_kit.ui import Ui
 
 _NOT_ON_SCRIPT = (
@@ -76,7 +68,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
         ui.done(IN_EAGER)
         return
     earlier_warnings = case.load(OBSERVATION).warnings if case.holds(OBSERVATION) else ()
-    for sentence in leftovers.warnings():
+    for sentence in users_environment.warnings_of_leftovers():
         if sentence not in earlier_warnings:
             ui.warn(sentence)
     judged = judge(case, options, ui)
@@ -94,7 +86,7 @@ def run(case: Case, options: AblateOptions, ui: Ui) -> None:
     case.store(ABLATION, ablation)
     ablation = _narrowed(case, options, ui, ablation, judged)
     if options.workarounds and ablation.layer is not Layer.USER:
-        ablation = replace(ablation, workarounds=workaround_search.find(case, options, ui, ablation))
+        ablation = replace(ablation, workarounds=workarounds.find(case, options, ui, ablation))
         case.store(ABLATION, ablation)
     for confirmation in confirmations:
         for note in confirmation.notes:

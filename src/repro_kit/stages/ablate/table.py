@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.grid import counts, layout
-from repro_kit.model.ablation.words import word
-from repro_kit.model.ablation.workaround import Workaround, rows
+from repro_kit.diagnosis.cell import Ablation, CellPlan, word
+from repro_kit.diagnosis.report import counts, layout
+from repro_kit.diagnosis.workaround import Workaround, rows
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.ui import Ui

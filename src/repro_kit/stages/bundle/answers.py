@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from repro_kit.case.case import Case
-from repro_kit.model.ablation.cell import Ablation
-from repro_kit.model.ablation.diagnosis import WITNESS
-from repro_kit.model.answers import (
+from repro_kit.diagnosis.answers import (
     Answers,
     DoubleErrors,
     Fact,
@@ -21,25 +19,21 @@ from repro_kit.model.answers import (
     TriedWorkaround,
     UnknownFact,
 )
-from repro_kit.model.failure.failure import STATE, Difference, Failure, Kind, Layer
-from repro_kit.model.failure.signature import focused
-from repro_kit.model.serialize import from_data
-from repro_kit.probe.repro_probe.protocol.report_data import KernelData, ReportAsked, ReportData
-from repro_kit.program import render
-from repro_kit.session.options import QueryOptions
+from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.layer import WITNESS
+from repro_kit.failure.failure import STATE, Difference, Failure, Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import focused
+from repro_kit.graph import render
+from repro_kit.options.stages import QueryOptions
+from repro_kit.probe.repro_probe.protocol.queries import KernelData, ReportAsked, ReportData
+from repro_kit.repro_run.running import Check
+from repro_kit.serialize import from_data
 from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
-from repro_kit.session.strangers.repro_run import Check
+from repro_kit.stages.bundle.claims import CASTS
+from repro_kit.stages.bundle.code_places import asked_places, of_error, of_source, operator_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
-from repro_kit.stages.bundle.place_questions import asked_places, of_error, of_source, operator_of
-from repro_kit.stages.bundle.proof import CASTS
-from repro_kit.stages.bundle.tried_elsewhere import (
-    builds,
-    devices,
-    replayed_variables,
-    subsystems,
-    variants,
-    workaround,
-)
+from repro_kit.stages.bundle.further_runs import builds, devices, replayed_variables, subsystems, variants, workaround
 from repro_kit.ui import Ui
 
 _KERNEL_LINES = 60
@@ -63,7 +57,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])|(?:(?<= \* )|(?
 
 
 @dataclass(frozen=True)
-class Told:
+class TorchReply:
     """The reply of the interpreter with torch; `why`: why it did not run the program, or gave no answer."""
 
     data: ReportData = field(default_factory=ReportData)
@@ -85,7 +79,7 @@ def question(form: ReproForm) -> tuple[ReportAsked, str]:
     return {"run": run or "nothing", "places": asked_places(form)}, why
 
 
-def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> Told:
+def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> TorchReply:
     """Ask the interpreter of the case, once; no process is started if there is nothing to ask.
 
     `fails`: whether `repro.py` fails as expected with these variables; None: it is not verified.
@@ -95,16 +89,16 @@ def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] 
     variables = replayed_variables(form.facts.ablation) if form.program is not None and fails is not None else {}
     replays = fails is None or not variables or fails(variables)
     if asked["run"] == "nothing" and not asked["places"]:
-        return Told(of_script, why, replays)
+        return TorchReply(of_script, why, replays)
     ui.progress("asking torch for values, kernels and places in its source")
     text = render(form.program) if form.program is not None else ""
     inputs = form.path.parent / "inputs" if form.path is not None else None
     with shared_or_fresh(case) as oracle:
         reply = oracle.report(text, inputs, asked, timeout=fresh_timeout(case, QueryOptions()))
     if "told" in reply:
-        return Told({**reply["told"], **of_script}, why, replays)
+        return TorchReply({**reply["told"], **of_script}, why, replays)
     ended = "took too long" if reply.get("timed_out") else f"ended with {reply.get('signal') or reply.get('status')}"
-    return Told(why=f"a further run of the program {ended}", replays=replays)
+    return TorchReply(why=f"a further run of the program {ended}", replays=replays)
 
 
 def _casts_of_script(form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> ReportData:
@@ -122,7 +116,14 @@ def _casts_of_script(form: ReproForm, fails: Callable[[Mapping[str, str]], bool]
 
 
 def answers_of(
-    case: Case, results: CaseResults, form: ReproForm, check: Check | None, told: Told, *, values: bool, code: bool
+    case: Case,
+    results: CaseResults,
+    form: ReproForm,
+    check: Check | None,
+    told: TorchReply,
+    *,
+    values: bool,
+    code: bool,
 ) -> Answers:
     """The answers about `form`. `values`: stored tensor values may be shown; `code`: the user's own objects, too."""
     hidden = form.program is not None and bool(form.program.stored) and not values
@@ -160,7 +161,7 @@ def _unknown(answers: Answers, reasons: Mapping[Fact, str]) -> Iterator[UnknownF
             yield UnknownFact(fact, why)
 
 
-def _of_wrong_result(form: ReproForm, told: Told, *, hidden: bool) -> Iterator[tuple[Fact, str]]:
+def _of_wrong_result(form: ReproForm, told: TorchReply, *, hidden: bool) -> Iterator[tuple[Fact, str]]:
     """Why the facts of a wrong result are not known."""
     signature, missing = form.facts.signature, told.data.get("missing", {})
     if signature.kind is not Kind.ACCURACY:
@@ -174,7 +175,7 @@ def _of_wrong_result(form: ReproForm, told: Told, *, hidden: bool) -> Iterator[t
         yield "with_casts", missing.get("with_casts") or unseen
 
 
-def _first_wrong(results: CaseResults, form: ReproForm, told: Told, *, code: bool) -> FirstWrong | None:
+def _first_wrong(results: CaseResults, form: ReproForm, told: TorchReply, *, code: bool) -> FirstWrong | None:
     if form.facts.signature.kind is not Kind.ACCURACY:
         return None
     seen = from_data(told.data.get("differences", []), tuple[Difference, ...])
@@ -204,21 +205,21 @@ def _as_first(difference: Difference, double: str = "") -> FirstWrong:
     return FirstWrong(difference.kind, difference.where, difference.eager, difference.compiled, index, double)
 
 
-def _double(told: Told) -> tuple[DoubleErrors, ...]:
+def _double(told: TorchReply) -> tuple[DoubleErrors, ...]:
     return from_data(told.data.get("errors", []), tuple[DoubleErrors, ...])
 
 
-def _casts(told: Told) -> Literal["fails", "passes", ""]:
+def _casts(told: TorchReply) -> Literal["fails", "passes", ""]:
     differs = told.data.get("with_casts")
     return "" if differs is None else "fails" if differs else "passes"
 
 
-def _by_casts(form: ReproForm, told: Told) -> TriedWorkaround | None:
+def _by_casts(form: ReproForm, told: TorchReply) -> TriedWorkaround | None:
     subject: Literal["script", "program"] = "script" if form.program is None else "program"
     return TriedWorkaround(_CASTS_ON, subject, (_CASTS_ON,)) if _casts(told) == "passes" else None
 
 
-def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
+def _places(form: ReproForm, told: TorchReply) -> tuple[TorchSource, ...]:
     """Where the error was raised, then what layer and operator name; nothing if torch is not to blame."""
     if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
         return ()
@@ -229,7 +230,7 @@ def _places(form: ReproForm, told: Told) -> tuple[TorchSource, ...]:
     return tuple({(place.file, place.line): place for place in found}.values())
 
 
-def _why_no_place(form: ReproForm, told: Told) -> str:
+def _why_no_place(form: ReproForm, told: TorchReply) -> str:
     if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
         return "torch's compiler is not to blame"
     if form.facts.layer is None:
@@ -242,7 +243,7 @@ def _why_no_place(form: ReproForm, told: Told) -> str:
     return untried[0] if untried else f"no operator, pass or handler of {form.facts.layer} is named"
 
 
-def _kernel(form: ReproForm, told: Told, first: FirstWrong | None) -> tuple[GeneratedKernel | None, str]:
+def _kernel(form: ReproForm, told: TorchReply, first: FirstWrong | None) -> tuple[GeneratedKernel | None, str]:
     """The one kernel of the reduced program, or that of the operator at fault; else why there is none."""
     if form.facts.layer is not Layer.INDUCTOR:
         return None, "" if form.facts.layer is None else "Inductor is not at fault"
@@ -312,7 +313,7 @@ def _runs(check: Check | None) -> str:
     return f"{tally.failed} of {tally.runs} runs fail{how}"
 
 
-def _eager_seconds(form: ReproForm, check: Check | None, told: Told) -> float | None:
+def _eager_seconds(form: ReproForm, check: Check | None, told: TorchReply) -> float | None:
     """The bound below which a program that hangs ends in eager; of a script, the whole of it without torch.compile."""
     if not form.facts.signature.kind.policy.hangs:
         return None

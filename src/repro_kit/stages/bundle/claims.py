@@ -1,18 +1,21 @@
-"""Check whether the results of earlier stages hold for *this* `repro.py`; drop a claim that cannot be shown."""
+"""Which claims hold for this `repro.py`: those of earlier stages, and that a wrong result is not chance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.layer import first_failing, is_own, rank
-from repro_kit.model.failure.failure import Status
-from repro_kit.model.recipe import LADDER
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES
+from repro_kit.diagnosis.cell import Ablation, Cell
+from repro_kit.diagnosis.layer import first_failing, is_own, rank
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS
+from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
+from repro_kit.recipe import LADDER
 from repro_kit.reduce.flaky import Tally
-from repro_kit.session.strangers.repro_run import Check
+from repro_kit.repro_run.running import Check
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
 #: The rate of a flaky failure is a rough estimate: cells that ran half as often as it asks for are accepted.
@@ -160,3 +163,30 @@ def _is_other_program(form: ReproForm, ablation: Ablation) -> bool:
         return not form.is_users_script
     judged = form.smallest if ablation.program == "reduced" else not form.reduced
     return not judged
+
+
+#: Makes Inductor round between two operators as eager does (torch/_inductor/config.py).
+CASTS = "TORCHINDUCTOR_EMULATE_PRECISION_CASTS"
+_NARROW = re.compile(r"\b(?:b?float16|half|autocast|float8\w*)\b")
+
+
+def casts_may_explain(signature: Signature, texts: Iterable[str]) -> bool:
+    """Whether a fused kernel that leaves out roundings to a narrow dtype may be all that a wrong result shows."""
+    of_values = signature.kind is Kind.ACCURACY and signature.difference in (None, "value", "nan")
+    return of_values and not signature.rounding and any(map(_NARROW.search, texts))
+
+
+def proof_of(form: ReproForm) -> str:
+    """Why the wrong result of `repro.py` is not chance, in one sentence; "" if nobody asked.
+
+    The judge of graphs asks (probe/repro_probe/judge/recheck.py). Double precision and casts are in `Answers`.
+    """
+    failure = form.facts.failure
+    if form.facts.signature.kind is not Kind.ACCURACY or form.facts.signature.rounding:
+        return ""
+    own = form.program is not None and (form.smallest or not form.reduced)  # of an earlier step no failure is kept
+    if not own or failure is None or failure.difference is None:
+        return ""
+    if failure.doubts is None or RANDOM_NUMBERS in failure.doubts:
+        return "Eager gives the same in two runs, and was compared to compiled code with the same random numbers."
+    return "Eager gives the same in two runs, and draws no random numbers."

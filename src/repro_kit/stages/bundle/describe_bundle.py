@@ -12,39 +12,36 @@ from pathlib import PurePosixPath
 
 import tomli_w
 
+from repro_kit.artefact.plain import runnable
 from repro_kit.bundle.archive.archive import CHECKSUMS
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.archive.manifest import MANIFEST, REDACTIONS
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.html import LONGEST_LOG, report
+from repro_kit.bundle.repro.check_program import of_repro
 from repro_kit.bundle.repro.program_repro import REPRO, render_program, render_test
-from repro_kit.bundle.repro.run_output import of_repro
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, source_text
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order, write_story
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ROUNDING
-from repro_kit.case.stage_results import Capture, Reduction, TwinFound
+from repro_kit.case.stage_results import ROUNDING, Capture, Reduction, TwinFound
+from repro_kit.failure.differences import Rounding, changed_since
+from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, signature_of
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import Kind, Layer
-from repro_kit.model.failure.rounding import Rounding
-from repro_kit.model.failure.signature import Signature, signature_of
-from repro_kit.model.failure.what_differs import changed_since
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import dumps, to_data
-from repro_kit.program import Program, parse
-from repro_kit.program.plain import runnable
+from repro_kit.graph import Program, parse
+from repro_kit.recipe import Recipe
+from repro_kit.repro_run.running import Check
 from repro_kit.runner.subject_start import command
+from repro_kit.serialize import dumps, to_data
 from repro_kit.session.explained import explained_before
-from repro_kit.session.strangers.repro_run import Check
-from repro_kit.stages.bundle.answers import Told, answers_of
-from repro_kit.stages.bundle.bisection import bisected
-from repro_kit.stages.bundle.excerpt import excerpt_of
+from repro_kit.stages.bundle.answers import TorchReply, answers_of
+from repro_kit.stages.bundle.code_places import excerpt_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare, sources_of
+from repro_kit.stages.bundle.further_runs import bisected, users_end, with_replay
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
-from repro_kit.stages.bundle.tried_elsewhere import with_replay
-from repro_kit.stages.bundle.users_run import users_end
 
 _RECIPE_HEAD = "# How the program is compiled and run. A field that is not here is at its default.\n"
 _ERROR_LINES = 4  # of the message of torch.testing: the kind, the count, the greatest differences
@@ -85,7 +82,7 @@ class BundleRemarks:
 
 
 _NO_REMARKS = BundleRemarks()
-_NOT_ASKED = Told(why="torch was not asked yet: there is no bundle")
+_NOT_ASKED = TorchReply(why="torch was not asked yet: there is no bundle")
 
 
 def describe(
@@ -95,7 +92,7 @@ def describe(
     check: Check,
     contents: Contents,
     remarks: BundleRemarks,
-    told: Told,
+    told: TorchReply,
     *,
     code: bool,
 ) -> Story:
@@ -174,7 +171,7 @@ def story_of(
     contents: Contents,
     check: Check | None = None,
     remarks: BundleRemarks = _NO_REMARKS,
-    told: Told = _NOT_ASKED,
+    told: TorchReply = _NOT_ASKED,
     *,
     code: bool = False,
 ) -> Story:

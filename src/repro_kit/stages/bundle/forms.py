@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from repro_kit.artefact.plain import PlainScript
+from repro_kit.artefact.recipe_code import literal
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.facts import Facts, without_private
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.privacy.shareable import shareable
-from repro_kit.bundle.repro.program_check import LIMIT, program_check
+from repro_kit.bundle.privacy.vocabulary import shareable
+from repro_kit.bundle.repro.check_program import LIMIT, program_check
 from repro_kit.bundle.repro.program_repro import CHECK, REPRO, render_program
 from repro_kit.bundle.repro.script_repro import HANG, render_script
 from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
 from repro_kit.case.case import Case
-from repro_kit.case.handles import (
+from repro_kit.case.stage_results import (
     ABLATION,
     CAPTURE,
     ENVIRONMENT,
@@ -25,22 +27,25 @@ from repro_kit.case.handles import (
     REDUCTION,
     SOURCE_FAILURE,
     SOURCE_REDUCTION,
+    Capture,
+    Observation,
+    ObservedFailure,
+    Reduction,
+    TwinFound,
 )
-from repro_kit.case.stage_results import Capture, Observation, ObservedFailure, Reduction, TwinFound
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.torchrun import Launch
-from repro_kit.program import Program, parse, size
-from repro_kit.program.plain import PlainScript
-from repro_kit.program.recipe_code import literal
-from repro_kit.program.remarks import without_remarks
+from repro_kit.graph import Program, parse, size
+from repro_kit.graph.python_code import without_remarks
+from repro_kit.recipe import Recipe
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.comparison_recipe import with_tolerance
-from repro_kit.session.script.rank_subject import launch_in, rank_subject
-from repro_kit.source.self_checking import self_checking
+from repro_kit.runner.torchrun import Launch
+from repro_kit.script.compile_calls import self_checking
+from repro_kit.session.oracles import with_tolerance
+from repro_kit.subject.subject_check import launch_in, rank_subject
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _SMALLEST = Path("minify/best.py")

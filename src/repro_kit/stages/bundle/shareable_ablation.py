@@ -12,14 +12,13 @@ from dataclasses import fields, replace
 from repro_kit.bundle.facts import telling_line
 from repro_kit.bundle.repro.source_files import PLACE
 from repro_kit.case.case import Case
-from repro_kit.model.ablation.cell import Ablation, Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.evidence import Chain, Flip, Link, Side
-from repro_kit.model.ablation.overrides import repeat_by_hand
-from repro_kit.model.failure.failure import ExceptionLink, Failure
-from repro_kit.model.recipe import Recipe
+from repro_kit.diagnosis.axes import repeat_by_hand
+from repro_kit.diagnosis.cell import Ablation, Cell, CellPlan
+from repro_kit.diagnosis.evidence import Chain, Flip, Link, Side
+from repro_kit.failure.failure import ExceptionLink, Failure
+from repro_kit.recipe import Recipe
+from repro_kit.repro_run.untrusted import REPRO
 from repro_kit.runner.subject_start import command as launched
-from repro_kit.session.strangers.runnable import REPRO
 from repro_kit.stages.bundle.forms import ReproForm, sources_of
 
 Words = Callable[[Sequence[str]], Sequence[str]]

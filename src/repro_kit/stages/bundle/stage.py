@@ -6,32 +6,75 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from repro_kit.bundle.archive.archive import pack
-from repro_kit.bundle.archive.contents import write_files
+from repro_kit.bundle.archive.archive import CHECKSUMS, pack
+from repro_kit.bundle.archive.contents import Contents, write_files
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.bundle.story.title_facts import headline_of
+from repro_kit.bundle.story.title import headline_of
 from repro_kit.case.case import Case
-from repro_kit.case.handles import BUNDLE
-from repro_kit.case.stage_results import BundleResult
-from repro_kit.errors import Exit
-from repro_kit.model.recipe import Recipe
-from repro_kit.model.serialize import to_data
+from repro_kit.case.stage_results import BUNDLE, BundleResult
+from repro_kit.errors import Exit, Stop
+from repro_kit.options.stages import BundleOptions
+from repro_kit.recipe import Recipe
+from repro_kit.serialize import to_data
 from repro_kit.session.case_paths import CHECKED
-from repro_kit.session.options import BundleOptions
-from repro_kit.session.stop import Stop
-from repro_kit.stages.bundle.case_redactor import redactor_of
-from repro_kit.stages.bundle.checking import Attempt, Checking
-from repro_kit.stages.bundle.consent import gate
+from repro_kit.stages.bundle.checking import CheckedForm, Checking
+from repro_kit.stages.bundle.claims import proof_of
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
-from repro_kit.stages.bundle.dry_run import preview
 from repro_kit.stages.bundle.forms import (
     candidates,
     results_of,
     with_source,
 )
-from repro_kit.stages.bundle.proof import proof_of
-from repro_kit.stages.bundle.trace_pages import add_pages
+from repro_kit.stages.bundle.sharing import add_pages, gate, redactor_of
 from repro_kit.ui import Ui
+
+_WHY = {
+    "repro": "shows the failure",
+    "check": "runs repro.py; its exit status shows whether that fails as expected",
+    "source": "your own file, which repro.py runs: --include-source",
+    "values": "tensor values that repro.py loads: --include-values",
+    "trace": "torch's structured trace: --trace",
+    "artifact": "a graph from the trace: --trace yes",
+    "log": "torch's log: --trace yes",
+    "explanation": "what the trace shows about the user's code: --trace yes",
+    "tlparse": "the trace as tlparse shows it: --trace yes",
+    "issue": "the text for the bug form",
+    "report": "the whole story as a page",
+    "story": "the story, for programs",
+    "test": "repro.py as a test",
+    "readme": "describes the bundle",
+    "recipe": "how the program is compiled and run",
+    "environment": "versions, packages and settings",
+    "ablation": "which settings pass and which fail",
+    "redactions": "what was replaced by which token",
+}
+
+
+def preview(contents: Contents, files: Mapping[str, bytes], ui: Ui) -> None:
+    """Show a table of the sealed `files`, and tables of the values that were replaced and kept."""
+    rows = []
+    for name, data in sorted(files.items()):
+        entry = contents.entries.get(name)
+        why = _WHY.get(entry.role, entry.role) if entry else _SEALS.get(name, _WHY["redactions"])
+        cut = f", {entry.truncated} bytes cut out" if entry and entry.truncated else ""
+        rows.append([name, f"{len(data):,}", str(entry.redactions) if entry else "0", why + cut])
+    ui.table("", ["file", "bytes", "replaced", "why it goes in"], rows)
+    replaced = [
+        [replacement.token, replacement.what, str(replacement.places), ", ".join(replacement.files)]
+        for replacement in contents.replaced()
+    ]
+    if replaced:
+        ui.table("", ["token", "stands for", "places", "files"], replaced)
+    kept_rows = [
+        [kept_value.value, kept_value.kind, kept_value.origin, kept_value.reason]
+        for kept_value in contents.kept_values()
+    ]
+    if kept_rows:
+        ui.table("", ["kept as it is", "what it is", "where from", "why it goes in"], kept_rows)
+
+
+_SEALS = {MANIFEST: "lists the files, and describes the failure", CHECKSUMS: "for sha256sum -c"}
+
 
 _PLACE = "bundle"
 _ROUNDS = 2  # a secret that is learned late may be in files that were made before
@@ -106,7 +149,7 @@ def run(case: Case, options: BundleOptions, ui: Ui) -> None:
     _conclude(case, chosen, output, reason, ui)
 
 
-def _keep(case: Case, chosen: Attempt, files: Mapping[str, bytes]) -> None:
+def _keep(case: Case, chosen: CheckedForm, files: Mapping[str, bytes]) -> None:
     """Keep in the case what was checked and is not in the bundle, so that `verify` and `bisect` can run it here."""
     directory = case.path / CHECKED
     shutil.rmtree(directory, ignore_errors=True)
@@ -115,7 +158,7 @@ def _keep(case: Case, chosen: Attempt, files: Mapping[str, bytes]) -> None:
         write_files({MANIFEST: files[MANIFEST]}, directory)
 
 
-def _choose(work: Checking) -> tuple[Attempt, str]:
+def _choose(work: Checking) -> tuple[CheckedForm, str]:
     """The first verified candidate, else the first one; and why it is not smaller, or not verified.
 
     Without ``--include-source`` it has no source files of the user's, and is not verified.
@@ -127,8 +170,8 @@ def _choose(work: Checking) -> tuple[Attempt, str]:
     return chosen, "; ".join(dict.fromkeys(reasons))
 
 
-def _best(work: Checking) -> tuple[Attempt, list[str]]:
-    unverified: list[Attempt] = []
+def _best(work: Checking) -> tuple[CheckedForm, list[str]]:
+    unverified: list[CheckedForm] = []
     reasons: list[str] = []
     for candidate in candidates(work.case, work.results):
         needs_known = any(attempt.check.needs for attempt in unverified) or not candidate.whole
@@ -145,7 +188,7 @@ def _best(work: Checking) -> tuple[Attempt, list[str]]:
     return work.with_proven_claims(chosen), [*filter(None, [chosen.candidate.note]), *chosen.check.reasons]
 
 
-def _about(case: Case, chosen: Attempt, reason: str) -> dict[str, object]:
+def _about(case: Case, chosen: CheckedForm, reason: str) -> dict[str, object]:
     """The fields of the manifest, redacted."""
     form = chosen.candidate
     env = form.facts.environment
@@ -170,7 +213,7 @@ def _about(case: Case, chosen: Attempt, reason: str) -> dict[str, object]:
     }
 
 
-def _conclude(case: Case, chosen: Attempt, output: Path, reason: str, ui: Ui) -> None:
+def _conclude(case: Case, chosen: CheckedForm, output: Path, reason: str, ui: Ui) -> None:
     """Print the remarks of the stage and its last line."""
     check, form = chosen.check, chosen.candidate
     listed = chosen.source or chosen.kept_back
@@ -201,6 +244,6 @@ def _conclude(case: Case, chosen: Attempt, output: Path, reason: str, ui: Ui) ->
     ui.done(f"{output.name}, {_standing(chosen)}")
 
 
-def _standing(chosen: Attempt) -> str:
+def _standing(chosen: CheckedForm) -> str:
     script = "" if chosen.candidate.program else ", runs the script"
     return f"{'verified' if chosen.check.verified else 'NOT VERIFIED'}{script}"

@@ -13,21 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE
-from repro_kit.case.stage_results import Capture
-from repro_kit.errors import Exit, ReproKitError
-from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.measure.symptom import parse_symptom
-from repro_kit.program import Program, parse, render
-from repro_kit.program.analysis import Base
-from repro_kit.program.program_edits import apply
-from repro_kit.program.rebuild import Edit
-from repro_kit.program.slice import WITH_DEFINITIONS, WITH_OPERATORS
-from repro_kit.program.stored_inputs import generate_values, stored_inputs
-from repro_kit.program.value_records import Metadata, TensorRecord, records
-from repro_kit.session.options import CaptureOptions
+from repro_kit.case.stage_results import CAPTURE, Capture
+from repro_kit.errors import Exit, ReproKitError, Stop
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.symptom import parse_symptom
+from repro_kit.graph import Program, parse, render
+from repro_kit.graph.edits import Edit, apply, generate_values, stored_inputs
+from repro_kit.graph.effects import Base
+from repro_kit.graph.slice import WITH_DEFINITIONS, WITH_OPERATORS
+from repro_kit.graph.values import Metadata, TensorRecord, records
+from repro_kit.options.stages import CaptureOptions
 from repro_kit.session.oracles import open_oracle
-from repro_kit.session.stop import Stop
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants
 from repro_kit.stages.capture.recording import RecordedGraphs

@@ -13,20 +13,19 @@ import psutil
 
 from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.recipe import LADDER, Autocast, ProcessGroup, Recipe, judged_as
-from repro_kit.model.torchrun import MOST_RANKS
-from repro_kit.probe.repro_probe.protocol.entries import ENTRIES, PACKAGED
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph import Program, parse, render
+from repro_kit.graph.placement import group_of, with_names, with_peer
+from repro_kit.graph.reading.from_graph import Variant, build_program
+from repro_kit.graph.reading.graph_record import GraphRecord, InputRecord
+from repro_kit.graph.reading.input_lines import has_relations
+from repro_kit.graph.slice import WITH_DEFINITIONS, customisations, definitions, preamble_words
 from repro_kit.probe.repro_probe.protocol.graph_data import Region
-from repro_kit.probe.repro_probe.protocol.recipe_data import Backward
-from repro_kit.program import Program, parse, render
-from repro_kit.program.collectives import group_of, with_names, with_peer
-from repro_kit.program.reading.from_graph import Variant, build_program
-from repro_kit.program.reading.graph_record import GraphRecord, InputRecord
-from repro_kit.program.reading.input_lines import has_relations
-from repro_kit.program.slice import WITH_DEFINITIONS, customisations, definitions, preamble_words
-from repro_kit.runner.recorded import Recorded
-from repro_kit.stages.capture.call_arguments import arguments_for
+from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES, PACKAGED, Backward
+from repro_kit.recipe import LADDER, Autocast, ProcessGroup, Recipe, judged_as
+from repro_kit.runner.read_findings import Recorded
+from repro_kit.runner.torchrun import MOST_RANKS
+from repro_kit.stages.capture.recording import arguments_for
 
 #: Settings that torch.compile changes itself while it compiles with `dynamic=`.
 _SET_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")

@@ -8,27 +8,26 @@ from itertools import chain, islice
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import OBSERVATION, ROUNDING
-from repro_kit.case.stage_results import Artifact, Observation
+from repro_kit.case.stage_results import OBSERVATION, ROUNDING, Artifact, Observation
 from repro_kit.errors import ReproKitError
+from repro_kit.failure.failure import STATE, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import is_loose, is_overwritten
 from repro_kit.files import read_text
-from repro_kit.model.failure.failure import STATE, Failure, Kind
-from repro_kit.model.failure.late_errors import is_overwritten
-from repro_kit.model.failure.tolerance import is_loose
-from repro_kit.model.recipe import judged_as
-from repro_kit.program import render
-from repro_kit.program.python_code import joined
-from repro_kit.program.reading.from_runnable import from_runnable
-from repro_kit.program.reading.graph_record import GraphRecord
-from repro_kit.program.slice import preamble_words
-from repro_kit.runner.recorded import Recorded
-from repro_kit.session.options import CaptureOptions
-from repro_kit.session.script import watched_recording
-from repro_kit.session.verdicts import by_rounding, settle
+from repro_kit.graph import render
+from repro_kit.graph.python_code import joined
+from repro_kit.graph.reading.from_runnable import from_runnable
+from repro_kit.graph.reading.graph_record import GraphRecord
+from repro_kit.graph.slice import preamble_words
+from repro_kit.options.stages import CaptureOptions
+from repro_kit.recipe import judged_as
+from repro_kit.runner.read_findings import Recorded
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants, of_two_codes
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run
+from repro_kit.subject import watched_recording
 from repro_kit.ui import Ui
+from repro_kit.verdicts import by_rounding, settle
 
 #: The usual tolerances of bfloat16, float16 and float32, which show rounding if it counts as a failure.
 _USUAL = ((1.6e-2, 1e-5), (1e-3, 1e-5), (1.3e-6, 1e-5))

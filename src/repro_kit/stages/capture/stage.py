@@ -6,26 +6,24 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from repro_kit.artefact.plain import runnable
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, OBSERVATION
-from repro_kit.case.stage_results import Capture
-from repro_kit.errors import Exit
+from repro_kit.case.stage_results import CAPTURE, OBSERVATION, Capture
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.differences import changed_since
+from repro_kit.failure.frames import brief
 from repro_kit.files import link_or_copy, write_atomic
-from repro_kit.model.failure.brief import brief
-from repro_kit.model.failure.what_differs import changed_since
-from repro_kit.program import parse, size
-from repro_kit.program.plain import runnable
-from repro_kit.session.comparison_recipe import with_random
-from repro_kit.session.options import CaptureOptions
-from repro_kit.session.script import watched_recording
-from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import by_rounding, settle
-from repro_kit.stages.capture import first_wrong, growth, rounding
+from repro_kit.graph import parse, size
+from repro_kit.options.stages import CaptureOptions
+from repro_kit.session.oracles import with_random
+from repro_kit.stages.capture import growth, wrong_values
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
 from repro_kit.stages.capture.search_order import Searched, is_lost, search_in_all_ways
+from repro_kit.subject import watched_recording
 from repro_kit.ui import Ui
+from repro_kit.verdicts import by_rounding, settle
 
 
 def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
@@ -50,7 +48,7 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     _keep(case, searched.attempt, searched.search, recording.graphs, searched.border, ui)
     settle.by_program(case)
     if searched.search.signature is not None and searched.search.signature.rounding:
-        rounding.explain(case, ui, searched.search, alone=True)
+        wrong_values.explain(case, ui, searched.search, alone=True)
         by_rounding.conclude(case, ui, options.treat_rounding_as)
     before, now = searched.search.target, searched.search.signature
     changed = changed_since(before, now, "in the graph alone") if before and now else ""
@@ -86,7 +84,7 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
         ui.detail(reason)
     if watched_recording.is_watched(case.path):
         raise watched_recording.nothing_alone(case, note.capitalize())
-    rounding.explain(case, ui, searched.search)
+    wrong_values.explain(case, ui, searched.search)
     if case.file.signature is None:
         ending = f"Nothing failed, and --check {options.check} found nothing: {note}."
         raise Stop(Exit.NOTHING_FAILED, "\n".join([ending, *by_rounding.healthy(case)]))
@@ -114,7 +112,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     write_atomic(case.path / "capture" / "program.py", runnable(program).encode())
     statements = size(program)
     lines, timeout = attempt.graph.lines, search.timeout
-    wrong = first_wrong.first_wrong(case, ui, program, search.signature, lines, timeout)
+    wrong = wrong_values.first_wrong(case, ui, program, search.signature, lines, timeout)
     capture = Capture(
         subject="program",
         border="aot" if border == "aot" else "dynamo",
@@ -138,4 +136,4 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     of_rank = f", of rank {attempt.graph.rank}," if attempt.graph.rank is not None else ""
     of_all = f" of {graphs}" if graphs > 1 else ""
     ui.done(f"graph {attempt.graph.compile_id}{of_all}{of_rank} fails alone{how}: {size_in_words}")
-    first_wrong.show(ui, wrong)
+    wrong_values.show(ui, wrong)

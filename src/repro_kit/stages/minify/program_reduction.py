@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from repro_kit.artefact.plain import runnable
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Capture
-from repro_kit.errors import StageError
+from repro_kit.errors import ReproKitError, StageError
+from repro_kit.failure.failure import Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, Strength, failure_alike, signature_of
 from repro_kit.files import link_or_copy, read_text
-from repro_kit.model.failure.failure import Failure, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, signature_of
-from repro_kit.model.run_outcome import failure_alike
-from repro_kit.probe.repro_probe.protocol.entries import CALLS, ENTRIES, PACKAGED
-from repro_kit.program import Program, parse, render, size
-from repro_kit.program.collectives import swapped
+from repro_kit.graph import Program, parse, render, size
+from repro_kit.graph.names import with_plain_names
+from repro_kit.graph.placement import swapped
+from repro_kit.graph.python_code import joined
+from repro_kit.graph.reading.from_runnable import from_runnable
+from repro_kit.graph.reducer import minify
+from repro_kit.graph.search import measure
+from repro_kit.options.stages import MinifyOptions
+from repro_kit.probe.repro_probe.protocol.recipe_data import CALLS, ENTRIES, PACKAGED
+from repro_kit.recipe import judged_as
 from repro_kit.reduce import CannotReduce, Event, Journal, Result
-from repro_kit.reduce.candidate_search import Accepted
-from repro_kit.reduce.naming import with_plain_names
-from repro_kit.reduce.order import measure
-from repro_kit.reduce.reducer import minify
-from repro_kit.reduce.result import Twin
+from repro_kit.reduce.reduction import Twin
+from repro_kit.reduce.search import Accepted
+from repro_kit.runner.compiler import give_probes
+from repro_kit.runner.places import scratch, temporary_variables
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.comparison_recipe import with_tolerance
-from repro_kit.session.options import MinifyOptions
-from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
-from repro_kit.stages.minify.aten_graphs import aten_programs
-from repro_kit.stages.minify.deadlines import deadline_of_program
-from repro_kit.stages.minify.event_log import events_to
-from repro_kit.stages.minify.progress import shown
+from repro_kit.runner.supervised import launch
+from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout, with_tolerance
+from repro_kit.stages.minify.progress import deadline_of_program, events_to, shown
 from repro_kit.stages.minify.reducer_oracle import ReducerOracle, until, without_slip
+from repro_kit.trace.reader import read
+from repro_kit.trace.runnables import artifacts
 from repro_kit.ui import Ui
+
+
+def aten_programs(program: Program, inputs: Path, python: str, kind: Kind, timeout: float) -> Iterator[Program]:
+    """The `fx_graph_runnable` artifacts in the trace of a run of `program`; unusable artifacts are left out.
+
+    A backward graph becomes a forward graph. A trace has no values, so floats are random. `inputs`: the directory of
+    the stored values. `timeout`: seconds for the run.
+    """
+    with scratch() as directory:
+        (directory / "program.py").write_text(runnable(program), encoding="utf-8")
+        (directory / "inputs").symlink_to(inputs.resolve())
+        plain = {key: value for key, value in os.environ.items() if not key.startswith("TORCH")}
+        give_probes(python, directory / "cache")
+        launch(
+            [python, str(directory / "program.py")],
+            cwd=directory,
+            env={
+                **plain,
+                **temporary_variables(),
+                "TORCH_TRACE": str(directory / "trace"),
+                "TORCHINDUCTOR_CACHE_DIR": str(directory / "cache"),
+            },
+            timeout=timeout,
+            stdout=directory / "stdout.txt",
+            stderr=directory / "stderr.txt",
+        )
+        runnables = artifacts(read(directory / "trace")) if (directory / "trace").is_dir() else []
+    recipe = program.recipe
+    for artifact in runnables:
+        try:
+            aten = from_runnable(artifact.text)
+        except ReproKitError:
+            continue
+        carried = {**judged_as(kind), "threads": recipe.threads, "env": recipe.env, "memory": recipe.memory}
+        imports = tuple(dict.fromkeys((*program.imports, *aten.imports)))
+        yield aten.with_(
+            recipe=aten.recipe.with_(**carried), imports=imports, preamble=joined((aten.preamble, program.preamble))
+        )
+
 
 #: A result, and its failure in a fresh interpreter if it fails alike there.
 Reduced = tuple[Result[Program], Failure | None]
@@ -231,7 +276,7 @@ class _Work:
 
 
 def _by(entry: str, program: Program) -> Program:
-    """A program of torch.compile, compiled by `entry` (protocol/entries.py)."""
+    """A program of torch.compile, compiled by `entry` (protocol/recipe_data.py)."""
     return program.with_(recipe=program.recipe.with_(backend=entry, fullgraph=False))
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import orjson
 
-from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.model.serialize import from_data, to_data
+from repro_kit.failure.failure import Failure, Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, Signature, Strength, focused, outcome_of, signature_of
+from repro_kit.graph import Program, render, size
+from repro_kit.graph.effects import op_name
+from repro_kit.graph.program import Statement
+from repro_kit.graph.values import Metadata, TensorRecord, records
 from repro_kit.probe.repro_probe.protocol.queries import Until
-from repro_kit.program import Program, render, size
-from repro_kit.program.effects import op_name
-from repro_kit.program.statement import Statement
-from repro_kit.program.value_records import Metadata, TensorRecord, records
 from repro_kit.reduce import Answer, Result
 from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.serialize import from_data, to_data
 from repro_kit.ui import Ui
 
 _LARGEST = 1 << 30  # bytes of intermediate values that are stored

@@ -9,29 +9,32 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from repro_kit.bundle.pages.svg.curve import curve
+from repro_kit.artefact.plain import runnable
+from repro_kit.bundle.pages.drawings import curve
 from repro_kit.bundle.repro.source_files import REDUCED
 from repro_kit.case.case import Case, ResultFile
-from repro_kit.case.handles import REDUCED_FAILURE, REDUCTION, SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.case.stage_results import (
+    REDUCED_FAILURE,
+    REDUCTION,
+    SOURCE_FAILURE,
+    SOURCE_REDUCTION,
     NumberFound,
     ObservedFailure,
     Reduction,
     ReductionStep,
     TwinFound,
 )
+from repro_kit.diagnosis.answers import TriedVariant
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.frames import brief_failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import RunOutcome, signature_of
 from repro_kit.files import write_atomic
-from repro_kit.model.answers import TriedVariant
-from repro_kit.model.failure.brief import brief_failure
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.run_outcome import RunOutcome
-from repro_kit.program import Program
-from repro_kit.program.plain import runnable
+from repro_kit.graph import Program
 from repro_kit.reduce import Result
-from repro_kit.reduce.candidate_search import P
-from repro_kit.reduce.result import DecidingNumber, Removal, Twin
-from repro_kit.source import SourceProgram
+from repro_kit.reduce.reduction import DecidingNumber, Removal, Twin
+from repro_kit.reduce.search import P
+from repro_kit.script import Script
 
 #: The directory in which a candidate ran, in a message.
 _SCRATCH = re.compile(r"\S*/query-\d+/")
@@ -92,7 +95,7 @@ def write_reduction(case: Case, result: Result[Program], failure: Failure | None
 
 def write_source(
     case: Case,
-    result: Result[SourceProgram],
+    result: Result[Script],
     failure: Failure | None,
     *,
     self_contained: bool,

@@ -1,26 +1,29 @@
-"""The user's script and modules of a case, as one source program."""
+"""The script of a case as one source program, and the ways to run it when it has several ranks."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from repro_kit.bundle.repro.source_files import find_sources, module_file, source_text
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import OBSERVATION
+from repro_kit.case.stage_results import OBSERVATION
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.session.script.rank_subject import launch_in, rank_subject
-from repro_kit.session.verdicts.observed_failures import tail
-from repro_kit.source import CannotFold, ModuleText, SourceProgram, fold
-from repro_kit.stages.minify.pytest_script import ChosenTest, script_of
-from repro_kit.stages.minify.unittest_tests import failed_test, runs_unittest
+from repro_kit.script import CannotFold, ModuleText, Script, fold
+from repro_kit.script.ranks import alone, joins_group, started_outside
+from repro_kit.stages.minify.pytest_script import ChosenTest, failed_test, runs_unittest, script_of
+from repro_kit.subject.subject_check import launch_in, rank_subject
+from repro_kit.verdicts.deadlocks import latest
+from repro_kit.verdicts.observed_failures import tail
+from repro_kit.verdicts.ranks import suspects
 
 _MAIN = "__main__"
 
 
-def folded(case: Case) -> SourceProgram:
+def folded(case: Case) -> Script:
     """The script of the case with the user's modules that it imported when it ran. Raises CannotFold."""
     subject = case.file.subject
     files = read_findings(case.path / "observe" / "probe").module_files
@@ -116,7 +119,50 @@ def _by_place(subject: Subject, main: Path) -> dict[str, str]:
     return found
 
 
-def third_party(program: SourceProgram) -> list[str]:
+def third_party(program: Script) -> list[str]:
     """The packages that a source program imports, other than torch and the standard library."""
     names = {name.partition(".")[0] for name in re.findall(r"^\s*(?:import|from) ([\w.]+)", program.text, re.MULTILINE)}
     return sorted(names - {"torch", *sys.stdlib_module_names})
+
+
+_ALONE = 2  # ranks that are tried alone
+
+
+@dataclass(frozen=True)
+class RankView:
+    """A script, the number of processes that run it, and what that leaves out, in words."""
+
+    program: Script
+    ranks: int = 1
+    note: str = ""
+    without_group: str = ""  # the note if what is left of the script joins no process group
+
+    def note_of(self, reduced: Script) -> str:
+        """The note on what is left of the script."""
+        return self.note if joins_group(reduced) else self.without_group or self.note
+
+
+def rank_views(case: Case, program: Script, *, together: bool) -> Iterator[RankView]:
+    """The ways to run `program`, the cheapest first. A script of one process has one.
+
+    `together`: the failure needs at least two ranks.
+    """
+    findings = read_findings(case.path / "observe" / "probe")
+    states = latest(findings)
+    launched = ranks_of(case.file.subject) or len(states)
+    size = states[0].size if states else launched
+    if size < 2:
+        yield RankView(program)
+        return
+    ranks = () if together else suspects(case.path / "observe" / "trace", findings) or (0,)
+    for rank in ranks[:_ALONE]:
+        fails = f"rank {rank} of {size} fails alone"
+        yield RankView(
+            alone(program, rank, size),
+            note=f"{fails}, in a fake process group whose collectives make up their results",
+            without_group=f"{fails}, without a process group",
+        )
+    outside = started_outside(program)
+    if launched > 1 or outside != program:
+        for fewer in dict.fromkeys((2, size)):
+            yield RankView(outside, fewer, f"{fewer} of {size} ranks are enough" if fewer < size else "")

@@ -11,26 +11,34 @@ from typing import cast
 
 import orjson
 
-from repro_kit.model.ablation.handed_on import INTERPRETERS
-from repro_kit.model.failure.failure import Failure, Frame, Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.measure.symptom import Symptom
-from repro_kit.model.measure.timing import CompiledCall, is_explained, wrong_result
-from repro_kit.model.run_outcome import RunOutcome, failure_alike, outcome_of
-from repro_kit.model.serialize import to_data
+from repro_kit.diagnosis.layer import INTERPRETERS
+from repro_kit.failure.compiled_calls import CompiledCall, is_explained, wrong_result
+from repro_kit.failure.failure import Failure, Frame, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import (
+    RunOutcome,
+    Signature,
+    Strength,
+    failure_alike,
+    focused,
+    outcome_of,
+    signature_of,
+)
+from repro_kit.failure.symptom import Symptom
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.reduce import Answer
-from repro_kit.runner.launch import Run
+from repro_kit.runner.places import scratch
 from repro_kit.runner.program_oracle import ProgramOracle, script_order
 from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.scratch import scratch
-from repro_kit.session.verdicts import eager_run, symptoms
-from repro_kit.session.verdicts.deadlock_watch import is_stuck
-from repro_kit.session.verdicts.script_verdict import verdict_of
-from repro_kit.source import SourceProgram
-from repro_kit.source.recording import Recorded, instrumented, read_recorded
+from repro_kit.runner.supervised import Run
+from repro_kit.script import Script
+from repro_kit.script.recording import Recorded, instrumented, read_recorded
+from repro_kit.serialize import to_data
+from repro_kit.trace.insights.gather import causes
 from repro_kit.trace.reader import read
-from repro_kit.trace.symptom_causes import causes
+from repro_kit.verdicts import eager_run, symptoms
+from repro_kit.verdicts.deadlocks import is_stuck
+from repro_kit.verdicts.script_verdict import verdict_of
 
 _TRACED = re.compile(r'\bscript\.py", line (\d+), in ')
 #: With torch's own random numbers in eager and compiled code, only the bug can make the results differ.
@@ -131,7 +139,7 @@ class SourceOracle:
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
-    def check(self, programs: Sequence[SourceProgram]) -> Iterator[Answer]:
+    def check(self, programs: Sequence[Script]) -> Iterator[Answer]:
         """One answer for each program, in order."""
         for program, run in zip(programs, self.runs(programs), strict=True):
             yield self._answer(program, run)
@@ -140,7 +148,7 @@ class SourceOracle:
         """No failure of a script is equivalent but not alike."""
         raise AssertionError(f"{answer.note} was not called equivalent")
 
-    def _answer(self, program: SourceProgram, run: ScriptVerdict) -> Answer:
+    def _answer(self, program: Script, run: ScriptVerdict) -> Answer:
         expected, verdict = self._expected, run.verdict
         # A hang is interrupted at a random place: compare the part of the compiler that it is in.
         strength = Strength.REBASED if expected.signature.kind.policy.hangs else Strength.STRICT
@@ -166,7 +174,7 @@ class SourceOracle:
             return Answer(RunOutcome.INVALID, verdict.seconds)
         return Answer(outcome, verdict.seconds, signature_of(focused(failure, expected.signature)).summary())
 
-    def _needs_no_seed(self, program: SourceProgram, strength: Strength) -> bool:
+    def _needs_no_seed(self, program: Script, strength: Strength) -> bool:
         """Whether a program that has lost a seed of the script's fails alike with other random numbers, too.
 
         When the compiler raises, hardly any value has been computed: the first such program is enough.
@@ -179,7 +187,7 @@ class SourceOracle:
         self._seed_is_needless = fail_alike and expected.signature.kind.policy.in_compiler
         return fail_alike
 
-    def runs(self, programs: Sequence[SourceProgram]) -> list[ScriptVerdict]:
+    def runs(self, programs: Sequence[Script]) -> list[ScriptVerdict]:
         """Run programs as they must fail: with the compiler, unless the failure needs none."""
         if self._expected.in_eager:
             return self._run(programs, cast(ProbeOptions, eager_run.PROBE), compiled=False)
@@ -193,7 +201,7 @@ class SourceOracle:
             options["config"] = _SAME_RANDOM
         return options
 
-    def compared(self, program: SourceProgram) -> Compared:
+    def compared(self, program: Script) -> Compared:
         """How the compiled calls of a script differ from the same calls in eager.
 
         The script's own check is not enough: it may also fail by rounding, by chance, or by another bug.
@@ -205,7 +213,7 @@ class SourceOracle:
         target = before.wrong if before else None
         return Compared(signature_of(focused(failure, target) if target else failure))
 
-    def is_right_interpreted(self, program: SourceProgram) -> bool:
+    def is_right_interpreted(self, program: Script) -> bool:
         """Whether a program that fails with a weaker backend passes if the graph is interpreted.
 
         A stronger backend gets that graph, and not the code that is printed for it: it fails by another bug.
@@ -213,14 +221,14 @@ class SourceOracle:
         (run,) = self._run([program], {"setup": INTERPRETERS, **self._options()}, compiled=True)
         return run.verdict.status is Status.PASS
 
-    def needs_compiler(self, program: SourceProgram) -> bool:
+    def needs_compiler(self, program: Script) -> bool:
         """Whether a program that fails passes without the compiler, as it must unless the failure needs none."""
         if self._expected.in_eager:
             return True
         (run,) = self._run([program], cast(ProbeOptions, eager_run.PROBE), compiled=False)
         return run.verdict.status is Status.PASS
 
-    def record(self, program: SourceProgram, cwd: str | None = None, main: str = "") -> Recorded:
+    def record(self, program: Script, cwd: str | None = None, main: str = "") -> Recorded:
         """Run the script without the compiler, and record what its expressions return.
 
         `cwd` and `main`: the user's directory and file, for the whole script; a shorter one runs where candidates do.
@@ -231,7 +239,7 @@ class SourceOracle:
                 instrumented(program),
                 directory,
                 cast(ProbeOptions, eager_run.PROBE),
-                env=eager_run.VARIABLES,
+                env=eager_run.EAGER_VARIABLES,
                 ranks=self._ranks,
                 recording={"cwd": cwd, "main": main, "file": str(file)},
             )
@@ -239,8 +247,8 @@ class SourceOracle:
                 pass
             return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
 
-    def _run(self, programs: Sequence[SourceProgram], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
-        env = {} if compiled else eager_run.VARIABLES
+    def _run(self, programs: Sequence[Script], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
+        env = {} if compiled else eager_run.EAGER_VARIABLES
         with scratch() as parent:
             directories = [parent / str(number) for number in range(len(programs))]
             for directory in directories:
@@ -263,7 +271,7 @@ class SourceOracle:
             note = f"it does what repro-kit refuses while it reduces a script ({', '.join(dict.fromkeys(run.refused))})"
             return ScriptVerdict(Verdict(Status.INVALID, seconds=run.seconds, note=note))
         if not compiled:
-            doubt = eager_run.doubt(directory / "probe")
+            doubt = eager_run.doubt_of_eager_run(directory / "probe")
             if doubt:
                 return ScriptVerdict(Verdict(Status.CANNOT_TELL, seconds=run.seconds, note=doubt))
         is_check = expected.signature.kind is Kind.ACCURACY

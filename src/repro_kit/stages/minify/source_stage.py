@@ -9,32 +9,26 @@ from dataclasses import dataclass, replace
 
 from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.errors import Exit, StageError
-from repro_kit.model.ablation.layer import IN_EAGER
-from repro_kit.model.failure.failure import Failure, Kind
-from repro_kit.model.failure.signature import Signature, signature_of
-from repro_kit.model.measure.symptom import Symptom
-from repro_kit.model.recipe import LADDER
-from repro_kit.model.run_outcome import failure_alike
+from repro_kit.diagnosis.layer import IN_EAGER
+from repro_kit.errors import Exit, StageError, Stop
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature, failure_alike, signature_of
+from repro_kit.failure.symptom import Symptom
+from repro_kit.options.stages import MinifyOptions
+from repro_kit.recipe import LADDER
 from repro_kit.reduce import CannotReduce, Event, Journal, Result
-from repro_kit.reduce.source_reducer import minify_source, without_idle_twin
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.options import MinifyOptions
+from repro_kit.script import CannotFold, Script, measure
+from repro_kit.script.compile_calls import with_backend
+from repro_kit.script.failing_statements import decisive
+from repro_kit.script.ranks import without_workers
+from repro_kit.script.recording import Recorded, RecordedTexts, without_reads
+from repro_kit.script.reducer import minify_script, without_idle_twin
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
-from repro_kit.session.script.subject_check import fails_in_eager, is_program_alone
-from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts.symptoms import case_symptom
-from repro_kit.source import CannotFold, SourceProgram, measure
-from repro_kit.source.compile_calls import with_backend
-from repro_kit.source.decisive import decisive
-from repro_kit.source.loader_workers import without_workers
-from repro_kit.source.recording import Recorded, RecordedTexts, without_reads
-from repro_kit.stages.minify.deadlines import deadline_of_script
-from repro_kit.stages.minify.event_log import events_to
-from repro_kit.stages.minify.progress import ended, shown
-from repro_kit.stages.minify.rank_views import RankView, rank_views
+from repro_kit.stages.minify.progress import deadline_of_script, ended, events_to, shown
 from repro_kit.stages.minify.results import write_source
-from repro_kit.stages.minify.source_files import folded, main_file, test_of, third_party
+from repro_kit.stages.minify.source_files import RankView, folded, main_file, rank_views, test_of, third_party
 from repro_kit.stages.minify.source_oracle import (
     Expected,
     SourceOracle,
@@ -42,7 +36,9 @@ from repro_kit.stages.minify.source_oracle import (
     raising_lines,
     seeds_in,
 )
+from repro_kit.subject.subject_check import fails_in_eager, is_program_alone
 from repro_kit.ui import Ui
+from repro_kit.verdicts.symptoms import case_symptom
 
 _HANG = 1.1 * HANG  # a script that hangs here hangs in repro.py, which also starts an interpreter
 _SHORTEST, _LONGER = 4.0, 4  # a candidate may take so many seconds, or so many times as long as the whole script
@@ -105,7 +101,7 @@ def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
 class _Reduced:
     """A reduction, how its result fails in a fresh interpreter, and the ranks that run it."""
 
-    result: Result[SourceProgram]
+    result: Result[Script]
     failure: Failure | None
     view: RankView
     stand_in: int = 0  # statements that replace the launcher and the other ranks
@@ -197,7 +193,7 @@ class _ScriptSearch:
     def _judge(self, expected: Expected, timeout: float | None = None) -> SourceOracle:
         return SourceOracle(self.oracle, expected, self.timeout if timeout is None else timeout, self.ranks)
 
-    def first(self, program: SourceProgram) -> _Start | str:
+    def first(self, program: Script) -> _Start | str:
         """Run the whole script; in words what it does, if not fail alike with the compiler and pass without it."""
         why = "does not fail alike"
         for same_random in (True, False) if self.signature.kind is Kind.ACCURACY else (False,):
@@ -223,19 +219,19 @@ class _ScriptSearch:
             why = "does not pass without torch.compile either"
         return why
 
-    def is_right_interpreted(self, program: SourceProgram, start: _Start) -> bool:
+    def is_right_interpreted(self, program: Script, start: _Start) -> bool:
         """Whether the graph that a weaker backend hands on is right, although the backend fails alike."""
         return self._judge(start.expected).is_right_interpreted(program)
 
     def search(
         self,
-        program: SourceProgram,
+        program: Script,
         start: _Start,
         texts: RecordedTexts,
         case: Case,
         options: MinifyOptions,
         on_event: Callable[[Event], None],
-    ) -> Result[SourceProgram]:
+    ) -> Result[Script]:
         """Reduce the script."""
         limit = min(self.timeout, max(_SHORTEST, _LONGER * start.seconds))  # a candidate may loop forever
         judge = self._judge(start.expected, limit)
@@ -243,10 +239,10 @@ class _ScriptSearch:
         directory = case.path / "minify"
         directory.mkdir(exist_ok=True)
 
-        def anew(shorter: SourceProgram) -> RecordedTexts:  # what hangs in eager would be recorded without an end
+        def anew(shorter: Script) -> RecordedTexts:  # what hangs in eager would be recorded without an end
             return (Recorded() if self.in_eager else judge.record(shorter)).by_text(shorter)
 
-        return minify_source(
+        return minify_script(
             program,
             judge,
             decisive=decisive(program, start.failing_lines[-1]) if is_check else (),
@@ -262,8 +258,8 @@ class _ScriptSearch:
 
 
 def _first(
-    attempt: _ScriptSearch, afresh: ProgramOracle, program: SourceProgram, recorded: Recorded
-) -> tuple[_ScriptSearch, SourceProgram, _Start | str]:
+    attempt: _ScriptSearch, afresh: ProgramOracle, program: Script, recorded: Recorded
+) -> tuple[_ScriptSearch, Script, _Start | str]:
     """The script without reads of data, else as it is; it may fail only if nothing was imported before.
 
     In place of a start the reason why there is none, of the script as it is.
@@ -278,7 +274,7 @@ def _first(
     return attempt, program, start
 
 
-def _with_less(attempt: _ScriptSearch, program: SourceProgram, start: _Start) -> tuple[SourceProgram, _Start, str]:
+def _with_less(attempt: _ScriptSearch, program: Script, start: _Start) -> tuple[Script, _Start, str]:
     """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own.
 
     A backend that fails, but hands on a graph that is right, shows another failure.
@@ -301,7 +297,7 @@ def _is_as_wrong(less: _Start, start: _Start) -> bool:
     return before is None or now is None or not before.unlike(now)
 
 
-def _failure_afresh(judge: SourceOracle, result: Result[SourceProgram], expected: Expected) -> Failure | None:
+def _failure_afresh(judge: SourceOracle, result: Result[Script], expected: Expected) -> Failure | None:
     """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE
-from repro_kit.program import Program
-from repro_kit.program.effects import is_transform
-from repro_kit.session.options import MinifyOptions
-from repro_kit.session.script.subject_check import is_program_alone
+from repro_kit.case.stage_results import CAPTURE
+from repro_kit.graph import Program
+from repro_kit.graph.effects import is_transform
+from repro_kit.options.stages import MinifyOptions
 from repro_kit.stages.minify import program_reduction, source_stage
 from repro_kit.stages.minify.progress import ended
 from repro_kit.stages.minify.results import write_reduction
+from repro_kit.subject.subject_check import is_program_alone
 from repro_kit.ui import Ui
 
 _MOST_NAMED = 5  # other failures that are named

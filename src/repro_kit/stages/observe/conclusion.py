@@ -10,21 +10,20 @@ from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ObservedFailure
-from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind, Status
-from repro_kit.model.failure.signature import in_words
-from repro_kit.model.measure.symptom import Symptom
-from repro_kit.probe.repro_probe.protocol.entries import CALLS
-from repro_kit.runner.launch import Run, exit_name
-from repro_kit.runner.read_findings import Findings
-from repro_kit.runner.recorded import read_recorded
-from repro_kit.session.options import ObserveOptions
-from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import blame, observed_failures, users_own
-from repro_kit.session.verdicts.blame import Blame
-from repro_kit.session.verdicts.lacking_device import lacks_device
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.failure import Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import in_words
+from repro_kit.failure.symptom import Symptom
+from repro_kit.options.stages import ObserveOptions
+from repro_kit.probe.repro_probe.protocol.recipe_data import CALLS
+from repro_kit.runner.read_findings import Findings, read_recorded
+from repro_kit.runner.supervised import Run, exit_name
 from repro_kit.trace import TraceSummary
 from repro_kit.ui import Ui
+from repro_kit.verdicts import blame, not_the_compiler, observed_failures
+from repro_kit.verdicts.blame import Blame
+from repro_kit.verdicts.not_the_compiler import lacks_device
 
 _NAMED = 3  # other failures
 #: Variables that switch torch.compile off (torch/_dynamo/config.py).
@@ -92,7 +91,7 @@ def conclude(
     if blamed.deadlock:
         ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
     elif blamed.eager == Status.FAIL:
-        raise users_own.stop(blamed.in_eager or chosen)
+        raise not_the_compiler.stop_for_eager_failure(blamed.in_eager or chosen)
     raised = in_words(chosen.signature, chosen.failure)
     if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)

@@ -9,29 +9,63 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING
-from repro_kit.case.stage_results import Environment, Observation
-from repro_kit.errors import Exit
-from repro_kit.model.failure.failure import Kind
-from repro_kit.model.measure.symptom import Symptom
+from repro_kit.case.stage_results import ENVIRONMENT, FAILURE, OBSERVATION, ROUNDING, Environment, Observation
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.symptom import Symptom
+from repro_kit.options.stages import ObserveOptions
 from repro_kit.runner.compiler import users_cache
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.subject_start import command
-from repro_kit.session.options import ObserveOptions
-from repro_kit.session.script import leftovers, users_logs
-from repro_kit.session.script.interpreter_environment import begin_environment, environment
-from repro_kit.session.script.script_run import SubjectRun, run_subject, write_artifacts
-from repro_kit.session.script.stuck import CompileWatch
-from repro_kit.session.stop import Stop
-from repro_kit.session.verdicts import by_rounding, not_begun, observed_failures, symptoms
-from repro_kit.session.verdicts.blame import Blame
-from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
-from repro_kit.session.verdicts.lacking_resource import lacks_resource
-from repro_kit.session.verdicts.rank_report import RankReport, rank_report
-from repro_kit.stages.observe import extra_runs
+from repro_kit.runner.supervised import exit_name
 from repro_kit.stages.observe.conclusion import ObservedRun, conclude, entries
+from repro_kit.subject import users_environment
+from repro_kit.subject.script_run import SubjectRun, run_subject, write_artifacts
+from repro_kit.subject.stuck import CompileWatch
+from repro_kit.subject.users_environment import begin_environment, environment
 from repro_kit.trace import TraceSummary, summarise
 from repro_kit.ui import Ui
+from repro_kit.verdicts import by_rounding, not_the_compiler, observed_failures, symptoms
+from repro_kit.verdicts.blame import Blame
+from repro_kit.verdicts.deadlocks import DeadlockWatch
+from repro_kit.verdicts.not_the_compiler import lacks_resource
+from repro_kit.verdicts.ranks import RankReport, rank_report
+
+#: Values of --logs that stand for several options of TORCH_LOGS.
+PRESETS = {
+    "dynamo": "+dynamo,graph_breaks,guards,recompiles,trace_source,trace_bytecode,bytecode",
+    "aot": "+aot,aot_graphs,aot_joint_graph",
+    "inductor": "+inductor,schedule,fusion,output_code,post_grad_graphs",
+    "dynamic": "+dynamic,guards,recompiles",
+    "perf": "perf_hints,graph_breaks,recompiles,cudagraphs",
+}
+
+
+def runs(case: Case, options: ObserveOptions, ui: Ui) -> None:
+    """Make the runs that the options ask for; their files go below `observe/`."""
+    if options.logs or options.debug_artifacts or options.function:
+        ui.progress("running again to collect more")
+        ended = _run(case, options, "extra", _wanted(case, options))
+        ui.note(f"More logs are in {case.path / 'observe' / 'extra'} ({ended}).")
+
+
+def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
+    env: dict[str, str] = {}
+    if options.logs:
+        env["TORCH_LOGS"] = PRESETS.get(options.logs, options.logs)
+    if options.debug_artifacts:
+        env["TORCH_COMPILE_DEBUG"] = "1"
+        env["TORCH_COMPILE_DEBUG_DIR"] = str(case.path.absolute() / "observe" / "extra")
+    if options.function:
+        env["TORCHDYNAMO_DEBUG_FUNCTION"] = options.function
+    return env
+
+
+def _run(case: Case, options: ObserveOptions, name: str, variables: dict[str, str]) -> str:
+    directory = case.path / "observe" / name
+    run = SubjectRun(directory, why="further logs were asked for", timeout=options.timeout, env=variables)
+    return exit_name(run_subject(case, run))
+
 
 _LOGS = "graph_breaks,recompiles"
 _RECORDED = 512 << 20  # bytes of tensor values that one process records
@@ -40,9 +74,9 @@ _LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied fo
 
 def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Run the subject, keep its files, classify its failures. Raises Stop when nothing failed, or eager fails too."""
-    users_logs.check()
+    users_environment.check_users_logs()
     (case.path / ROUNDING.name).unlink(missing_ok=True)
-    notes = tuple(filter(None, [case.file.subject_note, *leftovers.warnings()]))
+    notes = tuple(filter(None, [case.file.subject_note, *users_environment.warnings_of_leftovers()]))
     for sentence in notes:
         ui.warn(sentence)
     symptom = symptoms.requested(options)
@@ -62,7 +96,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     lacking = lacks_resource(chosen) if chosen else None
     if chosen and lacking is None:
         if not seen.summary.compile_ids:
-            not_begun.refuse(chosen, case.file.subject)
+            not_the_compiler.refuse_what_did_not_begin(chosen, case.file.subject)
         waits = seen.deadlock and chosen.kind is Kind.DEADLOCK
         of_a_graph = not waits and not (seen.run.timed_out and _compiled_nothing(case, seen.summary))
         blamed = symptoms.compare_with_eager(
@@ -84,7 +118,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
         raise lacking
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"It cannot be told whether the compiler is at fault: {blamed.nobody}.")
-    extra_runs.runs(case, options, ui)
+    runs(case, options, ui)
     if blamed.rounding is not None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
     conclude(case, options, ui, seen, blamed, measured.words, symptom)
@@ -132,7 +166,7 @@ def _observe_once(
     reason = watch.reason or deadlock.reason
     if reason:
         ui.warn(reason)
-    users_logs.give_back(directory, ui)
+    users_environment.give_back_users_logs(directory, ui)
     findings, summary = read_findings(directory / "probe"), summarise(directory / "trace")
     failures = observed_failures.found_in(directory, observed, findings, summary)
     return ObservedRun(observed, findings, summary, tuple(failures), reason, bool(deadlock.reason), copy_of)
@@ -161,7 +195,7 @@ def _logging(directory: Path) -> dict[str, str]:
 def _with_users_cache(case: Case, options: ObserveOptions, ui: Ui) -> ObservedRun | None:
     """Run again with a copy of the user's compiler cache, which may be the bug; None if that does not fail either."""
     cache = users_cache(os.environ)
-    size = leftovers.size_of(cache)
+    size = users_environment.size_of_cache(cache)
     if not size or size > _LARGEST_CACHE:
         return None
     ui.progress("nothing failed; running once more with a copy of your compiler cache")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
-from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import Guard, parse_guard, whole_source
+from repro_kit.failure.failure import Frame
+from repro_kit.trace.dynamo_text import Guard, parse_guard, whole_source
 from repro_kit.trace.insights.compile_index import CodeFrame, CompileIndex
 from repro_kit.trace.insights.recompiles import reasons_of
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of, user_frame

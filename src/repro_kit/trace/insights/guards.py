@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import Guard, GuardText, is_shape, parse_guard
+from repro_kit.failure.failure import Frame
+from repro_kit.trace.dynamo_text import Guard, GuardText, is_shape, parse_guard
 from repro_kit.trace.insights.compile_index import CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record

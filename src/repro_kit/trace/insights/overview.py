@@ -1,7 +1,8 @@
-"""The overview: what was compiled, as a tree of the calling code, how it ended, and how long it took."""
+"""The overview: what was compiled, as a tree of the calling code, how it ended, and with which settings."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,14 +10,40 @@ from typing import Any, ClassVar
 
 import orjson
 
-from repro_kit.model.failure.failure import Frame
-from repro_kit.probe.repro_probe.protocol.config_modules import CONFIG_MODULES
+from repro_kit.failure.failure import Frame
+from repro_kit.probe.repro_probe.protocol.recipe_data import CONFIG_MODULES
 from repro_kit.trace.compiles import CompileOutcome, Compiles
 from repro_kit.trace.insights.compile_index import CompileFacts, CompileIndex
-from repro_kit.trace.insights.cuda_graphs import SkippedCudaGraphs, skipped
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
 from repro_kit.trace.torch_defaults import Setting, unusual
+
+_PREFIX = "skipping cudagraphs due to "
+_STACK = re.compile(r"\.?\s*Found from ?:")
+_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>\S+)(?:\n\s*(?P<code>\S.*))?')
+
+
+@dataclass(frozen=True)
+class SkippedCudaGraphs:
+    """A compile, why CUDA graphs do not run its code, and the user's line behind that, where torch names one."""
+
+    ref: CompileRef
+    reason: str
+    where: Frame | None = None
+
+
+def skipped(ref: CompileRef, message: str) -> SkippedCudaGraphs:
+    """What torch's message says."""
+    head, *rest = _STACK.split(message, maxsplit=1)
+    reason = " ".join(head.strip().removeprefix(_PREFIX).split())
+    found = list(_FRAME.finditer(rest[0])) if rest else []
+    if not found:
+        return SkippedCudaGraphs(ref, reason)
+    last = found[-1]
+    return SkippedCudaGraphs(
+        ref, reason, Frame(last["file"], int(last["line"]), last["function"], (last["code"] or "").strip())
+    )
+
 
 #: Phases of a forward compile and the metrics that time each.
 _PHASES = {

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from repro_kit.model.failure.failure import Frame
-from repro_kit.trace.guard_text import Guard, GuardText, parse_guard, whole_source
+from repro_kit.failure.failure import Frame
+from repro_kit.trace.dynamo_text import Guard, GuardText, parse_guard, whole_source
 from repro_kit.trace.insights.compile_index import CodeFrame, CompileIndex
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of
 from repro_kit.trace.record import Record

@@ -10,17 +10,17 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Environment, Observation
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.layer import is_decided, name_layer
-from repro_kit.model.ablation.overrides import slug
-from repro_kit.model.failure.failure import ExceptionLink, Failure, Frame, Kind, Layer, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.recipe import LADDER, Recipe
+from repro_kit.diagnosis.axes import slug
+from repro_kit.diagnosis.cell import CellPlan
+from repro_kit.diagnosis.layer import is_decided, name_layer
+from repro_kit.failure.failure import ExceptionLink, Failure, Frame, Layer, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.options.stages import AblateOptions
 from repro_kit.probe.repro_probe.protocol.orders import Override
-from repro_kit.runner.launch import Run
-from repro_kit.session.options import AblateOptions
+from repro_kit.recipe import LADDER, Recipe
+from repro_kit.runner.supervised import Run
 from repro_kit.session.oracles import open_oracle, shared_oracles
-from repro_kit.session.script.script_run import SubjectRun
 from repro_kit.stages.ablate import stage
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
@@ -28,6 +28,7 @@ from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
 from repro_kit.stages.ablate.confirm import deciding_cells
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.table import plan_sentence
+from repro_kit.subject.script_run import SubjectRun
 from repro_kit.ui import SilentUi, Ui
 
 FRAME = Frame("/env/site-packages/torch/_inductor/lowering.py", 1, "lower")

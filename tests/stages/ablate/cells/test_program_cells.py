@@ -10,11 +10,12 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import Capture, Environment
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.failure.failure import Failure, Kind, Phase, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.recipe import Recipe
-from repro_kit.session.options import AblateOptions
+from repro_kit.diagnosis.cell import CellPlan
+from repro_kit.failure.failure import Failure, Phase, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.options.stages import AblateOptions
+from repro_kit.recipe import Recipe
 from repro_kit.stages.ablate.cells import program_cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.ui import SilentUi

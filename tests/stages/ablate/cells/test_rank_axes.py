@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.handles import OBSERVATION
-from repro_kit.case.stage_results import Observation
-from repro_kit.stages.ablate.cells.rank_axes import rank_axes
+from repro_kit.case.stage_results import OBSERVATION, Observation
+from repro_kit.stages.ablate.matrix import rank_axes
 
 TRAINS = "from torch.nn.parallel import DistributedDataParallel\nmodel(x).backward()\n"
 ONE = Observation(("train.py",), 0, None, timed_out=False, seconds=1.0, peak_memory=0, python=None, torch=None)

@@ -9,13 +9,13 @@ import pytest
 
 from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import Capture, Environment
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.custom_pass import of_users_pass
-from repro_kit.model.ablation.evidence import STEPS, Chain, Step, in_one_line
-from repro_kit.model.failure.failure import Layer, Status, Verdict
-from repro_kit.model.failure.signature import signature_of
-from repro_kit.model.recipe import Recipe
-from repro_kit.session.options import AblateOptions
+from repro_kit.diagnosis.cell import Cell
+from repro_kit.diagnosis.culprit import of_users_pass
+from repro_kit.diagnosis.evidence import STEPS, Chain, Step, in_one_line
+from repro_kit.failure.failure import Layer, Status, Verdict
+from repro_kit.failure.signature import signature_of
+from repro_kit.options.stages import AblateOptions
+from repro_kit.recipe import Recipe
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.cells.program_cells import OnProgram
 from repro_kit.stages.ablate.narrow.chain import narrow

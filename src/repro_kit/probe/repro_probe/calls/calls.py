@@ -6,13 +6,56 @@ An observer may repeat a call. Therefore runs with observers are used for their 
 from __future__ import annotations
 
 import atexit
+import functools
 import math
-from collections.abc import Callable
-from typing import Any, Optional, TypeVar
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
-from repro_probe.calls.outermost_calls import OutermostCalls
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.calls import call_timing
+from repro_probe.change.export_stand_ins import EXPORTS, Function, wrap
+from repro_probe.common.run_files import FindingsDirectory
 from repro_probe.protocol.findings import MEASURED, CompiledCallData, MeasuredCalls
+from repro_probe.protocol.orders import Measure
+
+if TYPE_CHECKING:
+    from repro_probe.calls.exported_calls import ExportedCalls
+
+
+#: Makes a call: gets the function, its arguments and its named arguments.
+Maker = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+class OutermostCalls:
+    """The calls of compiled callables that no other such call of the same thread encloses."""
+
+    def __init__(self) -> None:
+        self._inside = threading.local()
+
+    def enter(self) -> None:
+        """Leave the later calls of this thread as they are."""
+        self._inside.flag = True
+
+    def made_by(self, make: Maker, compiled: Any) -> Any:
+        """Return `compiled`, whose outermost calls `make` makes. A module stays the same object."""
+        if hasattr(compiled, "forward"):
+            compiled.forward = self._replaced(compiled.forward, make)
+            return compiled
+        return self._replaced(compiled, make)
+
+    def _replaced(self, run: Callable[..., Any], make: Maker) -> Callable[..., Any]:
+        @functools.wraps(run)
+        def call(*arguments: Any, **named: Any) -> Any:
+            if getattr(self._inside, "flag", False):
+                return run(*arguments, **named)
+            self._inside.flag = True
+            try:
+                return make(run, arguments, named)
+            finally:
+                self._inside.flag = False
+
+        return call
+
 
 #: A function that observes a call, and the number of first calls to observe of each compiled callable.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
@@ -231,3 +274,55 @@ def nudged(compiled: Any, direction: float) -> Any:
             return run(*arguments, **named)
 
     return compiled if not callable(compiled) or isinstance(compiled, type) else _outermost.made_by(make, compiled)
+
+
+class Measuring:
+    """Takes `measures` of the calls of everything that the script compiles or exports.
+
+    The modules that import torch are imported once the script has imported torch. `compared` is the number of calls to
+    compare with eager, or None for the usual number.
+    """
+
+    def __init__(self, findings: FindingsDirectory, measures: Sequence[Measure], compared: int | None) -> None:
+        self.findings, self.measures, self.compared = findings, measures, compared
+
+    def watch(self, compiled: Any, original: Any) -> Any:
+        """Return `compiled` with its calls measured."""
+        return self._calls.watch(compiled, original)
+
+    def compare_exports(self) -> None:
+        """Compare what the script exports from now on, where results are compared."""
+        if "accuracy" in self.measures:
+            for module, name in EXPORTS:
+                wrap(module, name, self._comparing)
+
+    @functools.cached_property
+    def _calls(self) -> WatchedCalls:
+        observers: list[Observer] = []
+        if {"accuracy", "validation"} & set(self.measures):
+            from repro_probe.calls import compare_calls
+
+            observe = compare_calls.observe if "accuracy" in self.measures else compare_calls.observe_validation
+            observers.append((observe, self.compared or compare_calls.CALLS))
+        if {"time", "memory"} & set(self.measures):
+            observers.append((call_timing.observer(self.measures), None))
+        if "state" not in self.measures:
+            return WatchedCalls(self.findings, observers)
+        from repro_probe.calls import compare_calls
+
+        return WatchedCalls(self.findings, observers, compare_calls.compare_state)
+
+    @functools.cached_property
+    def _exported(self) -> ExportedCalls:
+        from repro_probe.calls.exported_calls import ExportedCalls
+
+        return ExportedCalls(self._calls)
+
+    def _comparing(self, original: Function) -> Function:
+        return lambda *positional, **named: self._exported.export(original, *positional, **named)
+
+
+def measuring_of(findings: FindingsDirectory) -> Measuring:
+    """Return what takes the measurements that the orders name."""
+    options = findings.options
+    return Measuring(findings, options["measure"], options.get("compared_calls"))

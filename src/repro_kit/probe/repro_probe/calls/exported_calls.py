@@ -18,10 +18,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from repro_probe.calls.calls import WatchedCalls
 from repro_probe.calls.compare_calls import copied, undisturbed
-from repro_probe.calls.reachable_state import ReachableState
+from repro_probe.calls.python_state import ReachableState
 from repro_probe.change.override import is_users
 from repro_probe.judge import compare_outputs
-from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.protocol.failure_data import DifferenceData
 from repro_probe.protocol.findings import CompiledCallData
 from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS

@@ -14,19 +14,16 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from repro_probe.change import subsystem_switches
-from repro_probe.change.compile_nothing import run_all_in_eager
-from repro_probe.change.disable import is_named, run_functions_in_eager
-from repro_probe.change.eager_graphs import run_graphs_in_eager
-from repro_probe.common import names
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.change import subsystems
+from repro_probe.change.eager_parts import is_named, run_all_in_eager, run_functions_in_eager, run_graphs_in_eager
+from repro_probe.common import torch_environment
 from repro_probe.common.imports import when_imported
+from repro_probe.common.run_files import FindingsDirectory
 from repro_probe.common.torch_environment import default_of
-from repro_probe.protocol.config_modules import CONFIG_MODULES
-from repro_probe.protocol.entries import ENTRIES
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.graph_data import CompileSettings
 from repro_probe.protocol.orders import ProbeOptions
+from repro_probe.protocol.recipe_data import CONFIG_MODULES, ENTRIES
 
 Note = Callable[[CompileSettings], None]
 Watch = Callable[[Any, Any], Any]
@@ -71,13 +68,13 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
     if "setup" in options:
         when_imported("torch", lambda torch: exec(options["setup"], {"torch": torch, "__name__": "repro_setup"}))
     if options.get("eager"):
-        from repro_probe.change.ahead_stand_ins import replace_aot_compile  # imports this module
+        from repro_probe.change.compiled_ahead import replace_aot_compile  # imports this module
 
         run_all_in_eager(findings, _fix)
         replace_aot_compile()
     if options.get("eager") or "backend" in options:
         from repro_probe.change import export_stand_ins  # imports this module
-        from repro_probe.change.precompile_stand_ins import replace_precompile
+        from repro_probe.change.compiled_ahead import replace_precompile
 
         backend = None if options.get("eager") else options.get("backend")
         export_stand_ins.install(backend)
@@ -95,9 +92,7 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
         _when_config_is_imported(key, _add, paths=paths)
     if "switch" in options:
         path = findings.path(APPLIED, "jsonl")
-        when_imported(
-            "torch._inductor.compiler_bisector", lambda _: subsystem_switches.switch_off(options["switch"], path)
-        )
+        when_imported("torch._inductor.compiler_bisector", lambda _: subsystems.switch_off(options["switch"], path))
 
 
 def _when_config_is_imported(key: str, change: Callable[..., None], **values: Any) -> None:
@@ -193,7 +188,7 @@ def _compile_arguments(arguments: dict[str, Any], options: ProbeOptions) -> dict
         return changed
     for name in ("backend", "dynamic", "fullgraph"):
         if name in options:
-            changed[name] = names.backend(options[name]) if name == "backend" else options[name]
+            changed[name] = torch_environment.backend(options[name]) if name == "backend" else options[name]
     if options.get("backend", before) != before:
         # Options and modes belong to the backend that they were written for; a filter of guards is Dynamo's.
         changed.pop("mode", None)
@@ -228,7 +223,7 @@ def _wrap_optimize(dynamo: Any, options: ProbeOptions) -> None:
             if positional:
                 arguments["backend"], positional = positional[0], ()
             if "backend" in options:
-                arguments["backend"] = names.backend(options["backend"])
+                arguments["backend"] = torch_environment.backend(options["backend"])
             if "dynamic" in options:
                 arguments["dynamic"] = options["dynamic"]
         return optimize(*positional, **arguments)

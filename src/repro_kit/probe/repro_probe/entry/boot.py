@@ -21,10 +21,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.own_packages import own_packages
-from repro_probe.common.stacks import dump_at
+from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.common.tracebacks import dump_at, own_packages
 from repro_probe.common.vec_isa import remember_loads
 from repro_probe.protocol.findings import (
     EVENTS,
@@ -89,7 +88,7 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
 
         graph_recorder.install(findings)
     elif mode == "override":
-        from repro_probe.calls.measuring import measuring_of
+        from repro_probe.calls.calls import measuring_of
         from repro_probe.change import override
 
         measuring = measuring_of(findings) if findings.options.get("measure") else None
@@ -102,9 +101,9 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
         if measuring:
             measuring.compare_exports()  # outside of what the overrides put in place of an export
         if "timeline" in findings.options:
-            from repro_probe.calls import timeline
+            from repro_probe.calls import recorded_calls
 
-            timeline.record_timeline(findings)
+            recorded_calls.record_timeline(findings)
 
 
 def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> None:
@@ -121,7 +120,7 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
         direction = float(findings.options["nudge"])
         return lambda compiled, original: nudged(compiled, direction)
     if findings.options.get("witness"):
-        from repro_probe.calls.witness import Witness
+        from repro_probe.calls.recorded_calls import Witness
 
         made: list[Witness] = []
         when_imported("torch", lambda torch: made.append(Witness(torch, lambda calls: findings.write(WITNESS, calls))))
@@ -208,7 +207,7 @@ def _is_installed_command(file: str) -> bool:
 
 def note_exception(findings: FindingsDirectory, name: str, error: BaseException) -> None:
     """Write the chain of `error`, the tolerance of the check that raised it, and its nature."""
-    from repro_probe.common.describe_exception import describe_exception, interrupted_frames
+    from repro_probe.common.tracebacks import describe_exception, interrupted_frames
     from repro_probe.record.raised import nature_of, stated_tolerance
 
     raised: Raised = {

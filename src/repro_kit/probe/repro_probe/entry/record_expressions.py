@@ -1,6 +1,6 @@
 """Record what the expressions of an instrumented script return, as Python text, and which calls read data.
 
-`repro_kit.source.recording` writes the calls of the three functions here into the script.
+`repro_kit.script.recording` writes the calls of the three functions here into the script.
 """
 
 from __future__ import annotations

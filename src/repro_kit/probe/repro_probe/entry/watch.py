@@ -21,15 +21,21 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from repro_probe.common import read_orders
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common import run_files
 from repro_probe.common.imports import when_imported
-from repro_probe.common.own_packages import own_packages
+from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.common.tracebacks import own_packages
 from repro_probe.entry import boot
-from repro_probe.protocol.findings import EXCEPTION
+from repro_probe.protocol.findings import (
+    EXCEPTION,
+    OWNER_FILE,
+    WATCHED_DIRECTORY,
+    WATCHED_FILE,
+    WATCHED_SCHEMA,
+    WatchedData,
+    mark_of,
+)
 from repro_probe.protocol.graph_data import EventName
-from repro_probe.protocol.owner import mark_of
-from repro_probe.protocol.watched_data import OWNER_FILE, WATCHED_DIRECTORY, WATCHED_FILE, WATCHED_SCHEMA, WatchedData
 from repro_probe.record import graph_recorder
 from repro_probe.record.memory import Memory, TraceMemory
 
@@ -186,7 +192,7 @@ class _Watching:
 
     def enter(self) -> None:
         """Enter a watched block."""
-        if read_orders.read_orders() is not None:  # repro-kit runs this program, and records it already
+        if run_files.read_orders() is not None:  # repro-kit runs this program, and records it already
             return
         with self.lock:
             self.depth += 1

@@ -12,12 +12,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from repro_probe.common.storages import pointer_of
+from repro_probe.record.values import pointer_of
 from repro_probe.run import outputs
 from repro_probe.run.outputs import RunnableCalls
 
 if TYPE_CHECKING:
-    from repro_probe.judge.comparison_tolerance import Tolerance
+    from repro_probe.judge.compare_outputs import Tolerance
 
 #: Operators that choose the largest (1) or smallest (-1) value; a cumulative operator (0) chooses several.
 _EXTREME = {"argmax": 1, "argmin": -1, "max": 1, "min": -1, "cummax": 0, "cummin": 0}

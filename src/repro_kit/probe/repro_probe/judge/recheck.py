@@ -8,12 +8,10 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from repro_probe.judge import choices, compare_outputs, reference, rounding
-from repro_probe.judge.compare_outputs import OF_ROUNDING, OF_VALUES, Evidence
-from repro_probe.judge.comparison_tolerance import WITHOUT_REFERENCE, Tolerance
-from repro_probe.judge.draws_in_order import DrawnInOrder
-from repro_probe.judge.error_table import error_table, explained
-from repro_probe.judge.margin import plain_tolerance
+from repro_probe.judge import choices, compare_outputs, double_precision, rounding
+from repro_probe.judge.compare_outputs import OF_ROUNDING, OF_VALUES, WITHOUT_REFERENCE, Evidence, Tolerance
+from repro_probe.judge.double_precision import error_table, explained, plain_tolerance
+from repro_probe.judge.doubts import DrawnInOrder
 from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
@@ -64,7 +62,7 @@ def compare_ranks(program: RunnableCalls, eager: Outcome, compiled: Outcome) -> 
     All ranks must make the same runs, whatever they find. So rounding is not followed any further, and results that
     depend on random numbers are not compared.
     """
-    best = reference.in_double(program)
+    best = double_precision.in_double(program)
     if eager.random:
         return {"note": "results that depend on random numbers are not compared on several ranks"}
     stated = Tolerance(program.recipe)
@@ -136,7 +134,7 @@ def _look(
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
         _note(notes, "eager differs from itself at " + ", ".join(sorted(unstable)))
-    best = None if eager.random else reference.in_double(program)
+    best = None if eager.random else double_precision.in_double(program)
     if best is None and not tolerance.stated:
         tolerance = Tolerance(program.recipe, factor=WITHOUT_REFERENCE)
         _note(notes, "no reference in double precision; ten times the usual tolerance")

@@ -1,7 +1,8 @@
-"""Exceptions and differences as data."""
+"""Exceptions, differences and signals as data."""
 
 from __future__ import annotations
 
+import signal
 from typing import TypedDict
 
 
@@ -88,3 +89,15 @@ class ComparisonData(TypedDict, total=False):
     rounding: bool  # eager's own rounding explains every difference
     random: bool  # the results agree once eager and compiled draw the same random numbers
     doubts: list[str]  # why the results in eager are not defined
+
+
+#: A signal that programs leave alone, and that Python has no name for. None where the system has none of that kind.
+STACK_SIGNAL: int | None = signal.SIGRTMAX - 7 if hasattr(signal, "SIGRTMAX") else None
+
+
+def signal_name(number: int) -> str:
+    """The name of signal `number`: ``SIGSEGV``; ``SIG36`` for a real-time signal, which has no name of its own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"

@@ -1,7 +1,12 @@
-"""Findings: the files that the probe writes for each process of a run, in the directory that its orders name."""
+"""Findings: the files that the probe writes for each process of a run; and the case that `repro_kit.watch` writes."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import hmac
+import os
+import stat
 from typing import Any, Literal, TypedDict
 
 from .failure_data import ComparisonData, FrameData, LinkData
@@ -161,3 +166,71 @@ class Timeline(TypedDict):
 
 #: One witnessed call: function, arguments before, result, state after.
 WitnessedCall = list[Any]
+
+
+WATCHED_SCHEMA = 1
+WATCHED_FILE = "watched.json"
+WATCHED_DIRECTORY = "watched"  # the directory of the findings
+OWNER_FILE = ".owner"
+
+
+class WatchedData(TypedDict):
+    """The file `WATCHED_FILE`."""
+
+    schema: int
+    python: str
+    torch: str
+    command: list[str]
+    cwd: str
+    created: str
+    variables: dict[str, str]
+    graphs: int
+    dropped: int  # graphs that were dropped because there were too many
+
+
+_LENGTH = 32
+
+
+def mark_of(directory: str, text: str) -> str:
+    """Return the mark of the directory that `text` describes; "" where no key can be stored."""
+    key = _key()
+    if not key:
+        return ""
+    content = f"{os.stat(directory).st_ino}\n{text}"
+    return hmac.new(key, content.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _key() -> bytes:
+    base = os.environ.get("XDG_STATE_HOME", "")
+    base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".local", "state")
+    path = os.path.join(base, "repro-kit", "key")
+    try:
+        if not os.path.lexists(path):
+            _make(path)
+        return _read(path)
+    except OSError:
+        return b""
+
+
+def _make(path: str) -> None:
+    """Write a new key atomically. A key that another process has written stays."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(_LENGTH))
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, path)
+    finally:
+        os.unlink(aside)
+
+
+def _read(path: str) -> bytes:
+    """Return the key; nothing where other users could have read or written it."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        others_have_access = hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & 0o077)
+        key = b"" if others_have_access or not stat.S_ISREG(status.st_mode) else file.read(_LENGTH + 1)
+    return key if len(key) == _LENGTH else b""

@@ -1,11 +1,11 @@
-"""The orders of a run: what the probe does in the user's command (docs/explanation/overview.md)."""
+"""The orders of a run in the user's command, and what small programs in the user's interpreter are asked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from .config_modules import Config
+from .recipe_data import Config
 
 PREFIX = "REPRO_PROBE_"  # of every environment variable of the probe
 ORDERS_PATH, ORDERS_TOKEN = PREFIX + "ORDERS", PREFIX + "TOKEN"
@@ -74,3 +74,50 @@ class Orders(TypedDict):
 
 #: The types of the fields that the probe checks in the orders.
 ORDERS_TYPES: dict[str, type] = {"mode": str, "directory": str, "options": dict}
+
+
+class NamesData(TypedDict):
+    """Names to look up, or the unknown ones among them: the input and output of `common/torch_environment.py`."""
+
+    backends: list[str]
+    settings: list[str]
+
+
+class ValueOrderBase(TypedDict):
+    """The fields of every value that `query/write_values.py` writes: the files that it reads and writes."""
+
+    source: str
+    target: str
+
+
+class ValueOrder(ValueOrderBase, total=False):
+    """A stored value, to be written as one on the CPU; a storage of PyTorch's minifier has the form of its tensor."""
+
+    dtype: str
+    sizes: list[int]
+
+
+class WrittenValues(TypedDict):
+    """The output of `query/write_values.py`."""
+
+    written: int
+
+
+class EnvironmentBase(TypedDict):
+    """The fields for every interpreter. `torch` is None where torch cannot be imported."""
+
+    python: str
+    executable: str
+    platform: str
+    torch: str | None
+    packages: dict[str, str]
+
+
+class EnvironmentData(EnvironmentBase, total=False):
+    """The output of `common/torch_environment.py` where nothing is asked."""
+
+    error: str
+    torch_git: str | None
+    accelerator: str | None
+    threads: int
+    collect_env: str

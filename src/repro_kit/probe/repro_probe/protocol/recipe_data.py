@@ -1,8 +1,45 @@
-"""A recipe as data: how a program is compiled and run (repro_kit/model/recipe.py documents the fields)."""
+"""A recipe as data (repro_kit/model/recipe.py documents the fields), and the names that settings and entries have."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
+
+EXPORT = "export"  # torch.export.export(…, strict=False)
+EXPORT_STRICT = "export-strict"  # torch.export.export(…, strict=True): Dynamo traces
+EXPORT_DRAFT = "export-draft"  # torch.export.draft_export(…)
+EXPORT_DECOMPOSED = "export-decomposed"  # ExportedProgram.run_decompositions()
+AOT_INDUCTOR = "aot-inductor"  # torch._inductor.aoti_compile_and_package(…), loaded again
+PRECOMPILE = "precompile"  # torch.compiler.precompile.capture(…), loaded again
+
+#: The calls that people write for them.
+CALLS = {
+    EXPORT: "torch.export.export(…, strict=False)",
+    EXPORT_STRICT: "torch.export.export(…, strict=True)",
+    EXPORT_DRAFT: "torch.export.draft_export(…)",
+    EXPORT_DECOMPOSED: "ExportedProgram.run_decompositions(…)",
+    AOT_INDUCTOR: "AOTInductor (torch._inductor.aoti_compile_and_package, aot_compile)",
+    PRECOMPILE: "torch.compiler.precompile (capture, load)",
+}
+
+#: In the order in which the layer at fault is looked for.
+EXPORTS = (EXPORT, EXPORT_STRICT, EXPORT_DRAFT, EXPORT_DECOMPOSED)
+PACKAGED = (AOT_INDUCTOR, PRECOMPILE)  # Inductor's code goes into files, and is loaded again
+ENTRIES = (*EXPORTS, *PACKAGED)
+
+
+#: The config modules of torch, by the short name that a setting's full name begins with: ``inductor.cpp.simdlen``.
+CONFIG_MODULES: dict[str, str] = {
+    "inductor": "torch._inductor.config",
+    "dynamo": "torch._dynamo.config",
+    "functorch": "torch._functorch.config",
+    "compiler": "torch.compiler.config",
+    "shapes": "torch.fx.experimental._config",
+}
+
+#: Settings of torch and their values; a value is a Python literal.
+Config = Mapping[str, Any]
+
 
 Backward = Literal["none", "sum", "randn"]
 GradMode = Literal["enabled", "no_grad", "inference_mode"]

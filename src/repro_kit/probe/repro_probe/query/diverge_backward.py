@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from repro_probe.judge import compare_outputs, reference
-from repro_probe.judge.comparison_tolerance import Tolerance
+from repro_probe.judge import compare_outputs, double_precision
+from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
-from repro_probe.query.diverge import defined, is_plain, reads
+from repro_probe.query.diverge import Unwatched, defined, is_plain, reads
 from repro_probe.query.first_wrong import first_wrong
 from repro_probe.query.record_values import HOOK, graph_of, instrumented
-from repro_probe.query.unwatched import Unwatched
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
@@ -170,7 +169,7 @@ def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatche
         compiled = outputs.run(watched, watched.compiled())
     if unwatched.is_unlike(compiled):
         return None
-    exact = reference.in_double(watched)
+    exact = double_precision.in_double(watched)
     labels = {label: use for use in uses for label in _labels(use, calls)}
     scales = {label: _scale(eager.grads.get(label)) for label in labels}
     evidence = compare_outputs.Evidence(None if exact is None else _scaled(exact, scales))

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from repro_probe.protocol.report_data import PlaceAsked, PlaceKind, SourceData
+from repro_probe.protocol.queries import PlaceAsked, PlaceKind, SourceData
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__)))
 #: The parts of a call that give an operator its lowering (torch/_inductor/lowering.py).

@@ -1,8 +1,9 @@
-"""Load the program of one request in this process, and run it in eager and compiled."""
+"""Load the program of one request in this process, and run it: in eager, compiled, or without a kernel."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -10,17 +11,19 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from repro_probe.change import subsystem_switches
-from repro_probe.common.stacks import dump_now
+from repro_probe.change import subsystems
+from repro_probe.common.tracebacks import describe_exception, dump_now
+from repro_probe.protocol.failure_data import LinkData
 from repro_probe.protocol.findings import APPLIED
 from repro_probe.protocol.queries import Query, QueryPhase, QueryReport, Until
 from repro_probe.protocol.recipe_data import RecipeData
-from repro_probe.run import process_group, rank_watch
-from repro_probe.run.load_program import LoadedProgram, apply, load
+from repro_probe.run import process_group
+from repro_probe.run.load_program import LoadedProgram, apply, load, seed
 
 if TYPE_CHECKING:
     from repro_probe.run import outputs
     from repro_probe.run.outputs import Outcome  # this module imports torch
+
 
 SHARE = 0.2  # of the time of a query that is left, in which eager must end
 LEAST = 5.0  # seconds
@@ -108,7 +111,7 @@ class QueryRun:
         process_group.join(recipe, fake=not real)
         if group is not None and real:
             rank = process_group.whole(group)["rank"]
-            rank_watch.watch_ranks(rank, group["size"], peers, self._stuck if judged else None)
+            process_group.watch_ranks(rank, group["size"], peers, self._stuck if judged else None)
 
     def eager(self, program: LoadedProgram) -> Outcome:
         """Return the outcome in eager. Raises Invalid."""
@@ -143,7 +146,7 @@ class QueryRun:
         """Switch off the subsystems of the compiler that the request names, if any, from now on."""
         switch = self.request.get("switch")
         if switch is not None:
-            subsystem_switches.switch_off(switch, os.path.join(self.request["scratch"], APPLIED))
+            subsystems.switch_off(switch, os.path.join(self.request["scratch"], APPLIED))
 
 
 def forget_compiled() -> None:
@@ -194,3 +197,64 @@ def eager_limit(ends: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+#: Exceptions by which FakeTensor gives no answer: the result depends on data, or an operator lacks support.
+_UNKNOWN = (
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "UnsupportedOperatorException",
+    "UnsupportedFakeTensorException",
+    "UnsupportedMutationAliasingException",
+    "GuardOnDataDependentSymNode",
+    "PendingUnbackedSymbolNotFound",
+    "NotImplementedError",
+)
+
+_COMPILING = ("/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py")
+
+
+def is_valid_under_fake(text: str, inputs: str | None, first: bool) -> bool | None:
+    """Return whether the program is valid, or None when FakeTensor cannot decide that.
+
+    `first` says that this process has loaded no other program.
+    """
+    try:
+        program = load(text, inputs, _join_group)
+    except (SyntaxError, NameError):
+        return False
+    except Exception:  # an operator can be defined only once, so the definition of a later program may fail
+        return False if first else None
+    try:
+        _propagate(program)
+    except Exception as error:
+        return None if _cannot_tell(describe_exception(error)) else False
+    return True
+
+
+def _join_group(recipe: RecipeData) -> None:
+    """Make the process group of the first program with one, which serves the others too: no value is computed."""
+    process_group.join(recipe, fake=True)
+
+
+def _propagate(program: LoadedProgram) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    logging.getLogger("torch._subclasses.fake_tensor").disabled = True
+    seed(program.recipe)
+    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()):
+        for arguments in program.calls():
+            with program.forward_region():
+                program.graph(*arguments)
+
+
+def _cannot_tell(links: list[LinkData]) -> bool:
+    """Whether FakeTensor cannot run the program: it has no answer, or the program itself compiles (torch.cond)."""
+    for link in links:
+        if link["type"].rsplit(".", 1)[-1] in _UNKNOWN or link["type"].startswith("torch._dynamo."):
+            return True
+        files = [frame["file"].replace("\\", "/") for frame in link["frames"]]
+        if any(file.endswith(_COMPILING) or "/torch/_higher_order_ops/" in file for file in files):
+            return True
+    return False

@@ -13,8 +13,8 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
-from repro_probe.common.storages import pointer_of
 from repro_probe.protocol.queries import QueryPhase
+from repro_probe.record.values import pointer_of
 from repro_probe.run.load_program import LoadedProgram, seed
 
 HOOK = "__repro_record__"  # the name that instrumented code calls

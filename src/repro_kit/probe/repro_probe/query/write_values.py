@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repro_probe.common import torch_environment
-from repro_probe.protocol.programs import ValueOrder, WrittenValues
+from repro_probe.protocol.orders import ValueOrder, WrittenValues
 
 
 def main() -> None:

@@ -19,10 +19,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from repro_probe.change.eager_graphs import compile_id_of
+from repro_probe.change.eager_parts import compile_id_of
 from repro_probe.change.override import compile_settings, is_users
-from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
+from repro_probe.common.run_files import FindingsDirectory
 from repro_probe.protocol.findings import EVENTS, INPUTS
 from repro_probe.protocol.graph_data import (
     GRAPH,
@@ -145,7 +145,7 @@ class GraphRecorder:
 
     def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
         """Record that a graph raised an exception."""
-        from repro_probe.common.describe_exception import describe_exception
+        from repro_probe.common.tracebacks import describe_exception
 
         self.event(name, graph, exceptions=describe_exception(error))
 

@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any
 
-from repro_probe.common.findings_directory import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory
 
 _MOST_GRAPHS = 100
 _MOST_EVENTS = 5000

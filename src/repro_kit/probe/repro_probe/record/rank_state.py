@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-from repro_probe.common.findings_directory import FindingsDirectory
 from repro_probe.common.imports import when_imported
-from repro_probe.common.own_packages import own_packages
+from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.common.tracebacks import own_packages
 from repro_probe.protocol.findings import RANK, CollectiveData, CompileSpan, Doing, RankStateData
 
 _EVERY, _LOOK = 1.0, 0.2  # seconds between states, and between looks at the main thread

@@ -13,8 +13,13 @@ from typing import Any
 
 import torch
 
-from repro_probe.common.storages import pointer_of
 from repro_probe.protocol.graph_data import RelationData, TensorData
+
+
+def pointer_of(tensor: torch.Tensor) -> int:
+    """Return the address of the storage of a strided tensor; 0 where there is none, as for a ZeroTensor."""
+    return 0 if tensor._is_zerotensor() else tensor.untyped_storage().data_ptr()
+
 
 _LARGEST_BASE = 16 << 20  # bytes
 

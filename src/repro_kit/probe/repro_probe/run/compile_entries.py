@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from repro_probe.protocol.entries import AOT_INDUCTOR, EXPORT_DECOMPOSED, EXPORT_DRAFT, EXPORT_STRICT, PRECOMPILE
+from repro_probe.protocol.recipe_data import AOT_INDUCTOR, EXPORT_DECOMPOSED, EXPORT_DRAFT, EXPORT_STRICT, PRECOMPILE
 
 Function = Callable[..., Any]
 _OWNED = (torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))  # no Buffer before torch 2.5

@@ -1,4 +1,4 @@
-"""Load a program's text and apply its recipe (docs/explanation/program-format.md; model/recipe.py)."""
+"""Load a program's text and apply its recipe (docs/explanation/program-format.md; recipe.py)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from repro_probe.common import names
-from repro_probe.protocol.config_modules import CONFIG_MODULES
-from repro_probe.protocol.entries import ENTRIES
-from repro_probe.protocol.recipe_data import AUTOCAST_DEFAULTS, RECIPE_DEFAULTS, AutocastData, RecipeData
+from repro_probe.common import torch_environment
+from repro_probe.protocol.recipe_data import (
+    AUTOCAST_DEFAULTS,
+    CONFIG_MODULES,
+    ENTRIES,
+    RECIPE_DEFAULTS,
+    AutocastData,
+    RecipeData,
+)
 
 
 class LoadedProgram:
@@ -51,8 +56,8 @@ class LoadedProgram:
         backend = recipe["backend"]
         own = self.namespace.get(backend)
         # A model of the script may have the name of a backend of torch.
-        is_users = callable(own) and not names.is_registered(backend)
-        arguments["backend"] = own if is_users else names.backend(backend)
+        is_users = callable(own) and not torch_environment.is_registered(backend)
+        arguments["backend"] = own if is_users else torch_environment.backend(backend)
         for name in ("mode", "options", "dynamic"):
             if recipe[name] not in (None, {}):
                 arguments[name] = recipe[name]

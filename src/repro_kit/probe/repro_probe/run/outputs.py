@@ -9,9 +9,8 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils._pytree import tree_flatten
 
-from repro_probe.common.storages import pointer_of
-from repro_probe.protocol.entries import ENTRIES
-from repro_probe.protocol.recipe_data import RecipeData
+from repro_probe.protocol.recipe_data import ENTRIES, RecipeData
+from repro_probe.record.values import pointer_of
 from repro_probe.run.load_program import seed
 
 #: The next step of a run.

@@ -1,9 +1,12 @@
-"""Start a process for each query: a fork of this process, or a fresh interpreter."""
+"""Answer each query in a fork of this process or in a fresh interpreter (``python -m repro_probe.server.children``)."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
+import gc
+import importlib
 import json
 import os
 import select
@@ -11,15 +14,82 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from repro_probe.common import vec_isa
+from repro_probe.common.tracebacks import dump_at
 from repro_probe.entry import run_script
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryReport
 from repro_probe.query import evaluate
-from repro_probe.run.load_program import recipe_of
-from repro_probe.server import query_process
+from repro_probe.run.load_program import limit_memory, recipe_of
+from repro_probe.server.shared_builds import build_whole
+
+
+def enter_scratch(request: Query) -> None:
+    """Change to the request's scratch directory, and send caches, temporary files and stacks there.
+
+    Every query starts with empty graph caches, since these are part of what is judged. Python's stack is written to
+    ``fault.txt`` at a fatal signal and shortly before the time-out.
+    """
+    scratch, left = request["scratch"], request["ends"] - time.time()
+    os.chdir(scratch)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(scratch, "cache")
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(scratch, "triton")
+    temporary = os.path.join(scratch, "tmp")
+    os.makedirs(temporary)
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
+    fault = os.open("fault.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # stays open for faulthandler
+    faulthandler.enable(fault)
+    dump_at(request["ends"] - min(1.0, left / 10), fault)
+
+
+_LARGEST = 4 << 30  # bytes of one file
+
+
+def limit_process(memory: int | None) -> None:
+    """Limit this process: no core files, no huge files, and `memory` more bytes of address space (None: no limit).
+
+    Address space is limited because an allocation that does not fit then raises an exception with a traceback. A watch
+    on resident memory would be too late, or would kill without a message. The number of processes is not limited, since
+    the system counts all processes of the user.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    largest = _LARGEST if hard == resource.RLIM_INFINITY else min(hard, _LARGEST)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    if memory:
+        try:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            mapped = 0
+        limit_memory(mapped + memory)
+
+
+def disturb_heap() -> None:
+    """Free and allocate memory, so that malloc checks its lists and heap corruption becomes a crash.
+
+    This is called after the reply. A process that dies now has corrupted its heap before.
+    """
+    gc.collect()
+    kept = [bytearray(16 << (number % 12)) for number in range(512)]
+    del kept[::2]
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    for _ in range(2):
+        kept.extend(bytearray(16 << (number % 12)) for number in range(256))
+        if trim is not None:
+            trim(0)  # makes glibc consolidate and check its free chunks
+    del kept
+    gc.collect()
+
 
 _PR_SET_PDEATHSIG = 1
 
@@ -68,14 +138,14 @@ class Fork:
                 signal.signal(number, signal.SIG_DFL)
             for descriptor in private:
                 os.close(descriptor)
-            query_process.enter_scratch(request)
-            query_process.limit_process(request.get("memory") if self.limits_memory else None)
+            enter_scratch(request)
+            limit_process(request.get("memory") if self.limits_memory else None)
 
             def tell(data: QueryReport) -> None:
                 write_all(write_end, json.dumps(data).encode() + b"\n")
 
             tell({"reply": answer(request, tell, self.threads)})
-            query_process.disturb_heap()
+            disturb_heap()
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -116,7 +186,7 @@ class _PreparedInterpreter(NamedTuple):
 
 
 class Spawn:
-    """Starts fresh interpreters (`fresh.py`). One can be prepared ahead, since a short query mostly imports torch."""
+    """Starts fresh interpreters (`main`). One can be prepared ahead, since a short query mostly imports torch."""
 
     def __init__(self) -> None:
         self._ready: _PreparedInterpreter | None = None
@@ -130,7 +200,7 @@ class Spawn:
         channel, child_channel = socket.socketpair()
         with child_channel:
             process = subprocess.Popen(
-                [sys.executable, "-m", "repro_probe.server.fresh", str(child_channel.fileno())],
+                [sys.executable, "-m", "repro_probe.server.children", str(child_channel.fileno())],
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -212,3 +282,56 @@ def end_with_parent() -> None:
     signal.signal(signal.SIGHUP, look)
     die_with_parent(signal.SIGHUP)
     look()
+
+
+def main(descriptor: str) -> None:
+    """Answer one request. An interpreter that gets no request ends without a message."""
+    die_with_parent()
+    problem = None
+    try:
+        _import_torch()
+    except Exception:
+        problem = traceback.format_exc()
+    with socket.socket(fileno=int(descriptor)) as channel:
+        path, pipes, _, _ = socket.recv_fds(channel, 1 << 16, 1)
+    if not pipes:
+        return
+    with open(path.decode(), encoding="utf-8") as file:
+        request = json.load(file)
+    redirect(request["scratch"])
+    if problem is not None:
+        sys.exit(problem)
+    _answer(request, pipes[0])
+
+
+def _import_torch() -> None:
+    gc.disable()  # an import makes many objects and hardly any garbage
+    # codecache must be imported before TMPDIR changes: its import fixes the directory of precompiled headers.
+    for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
+        importlib.import_module(name)
+    build_whole()
+    vec_isa.pick()  # the shared cache has its test libraries from the second query on
+    gc.collect()
+    gc.freeze()  # makes the garbage collection after the query quick
+    gc.enable()
+
+
+def _answer(request: Query, pipe: int) -> None:
+    import torch
+
+    enter_scratch(request)
+    limit_process(None if torch.cuda.is_available() else request.get("memory"))
+
+    def tell(data: QueryReport) -> None:
+        write_all(pipe, json.dumps(data).encode() + b"\n")
+
+    reply = answer(request, tell)
+    tell({"reply": reply})
+    if reply["status"] != "pass":
+        sys.stderr.flush()
+        os._exit(0)  # a crash at the end would add nothing to this verdict
+    disturb_heap()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

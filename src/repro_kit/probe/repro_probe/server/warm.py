@@ -7,18 +7,91 @@ import gc
 import importlib
 import os
 import shutil
+import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from repro_probe.common import vec_isa
-from repro_probe.common.findings_directory import write_whole
+from repro_probe.common.run_files import write_whole
+from repro_probe.common.torch_environment import accelerator
 from repro_probe.protocol.queries import Query
 from repro_probe.query import evaluate
-from repro_probe.server import precompiled_headers, query_process
+from repro_probe.server import children, shared_builds
 from repro_probe.server.children import die_with_parent, redirect
-from repro_probe.server.forked_accelerator import in_child
-from repro_probe.server.whole_files import build_whole
+from repro_probe.server.shared_builds import build_whole
+
+_LONGEST = 120  # seconds; the first use of a device that is busy or asleep can take some
+_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+
+
+class ForkedAccelerator(NamedTuple):
+    """What a forked child found: the accelerator's `name`, and the `problem` with it; empty where there is none."""
+
+    name: str = ""
+    problem: str = ""
+
+
+@contextlib.contextmanager
+def accelerator_left_alone() -> Iterator[None]:
+    """Within this block, ``torch.cuda.is_available()`` asks the driver's library, and does not start CUDA.
+
+    torch itself offers that for processes that fork later (docs of ``torch.cuda.is_available``).
+    """
+    if _ASK_NVML in os.environ:
+        yield
+        return
+    os.environ[_ASK_NVML] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_ASK_NVML]
+
+
+def in_child(work: Callable[[], str]) -> tuple[str, int]:
+    """Return the text that `work` returns in a forked child, and the status of the child."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(read_end)
+            with open(write_end, "w", encoding="utf-8") as file:
+                file.write(work())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with open(read_end, encoding="utf-8") as file:
+        text = file.read()
+    return text, os.waitpid(pid, 0)[1]
+
+
+def ask_child() -> ForkedAccelerator:
+    """Fork a child that uses the accelerator, and return what became of it.
+
+    The runtime of an accelerator does not survive a fork: once a process has started it, torch refuses it in the
+    process's children (`_is_in_bad_fork` in torch/cuda/__init__.py). A process that has not started it can fork as
+    it likes.
+    """
+    text, status = in_child(_use)
+    name, _, problem = text.partition("\n")
+    return ForkedAccelerator(name, problem if not status else problem or f"the child ended with status {status}")
+
+
+def _use() -> str:
+    """Use the accelerator. Return its name, and on a second line what is wrong."""
+    import torch
+
+    signal.alarm(_LONGEST)
+    name = ""
+    try:
+        name = accelerator(torch) or ""
+        if name and torch.ones(2, device=name).sum().item() != 2.0:
+            return f"{name}\nthe sum of two ones is wrong"
+    except Exception as error:
+        return f"{name}\n{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return name
+
 
 _LONGEST_QUERY = 600.0  # time limit of the warm-up query, in seconds
 
@@ -46,7 +119,7 @@ def import_torch(scratch: str) -> int:
     import torch._inductor.compile_fx
 
     build_whole(os.path.join(scratch, "libraries"))
-    precompiled_headers.share_headers(scratch)
+    shared_builds.share_headers(scratch)
     _pick_instructions()
     _import_modules("cpu", scratch, threads)
     _compute_what_never_changes()
@@ -160,7 +233,7 @@ def _modules_of_a_query(device: str, scratch: str, threads: int) -> list[str]:
     def imported() -> str:
         die_with_parent()
         redirect(directory)
-        query_process.enter_scratch(request)
+        children.enter_scratch(request)
         evaluate.evaluate(request, lambda report: None, threads)
         return "\n".join(sorted(set(sys.modules) - before))
 

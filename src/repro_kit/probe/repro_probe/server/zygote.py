@@ -13,6 +13,7 @@ where forked children cannot use the accelerator.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import json
 import os
@@ -21,17 +22,54 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Union, cast
 
-from repro_probe.change import subsystem_switches
-from repro_probe.common.describe_exception import describe_fault
+from repro_probe.change import subsystems
+from repro_probe.common.tracebacks import describe_fault
+from repro_probe.protocol.failure_data import signal_name
 from repro_probe.protocol.queries import Query, QueryAnswer, QueryPhase, Reply, ServerReady
-from repro_probe.protocol.signal_names import signal_name
-from repro_probe.server import strays
+from repro_probe.run.process_group import child_processes
 from repro_probe.server.children import Fork, ParentGone, Spawn, end_with_parent, write_all
-from repro_probe.server.forked_accelerator import accelerator_left_alone, ask_child
-from repro_probe.server.warm import import_for, import_torch
+from repro_probe.server.warm import accelerator_left_alone, ask_child, import_for, import_torch
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_strays() -> None:
+    """Become the parent of every descendant that loses its parent, such as a daemon (Linux only)."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_strays(spared: Iterable[int], directory: str | None = None) -> None:
+    """End adopted processes: all children of this process but `spared`, with `directory` only those that work there.
+
+    Ending one may bring its children, which are ended in turn.
+    """
+    spared = set(spared)
+    while True:
+        strays = [pid for pid in child_processes(spared) or () if directory is None or _works_in(pid, directory)]
+        if not strays:
+            return
+        for pid in strays:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except OSError:  # the process belongs to another user, for example
+                spared.add(pid)
+
+
+def _works_in(pid: int, directory: str) -> bool:
+    """Whether its directory or its environment names `directory`; one that has ended has neither, and is reaped."""
+    path = directory.encode()
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd".encode())
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return cwd == path or cwd.startswith(path + b"/") or path + b"/" in file.read()
+    except OSError:
+        return True
+
 
 Start = Union[Fork, Spawn]
 
@@ -104,7 +142,7 @@ class Child:
         text, fault = (_tail(os.path.join(self.scratch, name)) for name in ("stderr.txt", "fault.txt"))
         reply = judge_end(self, died_of, text, fault)
         if self.request.get("switch") is not None:
-            reply["applied"] = subsystem_switches.read_applications(self.scratch) or []
+            reply["applied"] = subsystems.read_applications(self.scratch) or []
         shutil.rmtree(self.scratch, ignore_errors=True)
         return {"id": self.request["id"], "seconds": round(time.monotonic() - self.started, 4), **reply}
 
@@ -233,7 +271,7 @@ class Server:
         child.process.wait()
         child.kill()  # its group
         others = {other.process.pid for other in self.children.values()} | self.start.waiting()
-        strays.end_strays(others, child.scratch if self.children else None)
+        end_strays(others, child.scratch if self.children else None)
         return child.finish()
 
     def _tell(self, reply: Reply | ServerReady) -> None:
@@ -264,12 +302,12 @@ def main(scratch: str, how: str = "fork") -> None:
     """Prepare the server, and serve."""
     channel = os.dup(1)
     os.dup2(2, 1)  # so that torch's output does not mix with the replies
-    strays.adopt_strays()
+    adopt_strays()
     try:
         end_with_parent()  # the end of stdin would go unnoticed while torch is imported
         Server(scratch, channel, Spawn if how == "spawn" else _forking(scratch)).run()
     except ParentGone:
-        strays.end_strays(())
+        end_strays(())
         shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)  # without torch's clean-up, which takes a second and has nothing to do
 

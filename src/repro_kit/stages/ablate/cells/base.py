@@ -1,24 +1,55 @@
-"""The base class of what runs cells; `program_cells.py` and `script_cells.py` have the implementations."""
+"""The base class of what runs cells, for `program_cells.py` and `script_cells.py`, and the journal of the cells."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
+import orjson
+
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ENVIRONMENT
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.failure.brief import brief
-from repro_kit.model.failure.failure import Status, Verdict
-from repro_kit.model.failure.signature import Signature, Strength, signature_of
-from repro_kit.model.recipe import Recipe
-from repro_kit.session.options import AblateOptions
-from repro_kit.stages.ablate.cells.cache import CellCache
+from repro_kit.case.stage_results import ENVIRONMENT
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.frames import brief
+from repro_kit.failure.signature import Signature, Strength, signature_of
+from repro_kit.journal import JsonLinesJournal
+from repro_kit.options.stages import AblateOptions
+from repro_kit.recipe import Recipe
+from repro_kit.serialize import from_data, to_data
 from repro_kit.ui import Ui
+
+_JOURNAL = "ablate/cells.jsonl"
+
+
+class CellCache:
+    """The cells of one case, by key."""
+
+    def __init__(self, case: Path, about: Iterable[object]) -> None:
+        """`about`: everything that the cells depend on, except their recipes."""
+        self._about = list(about)
+        self._journal = JsonLinesJournal(
+            case / _JOURNAL, lambda entry: from_data(entry["cell"], Cell), lambda cell: {"cell": to_data(cell)}
+        )
+
+    def find(self, parts: Iterable[object]) -> Cell | None:
+        """The cell that was recorded with the same `parts`, which identify the run; None if there is none."""
+        return self._journal.get(self._key(parts))
+
+    def add(self, parts: Iterable[object], cell: Cell) -> None:
+        """Record `cell`, unless it did not run or has no verdict."""
+        if cell.verdict.status not in (Status.CANNOT_TELL, Status.NOT_RUN):
+            self._journal.put(self._key(parts), cell)
+
+    def _key(self, parts: Iterable[object]) -> str:
+        data = orjson.dumps([to_data(part) for part in (*self._about, *parts)], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(data).hexdigest()[:24]
+
 
 STOPPED = "not run: the layer was known"
 

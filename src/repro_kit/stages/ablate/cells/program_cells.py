@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Literal
 
 from repro_kit.case.case import Case
-from repro_kit.case.handles import CAPTURE, REDUCTION
+from repro_kit.case.stage_results import CAPTURE, REDUCTION
+from repro_kit.diagnosis.axes import setup_words
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
 from repro_kit.files import read_text
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.overrides import setup_words
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.failure.signature import Signature
-from repro_kit.model.recipe import Recipe
-from repro_kit.program import Program, parse, render, without_marks
+from repro_kit.graph import Program, parse, render, without_marks
+from repro_kit.options.stages import AblateOptions
+from repro_kit.recipe import Recipe
 from repro_kit.runner.program_oracle import ProgramOracle
-from repro_kit.session.options import AblateOptions
 from repro_kit.session.oracles import open_oracle, query_timeout
 from repro_kit.stages.ablate.cells.base import Cells, interpreter, judged, may_change_torch
 from repro_kit.ui import Ui

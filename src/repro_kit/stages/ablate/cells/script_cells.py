@@ -1,4 +1,4 @@
-"""Cells on the user's script, changed from outside by the probe."""
+"""Cells on the user's script, changed from outside by the probe, and on the script that the reduction made."""
 
 from __future__ import annotations
 
@@ -9,32 +9,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
+from typing import cast
 
+from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
-from repro_kit.case.handles import ENVIRONMENT, OBSERVATION
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.cell_plan import CellPlan
-from repro_kit.model.ablation.overrides import overrides, repeat_by_hand, slug
-from repro_kit.model.failure.failure import Kind, Status, Verdict
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.probe.repro_probe.protocol.orders import Measure, Override
-from repro_kit.runner.launch import Run
-from repro_kit.runner.read_findings import probe_failure
-from repro_kit.runner.recorded import read_recorded
+from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, SOURCE_FAILURE, SOURCE_REDUCTION
+from repro_kit.diagnosis.axes import overrides, repeat_by_hand, slug
+from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.failure.failure import Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.files import read_text
+from repro_kit.options.stages import AblateOptions
+from repro_kit.probe.repro_probe.protocol.orders import Measure, Override, ProbeOptions
+from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
+from repro_kit.recipe import LADDER, Recipe
+from repro_kit.runner.program_oracle import script_order
+from repro_kit.runner.read_findings import probe_failure, read_recorded
 from repro_kit.runner.subject_start import command
-from repro_kit.session.options import AblateOptions
-from repro_kit.session.script.script_run import SubjectRun, run_overridden
-from repro_kit.session.verdicts import eager_run, symptoms, user_oracle
-from repro_kit.session.verdicts.deadlock_rule import STUCK, STUCK_AT_END
-from repro_kit.session.verdicts.deadlock_watch import DeadlockWatch
-from repro_kit.session.verdicts.script_verdict import verdict_of
-from repro_kit.stages.ablate.backend_names import texts
+from repro_kit.runner.supervised import Run
+from repro_kit.script import Script
+from repro_kit.script.compile_calls import settings
+from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
+from repro_kit.stages.ablate.matrix import texts
+from repro_kit.subject.script_run import SubjectRun, run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
+from repro_kit.verdicts import eager_run, symptoms, user_oracle
+from repro_kit.verdicts.deadlocks import STUCK, STUCK_AT_END, DeadlockWatch, is_stuck
+from repro_kit.verdicts.script_verdict import verdict_of
 
 _HANG = 120.0  # seconds for a cell of a script that hangs
 
@@ -93,7 +100,7 @@ class OnScript(Cells):
 
     def about(self) -> list[object]:
         """The command, its files, the expected failure, and this torch."""
-        from repro_kit.case.fingerprint import command_files
+        from repro_kit.case.case import command_files
 
         subject = self.case.file.subject
         return [
@@ -167,7 +174,7 @@ class OnScript(Cells):
 
     def _one(self, plan: CellPlan) -> Cell:
         for runs in range(1, self.options.repeat + 1):
-            verdict, static = self.run_once(plan) if plan.compiled or runs == 1 else (self._eager_again(plan), False)
+            verdict, static = self.run_once(plan) if plan.compiled or runs == 1 else (self.eager_again(plan), False)
             cell = replace(self._cell(plan, verdict), runs=runs, static=static)
             if cell.same:
                 break
@@ -176,7 +183,7 @@ class OnScript(Cells):
     def run_once(self, plan: CellPlan) -> tuple[Verdict, bool]:
         """Run the plan once; returns the verdict, and whether no size became symbolic."""
         if not plan.compiled and (plan.setup or self.observation.eager is None):
-            return self._eager_again(plan), False
+            return self.eager_again(plan), False
         if not plan.compiled:
             return Verdict(self.observation.eager or Status.CANNOT_TELL), False
         env = plan.recipe.env if "env" in plan.overridden else {}
@@ -184,11 +191,11 @@ class OnScript(Cells):
         verdict = self.verdict(overrides(plan), directory.name, env)
         return verdict, summarise(directory / "trace").static
 
-    def _eager_again(self, plan: CellPlan) -> Verdict:
+    def eager_again(self, plan: CellPlan) -> Verdict:
         """Run the script once more without torch.compile."""
         changed: Override = {**eager_run.PROBE, "setup": plan.setup} if plan.setup else eager_run.PROBE
-        verdict = self.verdict(changed, slug(plan.name), eager_run.VARIABLES)
-        doubt = eager_run.doubt(self.case.path / "ablate" / slug(plan.name) / "probe")
+        verdict = self.verdict(changed, slug(plan.name), eager_run.EAGER_VARIABLES)
+        doubt = eager_run.doubt_of_eager_run(self.case.path / "ablate" / slug(plan.name) / "probe")
         return Verdict(Status.CANNOT_TELL, seconds=verdict.seconds, note=doubt) if doubt else verdict
 
     def _cell(self, plan: CellPlan, verdict: Verdict) -> Cell:
@@ -216,7 +223,7 @@ class OnScript(Cells):
         measured = dict.fromkeys([*(symptoms.probes(self.symptom) if self.symptom else ()), *measure])
         changed: Override = {**override, "measure": list(measured)}
         if self.symptom is not None and self.symptom.kind is Kind.ORACLE:
-            verdict = user_oracle.ask(self.case, self.symptom, directory, changed, timeout, env, without)
+            verdict = user_oracle.ask_user_oracle(self.case, self.symptom, directory, changed, timeout, env, without)
         else:
             run = SubjectRun(
                 directory,
@@ -247,3 +254,77 @@ class OnScript(Cells):
             deadlock.look(seconds)
 
         return tick
+
+
+#: What the probe can change in a process that has imported torch already, and that writes nothing at its end.
+_IN_A_FORK = {"backend", "mode", "dynamic", "fullgraph", "config", "defaults", "setup", "eager", "measure"}
+
+
+def reduced_script(case: Case) -> Path | None:
+    """The reduced script of the case, if it was seen to fail alike in a fresh interpreter and needs torch only."""
+    reduction = case.current(SOURCE_REDUCTION)
+    signature = case.file.signature
+    if reduction is None or not (reduction.verified and reduction.self_contained) or not case.holds(SOURCE_FAILURE):
+        return None
+    grows = signature is None or signature.kind is Kind.COMPILE_GROWTH
+    return None if grows else (case.path / SOURCE_REDUCTION.name).parent / "best.py"
+
+
+class OnReducedScript(OnScript):
+    """Cells on the reduced script: in forks of a process that has imported torch, if a fork shows the same."""
+
+    def __init__(self, case: Case, options: AblateOptions, ui: Ui, script: Path, *, infer: bool = False) -> None:
+        self.script, self.text = script.absolute(), read_text(script)
+        self._ranks = max(1, case.load(SOURCE_REDUCTION).ranks)
+        self._one_at_a_time, self._workers = Lock(), options.jobs
+        hangs = case.file.signature is not None and case.file.signature.kind.policy.hangs
+        timeout = min(options.timeout, HANG) if hangs else options.timeout
+        super().__init__(case, replace(options, jobs=1, timeout=timeout), ui, infer=infer)
+
+    def of_text(self, text: str) -> OnReducedScript:
+        """Cells on `text`, which is made from the reduced script; the axes of a plan must name the change."""
+        other = copy(self)
+        other.text = text
+        return other
+
+    def recipe(self) -> Recipe:
+        """The settings of the first call that compiles, as the reduced script has them."""
+        recorded = super().recipe()
+        return recorded if recorded.backend in ENTRIES else replace(recorded, **settings(Script(self.text)))
+
+    def usual(self) -> float:
+        """The time of a start of an interpreter with torch for each rank, which is most of a cell."""
+        return min(super().usual(), 3.0 * self._ranks)
+
+    def texts(self) -> list[str]:
+        """The text of the reduced script."""
+        return [self.text]
+
+    def changes_torch(self) -> bool:
+        """As in `Cells`: the reduced script is all there is."""
+        return Cells.changes_torch(self)
+
+    def uses_custom_operators(self) -> bool:
+        """As in `Cells`, likewise."""
+        return Cells.uses_custom_operators(self)
+
+    def about(self) -> list[object]:
+        """The text of the reduced script, and everything that a cell on the user's script depends on."""
+        return [self.text, *super().about()]
+
+    def _ended(self, run: SubjectRun, changed: Override) -> Run:
+        forks = {name for name, value in changed.items() if value} <= _IN_A_FORK
+        if forks and not run.without and run.env in ({}, eager_run.EAGER_VARIABLES):
+            return self._forked(run, changed)
+        launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(self._ranks)] if self._ranks > 1 else []
+        argv = [self.case.file.subject.python, *launcher, str(self.script)]
+        return super()._ended(replace(run, why="", argv=argv), changed)
+
+    def _forked(self, run: SubjectRun, changed: Override) -> Run:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        options = cast(ProbeOptions, changed)
+        order = script_order(self.text, run.directory, options, env=run.env, ranks=self._ranks)
+        with self._one_at_a_time, open_oracle(self.case, self._workers) as oracle:
+            stuck = is_stuck if self._ranks > 1 else None
+            (ended,) = oracle.run_scripts([order], timeout=run.timeout, is_stuck=stuck)
+        return ended

@@ -17,21 +17,19 @@ from typing import Any, cast
 import orjson
 
 from repro_kit.case.case import Subject
-from repro_kit.case.handles import CAPTURE, ENVIRONMENT
-from repro_kit.case.stage_results import Capture
+from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, Capture
+from repro_kit.diagnosis.cell import Cell
+from repro_kit.diagnosis.evidence import Flip, Link, Side, Step, Untried
+from repro_kit.failure.failure import Verdict
+from repro_kit.failure.signature import RunOutcome, Signature, Strength, focused, outcome_of, signature_of
+from repro_kit.graph import render, without_marks
 from repro_kit.journal import JsonLinesJournal
-from repro_kit.model.ablation.cell import Cell
-from repro_kit.model.ablation.evidence import Flip, Link, Side, Step, Untried
-from repro_kit.model.failure.failure import Verdict
-from repro_kit.model.failure.signature import Signature, Strength, focused, signature_of
-from repro_kit.model.recipe import LADDER, Recipe
-from repro_kit.model.run_outcome import RunOutcome, outcome_of
-from repro_kit.model.serialize import from_data, to_data
 from repro_kit.probe.repro_probe.protocol.orders import Override, Switch
 from repro_kit.probe.repro_probe.protocol.queries import Application, Capabilities
-from repro_kit.program import render, without_marks
+from repro_kit.recipe import LADDER, Recipe
 from repro_kit.runner.read_findings import probe_failure, read_applied
 from repro_kit.runner.subject_start import command, command_with
+from repro_kit.serialize import from_data, to_data
 from repro_kit.session.oracles import fresh_oracle, open_oracle
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.program_cells import OnProgram

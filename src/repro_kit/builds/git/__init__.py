@@ -1,1 +1,0 @@
-"""Builds that are commits of a local clone."""

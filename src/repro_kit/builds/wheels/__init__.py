@@ -1,1 +1,0 @@
-"""Builds that are wheels: indexes, files, the cache, and the installation."""

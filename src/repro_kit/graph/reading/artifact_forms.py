@@ -1,0 +1,262 @@
+"""Parts of an `fx_graph_runnable`: bodies, sizes, generators, and the arguments in older versions of torch."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from repro_kit.errors import StageError
+from repro_kit.graph.program import Function
+from repro_kit.graph.program_text import parse_function
+
+_OPERATOR = "torch.ops.higher_order.graphsafe_run_with_rng_state"
+_COMMENT = re.compile(r"^(\s+)# \w+ was unsupported type for dumping: <class 'torch\._C\.Generator'>$", re.MULTILINE)
+
+
+def with_generators(text: str) -> str:
+    """The artifact with a call in ``load_args`` for each generator that only a comment names."""
+    return _COMMENT.sub(r"\1reader.generator()", text)
+
+
+def without_states(forward: ast.FunctionDef) -> ast.FunctionDef:
+    """`forward` with each operator called by itself that was run with the state of a generator."""
+    plain = _Plain().visit(forward)
+    assert isinstance(plain, ast.FunctionDef)
+    return plain
+
+
+class _Plain(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.func) != _OPERATOR:
+            return node
+        keywords = [keyword for keyword in node.keywords if keyword.arg != "rng_state"]
+        return ast.copy_location(ast.Call(node.args[0], node.args[1:], keywords), node)
+
+
+_LIST = "args"
+_MAKER = "rand_strided"
+
+
+def load_args_of(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
+    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None if there is none."""
+    elements: list[ast.expr] | None = None
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=listed)) if name == _LIST:
+                elements = [*listed]
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[one])) if (
+                name == _LIST and elements is not None
+            ):
+                elements.append(one)
+    if elements is None:
+        return None
+    lines = [line for number, element in enumerate(elements) for line in _lines(f"buf{number}", element)]
+    function = ast.parse("def load_args(reader):\n" + "".join(f"    {line}\n" for line in lines or ["pass"])).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return function
+
+
+def compiles_dynamos_graph(tree: ast.Module) -> bool:
+    """Whether the script has Dynamo compile its module, and does not give the module's aten graph to Inductor."""
+    return any(name.endswith("_dynamo.optimize") for name in _called_names(tree))
+
+
+def compares_results(tree: ast.Module) -> bool:
+    """Whether the script compares the results with eager's: its failure is a wrong result."""
+    return "same_two_models" in _called_names(tree)
+
+
+def _called_names(tree: ast.Module) -> set[str]:
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def _lines(storage: str, element: ast.expr) -> Iterator[str]:
+    """The calls of `reader` for one element."""
+    match element:
+        case ast.Tuple(elts=[size, stride, dtype, device, *rest]):
+            grad = f", requires_grad={ast.unparse(rest[0])}" if rest else ""
+        case ast.Call(func=ast.Name(id=name), args=[size, stride, dtype, device]) if name == _MAKER:
+            grad = ""
+        case _:
+            yield f"reader.symint({ast.unparse(element)})"
+            return
+    size_of, stride_of, dtype_of, device_of = map(ast.unparse, (size, stride, dtype, device))
+    yield f"{storage} = reader.storage(None, 0, device={device_of})"
+    yield f"reader.tensor({storage}, {size_of}, {stride_of}, dtype={dtype_of}{grad})"
+
+
+def modules(init: ast.FunctionDef | None, classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
+    """The attributes that ``__init__`` sets to an instance of one of `classes`: {attribute: function name}."""
+    function_names = {}
+    for node in init.body if init is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=attr)], value=ast.Call(func=ast.Name(id=name), args=[])):
+                if name in classes:
+                    function_names[attr] = _function_name(name)
+    return function_names
+
+
+def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Function, ...]:
+    """Every class but `outermost` as a function. Raises StageError if one needs more than its arguments."""
+    functions = []
+    for name, node in classes.items():
+        methods = {method.name: method for method in node.body if isinstance(method, ast.FunctionDef)}
+        if name == outermost or "forward" not in methods:
+            continue
+        forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
+        left = next((part for part in ast.walk(forward) if isinstance(part, ast.Name) and part.id == "self"), None)
+        if left is not None:
+            raise StageError(f"The body {name} of the artifact has its own tensors, which a program cannot hold.")
+        forward.name, forward.returns = _function_name(name), None
+        forward.args.args = [ast.arg(arg=arg.arg) for arg in forward.args.args if arg.arg != "self"]
+        functions.append(parse_function(forward))
+    return tuple(functions)
+
+
+def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.FunctionDef:
+    """`forward` with `functions` in place of its sub-modules: ``a = self.body; op(a)`` becomes ``op(body)``."""
+    names: dict[str, str] = {}
+    statements: list[ast.stmt] = []
+    for node in forward.body:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=alias)], value=ast.Attribute(value=ast.Name(id="self"), attr=attr)
+            ) if attr in functions:
+                names[alias] = functions[attr]
+            case _:
+                statements.append(node)
+
+    class SubmoduleNames(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            return ast.copy_location(ast.Name(id=names.get(node.id, node.id), ctx=node.ctx), node)
+
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            self.generic_visit(node)
+            if isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in functions:
+                return ast.copy_location(ast.Name(id=functions[node.attr], ctx=node.ctx), node)
+            return node
+
+    forward.body = statements
+    renamed = SubmoduleNames().visit(forward)
+    assert isinstance(renamed, ast.FunctionDef)
+    return renamed
+
+
+def _function_name(name: str) -> str:
+    return name.lower()
+
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "Max": max,
+    "Min": min,
+    "max": max,
+    "min": min,
+    "floor": math.floor,
+    "ceiling": math.ceil,
+    "FloorDiv": operator.floordiv,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "PowByNatural": operator.pow,
+    "TruncToInt": math.trunc,
+    "FloorToInt": math.floor,
+    "CeilToInt": math.ceil,
+    "ToFloat": float,
+    "IntTrueDiv": operator.truediv,
+    "FloatTrueDiv": operator.truediv,
+    "ModularIndexing": lambda a, b, c: a // b % c,
+    "Abs": abs,
+    "Identity": lambda a: a,
+    "RoundToInt": round,
+    "RoundDecimal": round,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+}
+#: How torch prints other functions: of Python (``math_ceil``), and of sympy (``OpaqueUnaryFn_sqrt``).
+_OF_MATH = re.compile(r"(?:math_|OpaqueUnaryFn_|_?sym_)?(sqrt|ceil|floor|trunc|exp|log|log2|sin|cos|tan|pow)")
+
+
+def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
+    """The value of an expression over `symbols`. Raises StageError when the expression is not arithmetic."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id=name) if name in symbols:
+            return symbols[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -evaluate(operand, symbols)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            value = _BINARY[type(op)](evaluate(left, symbols), evaluate(right, symbols))
+            return float(value) if isinstance(value, float) else int(value)
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
+            return _called(_CALLS[name], args, symbols)
+        case ast.Call(func=ast.Name(id=name), args=args) if named := _OF_MATH.fullmatch(name):
+            return _called(getattr(math, named[1]), args, symbols)
+    raise StageError(f"The size {ast.unparse(node)} cannot be evaluated.")
+
+
+def _called(function: Callable[..., Any], args: Sequence[ast.expr], symbols: Mapping[str, int]) -> int | float:
+    try:
+        result = function(*(evaluate(arg, symbols) for arg in args))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise StageError(f"A size cannot be evaluated: {error}.") from None
+    return float(result) if isinstance(result, float) else int(result)
+
+
+_SYMBOL = re.compile(r"[su]\d+")
+_EXPRESSION = re.compile(r"^(?!\w+ = )[\w*+/(), -]+ = \d+$\n?", re.MULTILINE)
+_NO_ARGUMENTS = re.compile(r"^(def load_args\(reader\):\n)(?=\S)", re.MULTILINE)
+
+
+def runnable(text: str) -> str:
+    """`text` without what torch writes that is not Python: ``4*s77 = 32`` at the top, a ``load_args`` without lines."""
+    return _NO_ARGUMENTS.sub(r"\1    pass\n", _EXPRESSION.sub("", text))
+
+
+def symbol_values(tree: ast.Module, load_args: ast.FunctionDef) -> dict[str, int]:
+    """The value of each symbol: of the lines ``s33 = 2`` at the top, which older versions of torch leave out.
+
+    There the symbols have the values of the sizes among the arguments, in their order: Dynamo passes a size before the
+    first tensor that has it.
+    """
+    return {**_unnamed(load_args), **_named(tree)}
+
+
+def _named(tree: ast.Module) -> dict[str, int]:
+    return {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, int)
+    }
+
+
+def _unnamed(load_args: ast.FunctionDef) -> dict[str, int]:
+    symbols: list[str] = []
+    values: list[int] = []
+    for node in load_args.body:
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="symint"), args=[ast.Constant(value=int(value))])):
+                values.append(value)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="tensor"), args=[_, *shapes])):
+                names = [part.id for shape in shapes for part in ast.walk(shape) if isinstance(part, ast.Name)]
+                symbols += filter(_SYMBOL.fullmatch, names)
+    distinct = list(dict.fromkeys(symbols))
+    return dict(zip(distinct, values, strict=True)) if len(distinct) == len(values) else {}

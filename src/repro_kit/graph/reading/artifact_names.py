@@ -1,0 +1,138 @@
+"""Names that an artifact's graph uses: those that it imports or defines, and those that torch's printer leaves out.
+
+torch prints a function of Python as ``math_ceil`` (`_Namespace` and `add_global` in torch/fx/graph.py), and writes no
+import for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import operator
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from repro_kit.errors import CannotRunError
+from repro_kit.graph.program import Function
+from repro_kit.graph.python_code import bound_names
+
+_HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (graph/program_text.py)
+_KNOWN = {
+    "tensor": "from torch import tensor",
+    "Size": "from torch import Size",
+    "rand_strided": "from torch._dynamo.testing import rand_strided",
+    "fx": "import torch.fx as fx",
+    "fx_pytree": "import torch.fx._pytree as fx_pytree",
+    "pytree": "import torch.utils._pytree as pytree",
+    "math": "import math",
+    "operator": "import operator",
+    "_operator": "import _operator",
+    "sympy": "import sympy",
+}
+_PRINTED = re.compile(r"_?(math|operator)_(\w+)")
+_HOMES = {"math": math, "operator": operator}
+_SYMBOLIC = re.compile(r"sym_\w+|_sym_\w+")  # torch.sym_max, torch._sym_sqrt …
+_OF_ARTIFACTS = frozenset({"Repro", "load_args", "mod", "args"})
+
+
+def qualified(value: ast.expr) -> ast.expr:
+    """`value` with ``torch.tensor`` for ``tensor``, which an artifact imports by its name."""
+
+    class Qualified(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            return ast.parse("torch.tensor", mode="eval").body if node.id == "tensor" else node
+
+    changed = Qualified().visit(value)
+    assert isinstance(changed, ast.expr)
+    return changed
+
+
+def needed(top: Sequence[ast.stmt], functions: Iterable[Function], lines: Iterable[str]) -> tuple[tuple[str, ...], str]:
+    """The import lines, and the definitions of the artifact's own, that the functions and the `lines` of inputs need.
+
+    `top` are the artifact's statements. Raises CannotRunError for names that nothing supplies.
+    """
+    functions = tuple(functions)
+    own = {function.name for function in functions}
+    wanted = [name for function in functions for name in _free(function)]
+    wanted += _read_by([node for line in lines for node in ast.parse(line).body])
+    imports: list[str] = []
+    defined: list[ast.stmt] = []
+    unknown: list[str] = []
+    seen = set(own)
+    while wanted:
+        name = wanted.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        line = _import_of(name, top)
+        definition = None if line else _definition_of(name, top)
+        if line:
+            imports.append(line)
+        elif definition is not None:
+            defined.append(definition)
+            wanted += _read_by([definition])
+        elif name not in _HEADER and not hasattr(builtins, name):
+            unknown.append(name)
+    if unknown:
+        raise CannotRunError(
+            f"The artifact uses {', '.join(unknown)}, which it neither defines nor imports, so it cannot be run alone; "
+            "add the import or the definition to it."
+        )
+    at = {id(node): number for number, node in enumerate(top)}
+    kept = sorted(dict.fromkeys(defined), key=lambda node: at[id(node)])
+    return tuple(dict.fromkeys(imports)), "\n".join(ast.unparse(node) for node in kept)
+
+
+def _free(function: Function) -> list[str]:
+    bound = {*function.params, *(statement.target for statement in function.statements)}
+    statements = (*function.statements, function.returns)
+    return [name for statement in statements for name in statement.reads if name not in bound]
+
+
+def _read_by(nodes: Sequence[ast.AST]) -> list[str]:
+    """The names that `nodes` read and do not bind themselves."""
+    parts = [part for node in nodes for part in ast.walk(node)]
+    bound: set[str] = set()
+    for part in parts:
+        match part:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                bound.add(name)
+            case ast.Import() | ast.ImportFrom():
+                bound |= bound_names(part)
+    return [part.id for part in parts if isinstance(part, ast.Name) and part.id not in bound]
+
+
+def _import_of(name: str, top: Sequence[ast.stmt]) -> str:
+    """The import that gives `name`: the artifact's own, else a known one; empty if there is none."""
+    if name in _HEADER:
+        return ""
+    for node in top:
+        if isinstance(node, ast.Import | ast.ImportFrom) and name in bound_names(node):
+            return ast.unparse(node)
+    if _definition_of(name, top) is not None or hasattr(builtins, name):
+        return ""
+    printed = _PRINTED.fullmatch(name)
+    if printed and hasattr(_HOMES[printed[1]], printed[2]):
+        return f"from {printed[1]} import {printed[2]} as {name}"
+    if _SYMBOLIC.fullmatch(name):
+        return f"from torch import {name}"
+    stars = [node.module for node in top if isinstance(node, ast.ImportFrom) and "*" in bound_names(node)]
+    of_modules = "torch.nn" in stars and name[:1].isupper()  # every artifact has `from torch.nn import *`
+    home = "torch.nn" if of_modules else next((star for star in stars if star != "torch.nn"), None)
+    return _KNOWN.get(name) or (f"from {home} import {name}" if home else "")
+
+
+def _definition_of(name: str, top: Sequence[ast.stmt], skipped: Collection[str] = _OF_ARTIFACTS) -> ast.stmt | None:
+    """The last statement of the artifact that defines `name`: an assignment, a function or a class."""
+    found: ast.stmt | None = None
+    for node in top:
+        match node:
+            case ast.FunctionDef(name=defined) | ast.ClassDef(name=defined):
+                found = node if defined == name and name not in skipped else found
+            case ast.Assign(targets=[ast.Name(id=assigned)]):
+                found = node if assigned == name and name not in skipped else found
+    return found

@@ -1,1 +1,0 @@
-"""The data of repro-kit: typed, frozen and serializable."""

@@ -1,1 +1,0 @@
-"""Symptoms that raise nothing, and measurements of compiled calls."""

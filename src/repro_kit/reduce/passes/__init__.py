@@ -1,1 +1,0 @@
-"""Passes propose edits for one kind of shrinking. To add one: a function of `Search`, and a line in minify.py."""

@@ -1,1 +1,0 @@
-"""The passes over a source program: each proposes edits, and the search disposes."""

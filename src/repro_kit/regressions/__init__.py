@@ -1,0 +1,1 @@
+"""Cases on builds: the unit and its result, the search over builds, and the store of results."""

@@ -1,0 +1,171 @@
+"""Edits of expressions: an operand or a constant in place of an expression, a plainer literal, a smaller size."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from repro_kit.script.compile_calls import is_partial
+from repro_kit.script.proposals.structure import first_of, is_kept
+from repro_kit.script.tree import Edits, NumberedTree, Replacement, bound_by, weight
+
+#: The value of a literal that a candidate may have.
+Literal: TypeAlias = str | int | float | None
+
+_LITERALS = (None, 0, 1, 2, 3, 4, 8, 16)
+
+
+#: The fields of an expression that hold its operands.
+_OPERANDS: dict[type[ast.expr], tuple[str, ...]] = {
+    ast.BinOp: ("left", "right"),
+    ast.BoolOp: ("values",),
+    ast.UnaryOp: ("operand",),
+    ast.Compare: ("left", "comparators"),
+    ast.IfExp: ("body", "orelse"),
+    ast.Attribute: ("value",),
+    ast.Await: ("value",),
+    ast.NamedExpr: ("value",),
+    ast.Subscript: ("value",),
+    ast.YieldFrom: ("value",),
+    ast.Yield: ("value",),
+    ast.List: ("elts",),
+    ast.Tuple: ("elts",),
+    ast.Set: ("elts",),
+    ast.Lambda: ("body",),
+}
+
+
+def recorded(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> dict[int, Replacement]:
+    """For each expression that returned a number or a text: that. `values`: by the text of the expression."""
+    edits: dict[int, Replacement] = {}
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.Call | ast.Attribute | ast.Subscript) and _may_change(numbered, node):
+            value = values.get(ast.unparse(node))
+            if isinstance(value, ast.Constant) and value.value is not None:
+                edits[number] = value
+    return edits
+
+
+def simpler(numbered: NumberedTree, values: Mapping[str, ast.expr]) -> Iterator[list[Edits]]:
+    """For each expression, the outermost first: what may take its place. `values`: recorded ones, by text."""
+    modules = _modules(numbered)
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.expr) and _may_change(numbered, node):
+            value = (
+                values.get(ast.unparse(node)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript) else None
+            )
+            edits: list[Edits] = [] if value is None else [{number: value}]
+            edits += [{number: operand} for operand in _operands(node) if not _is_one_of(operand, modules)]
+            edits += [{number: ast.Constant(value)} for value in _constants(numbered, node)]
+            if edits:
+                yield edits
+
+
+def _modules(numbered: NumberedTree) -> set[str]:
+    """The imported names of which the script reads attributes: modules, which no expression has as its value."""
+    read = {
+        node.value.id for node in numbered.nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    return read & {bound_by(node) for node in numbered.nodes if isinstance(node, ast.alias)}
+
+
+def _is_one_of(value: ast.expr, names: set[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in names
+
+
+def _may_change(numbered: NumberedTree, node: ast.expr) -> bool:
+    """Whether the expression is a value, and not a target, the name that is called, or part of a kept argument."""
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return False
+    above: ast.AST | None = node
+    while isinstance(above, ast.expr | ast.keyword):
+        if is_kept(above):
+            return False
+        above = numbered.parent(above)
+    return True
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """The expressions within `node` that may take its place."""
+    match node:
+        case ast.Call(func=ast.Name(id="next"), args=[ast.Call(func=ast.Name(id="iter"), args=[items])]):
+            values = [first_of(items), items]
+        case ast.Call(func=called, keywords=given) if is_partial(called) and any(map(is_kept, given)):
+            values = []  # without the argument it would be another failure
+        case ast.Call():
+            called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            alone = [only for value in node.args for only in _only_item(value)]
+            values = [*alone, *node.args, *(keyword.value for keyword in node.keywords), called]
+        case ast.Subscript(value=ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts)):
+            values = [*parts, node.value]
+        case ast.Dict():
+            values = [*node.values, *_shorter_dicts(node)]
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            values = [node.generators[0].iter]
+        case ast.JoinedStr():
+            values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        case _:
+            fields = [getattr(node, name) for name in _OPERANDS.get(type(node), ())]
+            values = [value for field in fields for value in (field if isinstance(field, list) else [field])]
+    return [value.value if isinstance(value, ast.Starred) else value for value in values if value is not None]
+
+
+def _only_item(value: ast.expr) -> list[ast.expr]:
+    """The item of a list or a tuple of one."""
+    return value.elts if isinstance(value, ast.List | ast.Tuple) and len(value.elts) == 1 else []
+
+
+def _shorter_dicts(node: ast.Dict) -> Iterator[ast.expr]:
+    for at in reversed(range(len(node.values))):
+        yield ast.Dict([*node.keys[:at], *node.keys[at + 1 :]], [*node.values[:at], *node.values[at + 1 :]])
+
+
+def _constants(numbered: NumberedTree, node: ast.expr) -> Iterator[Literal]:
+    parent = numbered.parent(node)
+    is_called = (isinstance(parent, ast.Call) and parent.func is node) or _is_decorator(parent, node)
+    if isinstance(node, ast.Constant) or is_called or isinstance(parent, ast.Attribute | ast.ClassDef | ast.Expr):
+        return
+    if isinstance(parent, ast.If | ast.While | ast.IfExp | ast.Assert) and getattr(parent, "test", None) is node:
+        yield from (True, False)
+        return
+    if not isinstance(node, ast.Name):
+        yield from (None, 1, 2)  # torch makes no symbol of a size of 0 or 1
+
+
+def _is_decorator(parent: ast.AST | None, node: ast.expr) -> bool:
+    return node in getattr(parent, "decorator_list", ())
+
+
+def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:
+    """For each literal: plainer ones."""
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.Constant) and _may_change(numbered, node):
+            edits = [{number: ast.Constant(value)} for value in _plainer(node.value)]
+            if edits:
+                yield list(edits)
+
+
+def _plainer(value: object) -> list[Literal]:
+    if isinstance(value, bool) or value is None or value is Ellipsis:
+        return []
+    if isinstance(value, int):
+        near: list[Literal] = [number for number in (*_LITERALS, value // 2, value - 1) if number is not None]
+    elif isinstance(value, float):
+        near = [0.0, 1.0, 0.5, 2.0, round(value, 1)]
+    elif isinstance(value, str):
+        near = ["", "a"]
+    else:
+        near = []
+    return [other for other in dict.fromkeys(near) if weight(other) < weight(value)]
+
+
+def sizes(numbered: NumberedTree) -> Iterator[list[Edits]]:
+    """For each number that occurs several times: a smaller one in all its places."""
+    places: dict[int, list[int]] = {}
+    for number, node in enumerate(numbered.nodes):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+            places.setdefault(node.value, []).append(number)
+    for value, numbers in sorted(places.items(), reverse=True):
+        if len(numbers) > 1:
+            yield [dict.fromkeys(numbers, ast.Constant(smaller)) for smaller in _plainer(value)]

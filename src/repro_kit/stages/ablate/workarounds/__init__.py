@@ -1,1 +1,0 @@
-"""Workarounds: changes with which the script works."""

@@ -1,0 +1,348 @@
+"""Find out whether the compiler is at fault: by a graph that fails alone, by a run in eager, or by repeated runs.
+
+`begin` judges by the observed run, and leaves open what a graph may settle. `finish` runs the subject again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from repro_kit.case.case import Case
+from repro_kit.case.stage_results import Observation, ObservedFailure
+from repro_kit.failure.compiled_calls import CompiledCall, validation_lost, wrong_result
+from repro_kit.failure.differences import Rounding
+from repro_kit.failure.exception_origin import Nature, is_of_a_peer
+from repro_kit.failure.failure import ExceptionLink, Failure, Status
+from repro_kit.failure.frames import torch_path
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import is_late
+from repro_kit.failure.missing import may_lack_device, missing_device
+from repro_kit.failure.signature import Strength, signature_of
+from repro_kit.failure.tracebacks import short, unwrap
+from repro_kit.options.stages import ObserveOptions
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.supervised import Run
+from repro_kit.subject.script_run import SubjectRun, run_overridden
+from repro_kit.trace import summarise
+from repro_kit.ui import Ui
+from repro_kit.verdicts import by_rounding, observed_failures
+from repro_kit.verdicts.by_rounding import Reruns
+from repro_kit.verdicts.eager_run import EagerRun, run_eager
+
+ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMAND' (exit status 0: good)"
+_COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
+#: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
+_AGAIN = (False, True, True)  # compiled?
+#: How Dynamo tells that the user's code raises with fake tensors, and the lines in its message. (An operator that is
+#: not implemented is a graph break: `run_node` in torch/_dynamo/utils.py.)
+_WITH_FAKE_TENSORS = "TorchRuntimeError"
+#: A graph break's exception: one that fake tensors raise, or one of the code that Dynamo traces.
+_BREAKS_WITH_FAKE_TENSORS = re.compile(r"with fake tensors: .*?: got (\w+)\(", re.DOTALL)
+_BREAKS_BY_RAISING = re.compile(r"\braised exception (?:\w+\.)*(\w+)\((.*)\)")
+_OF_FAKE_TENSORS = "torch/_subclasses/"
+_TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What is known about whose failure it is. `eager`: the result of a run in eager, None without such a run.
+
+    `nobody`: a sentence that says why repro-kit blames nobody; empty if the work goes on. `needs`: the failure in
+    eager where it says that this machine lacks a device.
+    """
+
+    eager: Status | None
+    failures: tuple[ObservedFailure, ...]
+    warnings: tuple[str, ...] = ()
+    nobody: str = ""
+    needs: ObservedFailure | None = None
+    settled: bool = True  # False: a graph that fails alone would settle it; without one, `finish` does
+    rounding: Rounding | None = None  # why the failure is rounding, where it is
+    both: str = ""  # the exception that the script catches, where the same calls raise in eager as well
+    lost: Failure | None = None  # the exception of eager that the script misses, where it misses one
+    deadlock: bool = False  # ranks wait for each other in eager alike: the script is reduced to show where
+    in_eager: ObservedFailure | None = None  # the failure in eager that is the same one, in eager's own words
+
+
+def begin(
+    case: Case,
+    options: ObserveOptions,
+    ui: Ui,
+    failures: list[ObservedFailure],
+    observed: Run,
+    copy_of: Path | None = None,
+    *,
+    of_a_graph: bool = True,
+) -> Blame:
+    """Judge the failure of the case by the observed run; run eager only if no graph can settle it.
+
+    `copy_of`: the compiler cache without which the subject does not fail. `of_a_graph`: one graph may fail alike.
+    """
+    chosen = failures[observed_failures.index_of(options.failure, failures)]
+    if chosen.nature is Nature.OBSERVER:
+        where = chosen.failure.exceptions[-1].frames[-1].function
+        why = f"{chosen.signature.summary()} was raised in repro-kit's own code ({where}), which watched the program"
+        return Blame(None, tuple(failures), nobody=f"{why}; the program may be right: please report this to repro-kit")
+    if copy_of is None and of_a_graph and _a_graph_may_tell(chosen):
+        return Blame(None, tuple(failures), settled=False)
+    runs = Reruns(case, ui, options.timeout, max(options.timeout, 2 * observed.seconds), copy_of)
+    eager = _eager(runs)
+    if not eager.passes:
+        return _not_passed(runs, failures, chosen, eager, timed_out=observed.timed_out)
+    if copy_of is None and _needs_eager(chosen) and chosen.nature is Nature.OPEN:
+        return Blame(Status.PASS, tuple(failures), settled=False)
+    return _passed(runs, failures, chosen)
+
+
+def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blame:
+    """Judge a failure by more runs of the subject, since no graph fails alone."""
+    failures = list(observation.failures)
+    chosen = failures[case.file.failure_index]
+    runs = Reruns(case, ui, timeout, max(timeout, 2 * observation.seconds), None)
+    if observation.eager is None:
+        eager = _eager(runs)
+        if not eager.passes:
+            return _not_passed(runs, failures, chosen, eager, timed_out=observation.timed_out)
+    return _passed(runs, failures, chosen)
+
+
+def _a_graph_may_tell(chosen: ObservedFailure) -> bool:
+    """Whether a graph that fails alike alone would show that the compiler is at fault, without a run in eager."""
+    if may_lack_device(chosen.failure):
+        return False
+    if chosen.source == "measured":
+        return chosen.failure.kind.policy.compared
+    return not _needs_eager(chosen) or chosen.nature is Nature.COMPARISON
+
+
+def _eager(runs: Reruns) -> EagerRun:
+    runs.ui.progress("running the program without torch.compile")
+    return run_eager(runs.case, runs.case.path / "observe" / "eager", runs.limit, runs.ui)
+
+
+def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
+    """`failure` of a program that passes in eager: an exception of the user's own check becomes a wrong result."""
+    if not _needs_eager(failure) or failure.nature in (Nature.MACHINE, Nature.OBSERVER, Nature.TIME):
+        return failure
+    wrong = replace(failure.failure, kind=Kind.ACCURACY)
+    return replace(failure, failure=wrong, signature=signature_of(wrong))
+
+
+def _needs_eager(failure: ObservedFailure) -> bool:
+    """Whether only runs in eager tell whose failure it is: the script's own exception, or one of the machine's kind."""
+    if failure.nature is Nature.MACHINE:
+        return True
+    raised = failure.failure.kind is Kind.RUNTIME_ERROR and failure.nature is not Nature.COMPILER
+    return raised and not is_late(unwrap(failure.failure.exceptions))
+
+
+def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure) -> Blame:
+    wrong = tuple(map(as_wrong_result, failures))
+    doubts: tuple[str, ...] = ()
+    checked = by_rounding.is_comparison(chosen)
+    if checked or (_needs_eager(chosen) and chosen.nature is Nature.OPEN):
+        calls = _compared(runs)
+        lost = validation_lost(calls)
+        if lost is not None:
+            return Blame(Status.PASS, wrong, lost=lost)
+        if wrong_result(calls) is not None or any(call.raised for call in calls):
+            return Blame(Status.PASS, wrong)
+        explain = (
+            by_rounding.explained_by_random if any(call.random for call in calls) else by_rounding.explained_by_rounding
+        )
+        rounding = explain(runs, chosen, calls) if checked else None
+        if rounding is not None:
+            return Blame(Status.PASS, wrong, rounding=rounding)
+        why = _without_a_wrong_call(runs, chosen, calls)
+        if why is not None:
+            return Blame(Status.PASS, tuple(failures) if why else wrong, nobody=why)
+        doubts = tuple(filter(None, [by_rounding.overruled(calls)]))
+    if chosen.source in ("trace", "log"):  # the script caught it, perhaps because it expects it
+        calls = _compared(runs)
+        if any(call.both for call in calls) and not any(call.raised for call in calls):
+            return Blame(Status.FAIL, tuple(failures), both=next(call.both for call in calls if call.both))
+    if chosen.source == "measured" or not _needs_eager(chosen):
+        return Blame(Status.PASS, wrong, doubts)
+    summary = chosen.signature.summary()
+    if chosen.nature is Nature.MACHINE:
+        origin = "an error of the machine, or of a service that the script uses"
+        if is_of_a_peer(chosen.failure):
+            origin = "what a rank raises because another rank has ended, or comes too late"
+        why = f"{summary} is {origin}; it is no evidence"
+        return Blame(
+            Status.PASS, tuple(failures), nobody=f"{why}; fix the cause and run the program again, or {ORACLE}"
+        )
+    if chosen.nature is Nature.TIME:
+        why = (
+            f"{summary} is the script's own exception about how long something took; compiling changes times by itself"
+        )
+        return Blame(
+            Status.PASS,
+            tuple(failures),
+            nobody=f"{why}; use --check 'compile-time>S' or --check 'slowdown>X', or {ORACLE}",
+        )
+    doubt = _unconfirmed(runs, chosen)
+    if doubt:
+        why = f"{summary} was raised by the script itself, and more runs do not confirm it ({doubt})"
+        return Blame(Status.PASS, tuple(failures), nobody=f"{why}; {ORACLE}")
+    return Blame(Status.PASS, wrong, doubts)
+
+
+def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str | None:
+    """Why nobody is blamed for a check of the script's own: each compiled call agrees, and the check needs no graph.
+
+    It may need one where it asks about no tensor: what a process has loaded, say. "": Dynamo is to blame, since a call
+    leaves another state. None: that is not known, since the check needs a graph, or some call was not compared.
+    """
+    all_agree = all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
+    if not calls or not all_agree:
+        return None
+    of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
+    if not of_no_tensor and not _fails_without_graphs(runs, chosen):
+        return None
+    states = _compared(runs, "state")
+    if wrong_result(states) is not None:
+        return ""
+    if any(call.problem for call in states):
+        return None
+    reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
+    return (
+        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
+        f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
+    )
+
+
+def _fails_without_graphs(runs: Reruns, chosen: ObservedFailure) -> bool:
+    """Whether the script fails alike where Dynamo traces it, and each of its graphs runs in eager."""
+    why = "does its check pass with all graphs in eager?"
+    runs.ui.progress(f"running the script: {why}")
+    directory = runs.case.path / "observe" / "no-graphs"
+    return _fails_alike(
+        runs, chosen, SubjectRun(directory, why=why, timeout=runs.timeout, ui=runs.ui), {"eager_graphs": ">=0"}
+    )
+
+
+def _fails_alike(runs: Reruns, chosen: ObservedFailure, run: SubjectRun, changes: Override) -> bool:
+    shutil.rmtree(run.directory, ignore_errors=True)
+    ended = run_overridden(runs.case, run, changes)
+    findings, summary = read_findings(run.directory / "probe"), summarise(run.directory / "trace")
+    again = observed_failures.found_in(run.directory, ended, findings, summary)
+    return any(chosen.signature.matches(failure.signature, Strength.REBASED) for failure in again)
+
+
+def _compared(runs: Reruns, measure: Literal["accuracy", "state"] = "accuracy") -> tuple[CompiledCall, ...]:
+    """The compiled calls, each compared with the same call in eager, in one process: their results, or their state."""
+    words = "with eager" if measure == "accuracy" else "with eager in the Python state that they leave"
+    runs.ui.progress(f"comparing the compiled calls {words}")
+    directory = runs.case.path / "observe" / ("compared" if measure == "accuracy" else "state")
+    shutil.rmtree(directory, ignore_errors=True)  # results of an earlier run would be read as results of this run
+    override: Override = {"measure": [measure], "compared_calls": _COMPARED_CALLS}
+    why = f"whose failure is it? The compiled calls are compared {words}"
+    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
+    run_overridden(runs.case, run, override)
+    return read_findings(directory / "probe").compiled
+
+
+def _unconfirmed(runs: Reruns, chosen: ObservedFailure) -> str:
+    """Why two more compiled runs and one more run in eager do not confirm the failure; empty if they do."""
+    for number, compiled in enumerate(_AGAIN, start=1):
+        how = "with" if compiled else "without"
+        runs.ui.progress(f"the script raised the exception itself: running the script {how} torch.compile again")
+        directory = runs.case.path / "observe" / f"again-{number}"
+        shutil.rmtree(directory, ignore_errors=True)
+        if not compiled:
+            eager = run_eager(runs.case, directory, runs.limit, runs.ui)
+            if not eager.passes:
+                return eager.doubt or "the script does not pass every time without torch.compile"
+            continue
+        why = "the script's own exception: does it come again?"
+        run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
+        if not _fails_alike(runs, chosen, run, {}):
+            return "the script does not fail in this way every time with torch.compile"
+    return ""
+
+
+def _not_passed(
+    runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailure, eager: EagerRun, *, timed_out: bool
+) -> Blame:
+    needs = next((failure for failure in eager.failures if missing_device(failure.failure)), None)
+    if needs is not None and may_lack_device(chosen.failure):
+        return Blame(Status.FAIL, (needs, *failures), needs=needs)
+    goes_on = not _needs_eager(chosen)
+    alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
+    ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
+    if ends_alike and not eager.doubt:
+        deadlock = any(failure.failure.kind is Kind.DEADLOCK for failure in alike)
+        return Blame(Status.FAIL, tuple(failures), deadlock=deadlock, in_eager=next(iter(alike), None))
+    if not eager.doubt and any(each.signature.is_lost_by(chosen.signature) for each in eager.failures):
+        return Blame(Status.PASS, tuple(failures))  # eager raises what it should
+    if eager.doubt:
+        why = f"Whether the program fails without torch.compile is unknown: {eager.doubt}"
+        status = Status.CANNOT_TELL
+    else:
+        how_it_fails = eager.failures[0].signature.summary() if eager.failures else "it ends with an error"
+        why = f"Without torch.compile the program fails as well, but differently ({how_it_fails}); see observe/eager/"
+        status = Status.INVALID
+    if goes_on:
+        return Blame(status, tuple(failures), (f"{why}.",))
+    lost = _lost(runs, eager) if chosen is failures[0] and status is Status.INVALID else None
+    if lost is not None:  # the script fails because it goes on where eager ends
+        return Blame(None, (lost, *failures), settled=False)
+    return Blame(
+        status,
+        tuple(failures),
+        nobody=f"{why}; so repro-kit cannot say who is to blame for {chosen.signature.summary()}; {ORACLE}",
+    )
+
+
+def _is_alike(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
+    """Whether a failure in eager is the chosen one: under Dynamo the same line raises it in other words."""
+    same = in_eager.signature.matches(chosen.signature, Strength.REBASED)
+    return same or _same_line(in_eager, chosen)
+
+
+def _same_line(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
+    """Whether the line of the user's that raises in eager raised under Dynamo, or with fake tensors.
+
+    An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback. Any other
+    exception must come from fake tensors: a line of the script's own may raise for several reasons.
+    """
+    file, line, _ = raised = by_rounding.raised_at(in_eager)
+    if not file:
+        return False
+    of_dynamo = [it for it in chosen.failure.exceptions if _tells_of_the_error(it, in_eager)]
+    if not of_dynamo:
+        frames = [frame for link in chosen.failure.exceptions for frame in link.frames]
+        is_fake = any((torch_path(frame.file) or "").startswith(_OF_FAKE_TENSORS) for frame in frames)
+        return is_fake and raised == by_rounding.raised_at(chosen)
+    traced = [place for place in _TRACED.findall(of_dynamo[-1].message) if torch_path(place[0]) is None]
+    return traced[-1:] == [(file, str(line))]
+
+
+def _tells_of_the_error(link: ExceptionLink, in_eager: ObservedFailure) -> bool:
+    """Whether Dynamo tells that the traced code raises; a graph break must name the exception that eager raises."""
+    if short(link.type) == _WITH_FAKE_TENSORS:
+        return True
+    if short(link.type) != "Unsupported" or not in_eager.failure.exceptions:
+        return False
+    raised = in_eager.failure.exceptions[-1]
+    with_fake, by_code = _BREAKS_WITH_FAKE_TENSORS.search(link.message), _BREAKS_BY_RAISING.search(link.message)
+    if with_fake is not None:
+        return with_fake[1] == short(raised.type)
+    said = raised.message.partition("\n")[0]  # a line of the script's own may raise for several reasons
+    return by_code is not None and by_code[1] == short(raised.type) and said in by_code[2]
+
+
+def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:
+    """The exception that ends the program in eager, where a compiled call returns instead of raising it."""
+    ended_by = next((failure.failure.exceptions for failure in eager.failures if failure.source == "exception"), ())
+    lost = validation_lost(_compared(runs)) if ended_by else None
+    if lost is None or lost.exceptions[-1].type != ended_by[-1].type:
+        return None
+    return ObservedFailure(lost, signature_of(lost), source="measured")

@@ -1,0 +1,217 @@
+"""Find out whether random numbers or eager's own rounding explain a wrong result of the script."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repro_kit.case.case import Case
+from repro_kit.case.stage_results import OBSERVATION, ROUNDING, ObservedFailure
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.compiled_calls import CompiledCall, is_explained
+from repro_kit.failure.differences import Rounding
+from repro_kit.failure.exception_origin import Nature
+from repro_kit.failure.failure import Difference, Frame
+from repro_kit.failure.frames import is_generated, torch_path
+from repro_kit.failure.kinds import Kind
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import read_findings, read_recorded
+from repro_kit.subject.script_run import SubjectRun, run_overridden
+from repro_kit.trace import TraceSummary
+from repro_kit.ui import Ui
+from repro_kit.verdicts import eager_run, observed_failures
+
+_SLOWER = 4.0  # a run with nudged results may take this many times longer than one in eager
+_DIRECTIONS = (1, -1, 2, -2)  # the sign is that of the first nudges; each size has its own random numbers
+_ROOM = 30.0  # the script may differ this many times more when it is compiled than when its rounding is disturbed
+
+AS_FAILURE = "failure"  # the value of --treat-rounding-as that goes on as with a wrong result
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """How to run the subject again. `copy_of`: the compiler cache without which it does not fail."""
+
+    case: Case
+    ui: Ui
+    timeout: float  # seconds for a run
+    limit: float  # seconds for a run without torch.compile
+    copy_of: Path | None
+
+
+def is_comparison(failure: ObservedFailure) -> bool:
+    """Whether the script's own check of results failed, which rounding alone can cause."""
+    checked = failure.failure.kind is Kind.ACCURACY or failure.nature is Nature.COMPARISON
+    return checked and failure.source in ("exception", "output")
+
+
+def explained_by_rounding(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
+    """Why `chosen` is rounding, after the compiled `calls` were compared with eager; None when it may be a bug.
+
+    `overruled` says why a failure whose calls all differ by rounding alone goes on as a wrong result.
+    """
+    clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
+    if not any(call.compared for call in calls) or not clean or _computes_as_eager(runs.case):
+        return None
+    nudged = _when_nudged(runs, chosen)
+    if nudged is None or not is_as_large(
+        chosen, nudged, all_compared=all(call.compared >= call.calls for call in calls)
+    ):
+        return None
+    of_script = (
+        "in eager, with the results of the compiled functions nudged by about their rounding error, "
+        "the script's own check fails in the same way"
+    )
+    rounding = rounding_of_calls(calls)
+    return replace(rounding, evidence=(*rounding.evidence, of_script))
+
+
+def overruled(calls: Sequence[CompiledCall]) -> str:
+    """Why a failure is no rounding although each compared call is; empty where some call is not."""
+    if not is_explained(calls):
+        return ""
+    return (
+        f"{rounding_of_calls(calls).evidence[0]}, so rounding alone may be the reason. It goes on as a wrong result, "
+        "since the script's own check does not fail alike in eager when rounding is disturbed there"
+    )
+
+
+def _computes_as_eager(case: Case) -> bool:
+    """Whether every `torch.compile` of the script has the backend `eager`, whose graphs round as the program does."""
+    calls = [event for process in read_recorded(case.path / "observe" / "probe") for event in process.events]
+    return {call.settings["backend"] for call in calls if call.event == "compile-call" and call.settings} == {"eager"}
+
+
+def rounding_of_calls(calls: Sequence[CompiledCall]) -> Rounding:
+    """What the comparison of the compiled `calls` with eager and with double precision shows."""
+    errors = tuple(row for call in calls for row in call.errors)
+    compared = sum(call.compared for call in calls)
+    near = "as close to double precision as eager" if errors else "no further from eager than the usual tolerance"
+    times = "1 compiled call is" if compared == 1 else f"{compared} compiled calls are"
+    return Rounding(errors=errors, evidence=(f"{times} {near}",))
+
+
+def conclude(case: Case, ui: Ui, treat_as: str) -> None:
+    """End the work with the rounding verdict on the failure of the case; do nothing without a failure or a verdict.
+
+    Raises Stop. Where rounding counts as a failure, the signature of the case says so instead.
+    """
+    if not case.holds(ROUNDING) or not case.load(OBSERVATION).failures:
+        return
+    rounding = case.load(ROUNDING)
+    if treat_as == AS_FAILURE:
+        if case.file.signature is not None:
+            case.update(signature=replace(case.file.signature, rounding=True))
+        ui.note(f"This is not a bug by itself ({rounding.sentence}); it counts as a failure, as asked.")
+        return
+    command = f"repro-kit collect --treat-rounding-as failure {shlex.quote(str(case.path))}"
+    raise Stop(
+        Exit.ROUNDING,
+        f"{rounding.cause}, not a bug: {rounding.sentence}.\n{told(rounding)}\n"
+        f"To reduce and report it all the same: {command}",
+    )
+
+
+def healthy(case: Case) -> list[str]:
+    """What is to be told of compiled calls that differ from eager by rounding, where nothing failed."""
+    if not case.holds(ROUNDING):
+        return []
+    rounding = case.load(ROUNDING)
+    return [f"Results differ by more than the usual tolerance: {rounding.sentence}.", told(rounding)]
+
+
+def told(rounding: Rounding) -> str:
+    """The table of errors, and what was run, as lines of text."""
+    table = rounding.table if rounding.errors else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+    return "\n".join([*lines, *(f"- {sentence}" for sentence in rounding.accounts)])
+
+
+def is_as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compared: bool) -> bool:
+    """Whether rounding makes the script differ about as much as compiling does, as far as its check says how much.
+
+    A check that says nothing needs all calls compared: a call that was not may be the one that is wrong. A script that
+    disturbed rounding takes to infinity or NaN differs without bound. Where disturbed rounding changes a result by more
+    than its own size, as with the condition number of a singular matrix, the compiled one may be infinite.
+    """
+    compiled, disturbed = chosen.failure.difference, nudged.failure.difference
+    if compiled is None or disturbed is None:
+        return all_compared
+    if all_compared and compiled.kind == "value" and disturbed.max_rel >= 1:
+        return True
+    if not _is_bounded(compiled):  # rounding, too, makes an infinite result of eager's finite
+        return all_compared and not _is_bounded(disturbed)
+    return not _is_bounded(disturbed) or compiled.max_abs <= _ROOM * disturbed.max_abs
+
+
+def _is_bounded(difference: Difference) -> bool:
+    return difference.kind != "nan" and math.isfinite(difference.max_abs)
+
+
+def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | None:
+    """The script's check failing at the same line in eager when compiled functions return nudged results, or None."""
+    for direction in _DIRECTIONS:
+        runs.ui.progress("running the program in eager with its rounding disturbed")
+        directory = runs.case.path / "observe" / f"nudged-{direction}"
+        shutil.rmtree(directory, ignore_errors=True)
+        nudged: Override = {**eager_run.PROBE, "nudge": direction}
+        why = "does its check fail in eager too when rounding is disturbed?"
+        run = SubjectRun(directory, why=why, timeout=_SLOWER * runs.limit, env=eager_run.EAGER_VARIABLES, ui=runs.ui)
+        ended = run_overridden(runs.case, run, nudged)
+        findings = read_findings(directory / "probe")
+        if findings.graphs_made or findings.loaded or findings.problems:
+            return None
+        failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
+        alike = [failure for failure in failures if is_comparison(failure) and raised_at(failure) == raised_at(chosen)]
+        if alike:
+            return alike[0]
+    return None
+
+
+def raised_at(observed: ObservedFailure) -> tuple[str, int, str]:
+    """File, line and exception type of the user's own frame that raised; ("", 0, "") where there is none."""
+    exceptions = observed.failure.exceptions
+    frames = [frame for link in exceptions for frame in link.frames if _of_user(frame)]
+    return (frames[-1].file, frames[-1].line, exceptions[-1].type) if frames else ("", 0, "")
+
+
+def _of_user(frame: Frame) -> bool:
+    return torch_path(frame.file) is None and not is_generated(frame)
+
+
+_SETTING = "inductor.fallback_random"
+
+
+def explained_by_random(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
+    """Why `chosen` is due to random numbers, after the compiled `calls` were compared; None when it may be a bug."""
+    clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
+    if not clean or not _passes(runs):
+        return None
+    return Rounding(
+        evidence=(
+            "the compiled calls agree with eager where both draw the same random numbers",
+            f"with {_SETTING}=True the script passes, compiled",
+            "a bug in Inductor's own random numbers would not show",
+        ),
+        why="the compiled graph draws other random numbers than eager, which torch does not promise to be the same",
+        restored_by=f"{_SETTING}=True",
+        random=True,
+    )
+
+
+def _passes(runs: Reruns) -> bool:
+    """Whether the compiled script passes with eager's random numbers."""
+    runs.ui.progress("running the program with eager's random numbers")
+    directory = runs.case.path / "observe" / "same-random"
+    shutil.rmtree(directory, ignore_errors=True)
+    same: Override = {"config": {_SETTING: True}}
+    why = "does its check pass with eager's random numbers?"
+    run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
+    ended = run_overridden(runs.case, run, same)
+    found = observed_failures.found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())
+    return ended.exit_status == 0 and not found

@@ -1,0 +1,29 @@
+import pytest
+
+from repro_kit.graph.python_code import joined, reads_of
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def f(x):\n    return x + SCALE", {"SCALE"}),
+        (
+            "@register(aten.relu)\ndef f(x, size=WIDTH):\n    y = x\n    def g(): return y * helper(x)\n    return g",
+            {"register", "aten", "WIDTH", "helper"},
+        ),
+        ("y = [x for x in items]", {"items"}),
+        ("x = 1\ny = x", {"x"}),
+        ("class A(Base):\n    size = WIDTH\n    def f(self): return self.size + OFFSET", {"Base", "WIDTH", "OFFSET"}),
+        ("return value", {"value"}),
+        ("def f():\n    global counter\n    counter += 1", {"counter"}),
+    ],
+)
+def test_reads_of_the_module(code: str, names: set[str]) -> None:
+    assert reads_of(code) == names
+
+
+def test_statements_are_joined_like_people_write_them_and_imports_come_once() -> None:
+    pieces = ["import os", "import re", "x = 1", "y = 2", "def f():\n    pass", "import re", "# why\nx += 1"]
+    text = "import os\nimport re\n\nx = 1\ny = 2\n\n\ndef f():\n    pass\n\n\n# why\nx += 1"
+    assert joined(pieces) == text
+    assert joined([]) == "" and joined(["", "import os", "# nothing"]) == "import os"

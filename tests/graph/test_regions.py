@@ -1,0 +1,60 @@
+"""Private calls that open and close a region, written as `with` blocks."""
+
+import pytest
+
+from repro_kit.artefact.public_forms import with_regions
+from repro_kit.graph import parse
+
+HEAD = "# repro-kit program 1\nimport torch\n\nRECIPE = {}\n\n\n"
+ENTER, EXIT = "torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast"
+GRAD = "torch._C._set_grad_enabled"
+
+
+def graph(*lines, returns="(x,)"):
+    body = "".join(f"    {line}\n" for line in lines)
+    text = f"{HEAD}def graph(x):\n{body}    return {returns}\n\n\ndef calls():\n    return [(1,)]\n"
+    return parse(text).graph
+
+
+def body(*lines):
+    return with_regions(graph(*lines)).splitlines()[1:-1]
+
+
+def test_autocast_with_what_is_not_at_its_default():
+    entered = f"a = {ENTER}('cpu', torch.bfloat16, False, None)"
+    assert body("w = x + 1", entered, "y = x @ x", f"b = {EXIT}(a)", "z = y * 2") == [
+        "    w = x + 1",
+        '    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=False):',
+        "        y = x @ x",
+        "    z = y * 2",
+    ]
+    assert body(f"a = {ENTER}('cpu', None, True)", f"b = {EXIT}(a)") == [
+        '    with torch.autocast("cpu"):',
+        "        pass",
+    ]
+
+
+def test_regions_within_regions():
+    lines = (f"a = {ENTER}('cpu')", f"g = {GRAD}(False)", "y = x @ x", f"h = {GRAD}(True)", f"b = {EXIT}(a)")
+    assert body(*lines) == [
+        '    with torch.autocast("cpu"):',
+        "        with torch.no_grad():",
+        "            y = x @ x",
+    ]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (f"a = {ENTER}('cpu')", "y = x @ x"),
+        (f"g = {GRAD}(True)", f"h = {GRAD}(False)"),
+        (f"a = {ENTER}('cpu')", f"g = {GRAD}(False)", f"b = {EXIT}(a)", f"h = {GRAD}(True)"),
+        (f"a = {ENTER}('cpu')", "y = torch.keep(a)", f"b = {EXIT}(a)"),
+        (f"a = {ENTER}(device_type='cpu')", f"b = {EXIT}(a)"),
+        (f"g = {GRAD}(x)", f"h = {GRAD}(True)"),
+    ],
+    ids=["open", "only on", "crossed", "read elsewhere", "by keyword", "unknown"],
+)
+def test_what_is_not_sure_stays_as_it_is(lines):
+    function = graph(*lines)
+    assert with_regions(function).splitlines()[1:-1] == [f"    {line}" for line in lines]

@@ -1,0 +1,95 @@
+"""How the work ends with a rounding verdict."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.stage_results import OBSERVATION, ROUNDING, Observation, ObservedFailure
+from repro_kit.errors import Exit, Stop
+from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried
+from repro_kit.failure.failure import Difference, Failure
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Strength, signature_of
+from repro_kit.ui import SilentUi
+from repro_kit.verdicts.by_rounding import conclude, is_as_large
+
+WRONG = Failure(Kind.ACCURACY, text="not close")
+VERDICT = Rounding(
+    errors=(ResultErrors("output 0", "float16", 64, 0.1, True, gap=3e-3, eager=2e-3, compiled=1e-3),),
+    evidence=("1 compiled call is as close to double precision as eager",),
+    growth=12.0,
+    tried=(SettingTried("inductor.emulate_precision_casts=True", True, 0.0),),
+)
+
+
+def case_of(tmp_path: Path, *failures: ObservedFailure) -> Case:
+    case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
+    case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", failures=failures))
+    if failures:
+        case.update(signature=failures[0].signature)
+    return case
+
+
+def failing(tmp_path: Path) -> Case:
+    return case_of(tmp_path, ObservedFailure(WRONG, signature_of(WRONG)))
+
+
+def test_a_verdict_ends_the_work_with_its_table(tmp_path: Path) -> None:
+    case = failing(tmp_path)
+    case.store(ROUNDING, VERDICT)
+    with pytest.raises(Stop) as stopped:
+        conclude(case, SilentUi(), "rounding")
+    assert stopped.value.exit_code is Exit.ROUNDING
+    lines = stopped.value.sentence.splitlines()
+    assert lines[1].split("  ")[0] == "result" and lines[2].split() == [
+        *("output", "0", "float16", "0.002", "0.001", "0.003", "unknown")
+    ]
+    assert "- one rounding error grows 12-fold on its way to the result" in lines
+    assert any("gives eager's results bit for bit" in line for line in lines)
+
+
+def test_where_it_counts_as_a_failure_the_signature_says_so(tmp_path: Path) -> None:
+    case = failing(tmp_path)
+    case.store(ROUNDING, VERDICT)
+    conclude(case, SilentUi(), "failure")
+    signature = case.file.signature
+    assert signature is not None and signature.rounding
+    by_rounding = signature_of(Failure(Kind.ACCURACY, rounding=True))
+    assert signature.matches(by_rounding, Strength.REBASED)
+    assert not signature_of(WRONG).matches(by_rounding, Strength.REBASED), "a bug may not slip to rounding"
+
+
+def test_without_a_failure_or_a_verdict_the_work_goes_on(tmp_path: Path) -> None:
+    conclude(failing(tmp_path / "one"), SilentUi(), "rounding")
+    healthy = case_of(tmp_path / "two")
+    healthy.store(ROUNDING, VERDICT)  # what --check accuracy saw of calls that are right
+    conclude(healthy, SilentUi(), "rounding")
+    assert healthy.file.signature is None
+
+
+def wrong_by(kind: str, max_abs: float, max_rel: float) -> ObservedFailure:
+    difference = Difference(kind, "output 0", max_abs=max_abs, max_rel=max_rel)
+    failure = Failure(Kind.ACCURACY, difference=difference)
+    return ObservedFailure(failure, signature_of(failure))
+
+
+@pytest.mark.parametrize(
+    ("compiled", "disturbed", "answer"),
+    [
+        (wrong_by("value", 1e-3, 1e-3), wrong_by("value", 1e-4, 1e-4), True),
+        (wrong_by("value", 1.0, 1.0), wrong_by("value", 1e-4, 1e-4), False),
+        (wrong_by("value", math.inf, math.inf), wrong_by("value", 6e7, 1.7), True),  # a singular matrix's condition
+        (wrong_by("value", math.inf, math.inf), wrong_by("value", 1e-4, 1e-4), False),
+        (wrong_by("nan", math.inf, math.inf), wrong_by("value", 6e7, 1.7), False),
+        (wrong_by("nan", 0, 0), wrong_by("nan", 0, 0), True),  # eager's result is infinite itself
+        (wrong_by("nan", 0, 0), wrong_by("value", math.inf, 1.0), True),
+    ],
+)
+def test_the_script_differs_about_as_much_as_rounding_makes_it(
+    compiled: ObservedFailure, disturbed: ObservedFailure, answer: bool
+) -> None:
+    assert is_as_large(compiled, disturbed, all_compared=True) is answer
