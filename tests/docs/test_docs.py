@@ -132,6 +132,14 @@ def test_every_module_that_is_named_is_there(page: Path) -> None:
     assert lost == []
 
 
+def test_the_overview_has_a_line_for_each_package() -> None:
+    page = (ROOT / "docs/explanation/overview.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)/` \| [^|]+ \|$", page, re.MULTILINE)
+    assert sorted(rows) == sorted(
+        path.name for path in (ROOT / "src/repro_kit").iterdir() if path.is_dir() and path.name != "__pycache__"
+    )
+
+
 def test_the_chart_shows_the_figures_of_the_table(tmp_path: Path) -> None:
     drawn = tmp_path / "drawn.svg"
     subprocess.run([sys.executable, ROOT / "scripts" / "bench" / "draw.py", drawn], check=True)
