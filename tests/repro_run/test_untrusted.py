@@ -69,6 +69,15 @@ def test_the_four_answers(tmp_path: Path) -> None:
     assert cannot.exit == Exit.CANNOT_RUN and cannot.data["sentence"] == "no such device"
 
 
+def test_what_is_expected_is_success_and_what_cannot_run_is_neither(tmp_path: Path) -> None:
+    fails, passes = bundle(tmp_path / "a.zip", FAILS), bundle(tmp_path / "b.zip", PASSES)
+    assert [run(it, expect="fails").exit for it in (fails, passes)] == [Exit.OK, Exit.FAILED]
+    assert [run(it, expect="passes").exit for it in (fails, passes)] == [Exit.FAILED, Exit.OK]
+    assert run(fails, passes, expect="passes").exit == Exit.FAILED
+    cannot = bundle(tmp_path / "c.zip", "print('CANNOT RUN: no such device')\nraise SystemExit(125)\n")
+    assert run(cannot, expect="fails").exit == Exit.CANNOT_RUN
+
+
 def test_foreign_code_gets_few_variables_and_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "planted")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent")

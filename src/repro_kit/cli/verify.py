@@ -31,7 +31,7 @@ def verify(ctx: click.Context, /, targets: tuple[Path, ...], **_: object) -> Non
 
     \b
     Exit 0: same failure; 1: different failure; 3: passes; 125: cannot run here; 2: not a bundle, or refused.
-    With several builds, the newest one decides.
+    With several builds, the newest one decides. --expect passes, in CI: 0 if it passes, 1 if it fails.
     """
     from repro_kit.builds.interpreters import find_python
     from repro_kit.commands.verify import verify
@@ -59,6 +59,6 @@ def _on_builds(targets: tuple[Path, ...], values: dict[str, Any], options: Verif
     if options.against_nightly:
         raise UsageError("Give --against-nightly, or the builds, not both.")
     limits = (options.timeout, options.usual, options.memory)
-    request = TableRequest(build_choice(values), *limits, values["markdown"])
+    request = TableRequest(build_choice(values), *limits, values["markdown"], options.expect)
     with interruptible():
         return verify_on_builds(targets, request, make_ui(values))

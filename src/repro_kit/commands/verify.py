@@ -45,6 +45,17 @@ ANSWERS = {
 }
 
 
+def exit_of(outcome: RunOutcome, expect: str | None) -> Exit:
+    """The exit code for `outcome`; with `expect` ("fails" or "passes"), whether that is what happened.
+
+    What could not be run or was refused is neither.
+    """
+    ends = ANSWERS[outcome][1]
+    if expect is None or ends in (Exit.USAGE, Exit.CANNOT_RUN):
+        return ends
+    return Exit.OK if ends is {"fails": Exit.OK, "passes": Exit.NOTHING_FAILED}[expect] else Exit.FAILED
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """The interpreter that runs `repro.py`."""
@@ -90,13 +101,14 @@ def verify(targets: Sequence[Path], options: VerifyOptions, ui: Ui) -> Exit:
     with newest_nightly(options.python, ui) if options.against_nightly else nullcontext(options.python) as python:
         if len(targets) == 1:
             result = _one(targets[0], python, options, ui)
-            ends = ANSWERS[result.outcome][1]
+            ends = exit_of(result.outcome, options.expect)
             ui.result({**result.as_json(), "exit": int(ends)})
             return ends
         results = [_one_of_many(target, python, options, ui) for target in targets]
     rows = [[result.target, result.answer, result.sentence, f"{result.seconds:.1f}"] for result in results]
     ui.table("", ["bundle", "answer", "what was seen", "seconds"], rows)
-    worst = next(ends for outcome, (_, ends) in ANSWERS.items() if any(result.outcome is outcome for result in results))
+    codes = {exit_of(result.outcome, options.expect) for result in results}
+    worst = next(ends for _, ends in ANSWERS.values() if ends in codes)
     ui.result({"results": [result.as_json() for result in results], "exit": int(worst)})
     return worst
 
@@ -232,6 +244,7 @@ class TableRequest:
     usual: float = 600.0  # seconds for a bundle that asks for none
     memory: float | None = None  # GiB for one run; None: most of the machine's
     markdown: bool = False
+    expect: str | None = None
 
 
 def verify_on_builds(targets: Sequence[Path], request: TableRequest, ui: Ui) -> Exit:
@@ -263,7 +276,7 @@ def verify_on_builds(targets: Sequence[Path], request: TableRequest, ui: Ui) -> 
             ui.print(table.sentence)
     _keep(target, claim, [table for _, table in tables])
     newest = max(tables, key=lambda each: version_of(each[0].chosen[-1]))[1].verdicts[-1].outcome
-    ends = ANSWERS[newest][1]
+    ends = exit_of(newest, request.expect)
     shown = [{"line": line.name, **table.as_json()} for line, table in tables]
     ui.result({"target": str(target), "answer": ANSWERS[newest][0], "lines": shown, "exit": int(ends)})
     return ends

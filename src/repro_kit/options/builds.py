@@ -47,6 +47,9 @@ class VerifyOptions(RunLimit, InterpreterOptions):
     against_nightly: bool = option(
         "--against-nightly", "Install the newest nightly of torch, and run with it.", rule=INSTALLS
     )
+    expect: str | None = option(
+        "--expect ANSWER", "Exit with 0 on this answer, and with 1 on another.", choices=("fails", "passes")
+    )
     usual: float = RunOptions.timeout  # seconds for a bundle that asks for no time
 
 
