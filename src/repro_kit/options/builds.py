@@ -48,7 +48,9 @@ class VerifyOptions(RunLimit, InterpreterOptions):
         "--against-nightly", "Install the newest nightly of torch, and run with it.", rule=INSTALLS
     )
     expect: str | None = option(
-        "--expect ANSWER", "Exit with 0 on this answer, and with 1 on another.", choices=("fails", "passes")
+        "--expect ANSWER",
+        "fails or passes: exit with 0 on this answer, and with 1 on the other.",
+        choices=("fails", "passes"),
     )
     usual: float = RunOptions.timeout  # seconds for a bundle that asks for no time
 
