@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+FOLDERS = ("*.md", "docs/**/*.md", "examples/*.md", "skills/**/*.md")
+PAGES = sorted(page for pattern in FOLDERS for page in ROOT.glob(pattern))
 
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`[^`\n]+`")
