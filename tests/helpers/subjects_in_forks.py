@@ -77,8 +77,8 @@ def _run(
         (end,) = oracle.run_scripts([order], timeout=timeout)
     assert not end.problem, end.problem
     if on_tick is not None:
-        on_tick(end.run.seconds)
-    return end.run
+        on_tick(end.seconds)
+    return end
 
 
 def _orders(env: Mapping[str, str]) -> dict[str, Any]:
