@@ -1,1 +1,1 @@
-"""The command line: one file for each command; parses, calls a stage, prints."""
+"""The command line: the commands, which parse, call a stage or another command, and print."""

@@ -1,7 +1,7 @@
 """Contrasts: cells that each leave out one part of the layer at fault. `causes.py` reads their verdicts.
 
 To add one, give it a name, add a row to `CONTRASTS`, and read its cell in the function of `causes.py` for its layer, or
-in a rule of `other_culprits.py`.
+in a rule of `culprit.py`.
 """
 
 from __future__ import annotations

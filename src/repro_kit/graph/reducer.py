@@ -76,7 +76,7 @@ def minify(
 ) -> Result[Program]:
     """The smallest program found that fails like `program`, according to `oracle`.
 
-    The search is greedy: a candidate replaces the best program when it fails alike and is smaller (`order.measure`). At
+    The search is greedy: a candidate replaces the best program when it fails alike and is smaller (`search.measure`). At
     a fixpoint no pass makes progress; `Neighbours.minimal` says whether the result is 1-minimal.
 
     `hints`: operators, kernels or values that the failure names. `before`: answers that the oracle gave for `program`

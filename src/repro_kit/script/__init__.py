@@ -1,7 +1,7 @@
 """Source programs: a user's script as one syntax tree that can be reduced.
 
-`fold` makes one file of a script and the user's modules that it imports. `edits` changes a tree, `propose` names the
-changes that make a tree smaller, and `order` decides which of two trees is smaller. Nothing here runs code.
+`fold` makes one file of a script and the user's modules that it imports. `tree` changes a tree and
+decides which of two trees is smaller, and `proposals` names the changes that make one smaller. Nothing here runs code.
 """
 
 from repro_kit.script.fold import fold

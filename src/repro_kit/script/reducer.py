@@ -85,7 +85,7 @@ def minify_script(
 ) -> Result[Script]:
     """The smallest source program found that fails like `program`, according to `oracle`.
 
-    The search is greedy, like that of `reducer.minify`; the order is `source.order.measure`. `decisive`: statements, as
+    The search is greedy, like that of `reducer.minify`; the order is `tree.measure`. `decisive`: statements, as
     text, that decide whether the script fails, and stay as they are. `failing_lines`: the lines of `program` where the
     failure showed. `values`, `items` and `record`: see `ScriptSearch`. With the journal of a killed search, no
     finished query is made again, and the result is the same, if `record` answers the same. Raises CannotReduce when no

@@ -1,1 +1,1 @@
-"""What stages and commands share in one run of repro-kit: options, signals, oracles, and three subpackages."""
+"""What stages and commands share in one run of repro-kit: the path of a case, oracles, signals, findings."""

@@ -100,7 +100,7 @@ class Runnables:
     scripts: list[Runnable] = field(default_factory=list)
 
     def see(self, record: Record) -> None:
-        """Keep an `fx_graph_runnable` artifact; repair it (`repair.py`) when its graph shows the bodies."""
+        """Keep an `fx_graph_runnable` artifact; repair it when its graph shows the bodies."""
         if record.name == "fx_graph_runnable" and record.payload and record.intact:
             text, _ = repaired(record.payload, {})
             self.scripts.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt, record.file))

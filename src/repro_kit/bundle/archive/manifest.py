@@ -128,7 +128,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def write() -> None:
-    """Write the schemas to `PLACE`: ``python -m repro_kit.bundle.archive.schemas``."""
+    """Write the schemas to `PLACE`: ``python -m repro_kit.bundle.archive.manifest``."""
     PLACE.mkdir(exist_ok=True)
     for name, schema in schemas().items():
         data = orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

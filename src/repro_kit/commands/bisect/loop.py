@@ -1,7 +1,7 @@
 """Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged.
 
 `Bisection._judge_build` does all that happens to one build: install it (`builds/install.py`, or another source
-of builds), run a `repro.py` or a command on it (`run_build.py`) as often as its rules say (`farm/unit.py`), and call it
+of builds), run a `repro.py` or a command on it (`subject.py`) as often as its rules say (`regressions/unit.py`), and call it
 good, bad or skipped.
 """
 

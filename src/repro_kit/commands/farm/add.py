@@ -140,7 +140,7 @@ def _without_bundle(target: Path, cases: Sequence[FarmCase]) -> Added:
 
 
 def most_alike(facts: CaseFacts, cases: Sequence[FarmCase]) -> tuple[FarmCase, Likeness] | None:
-    """The case of the farm that is most like these facts, if one is similar; see `farm/grouping.py`."""
+    """The case of the farm that is most like these facts, if one is similar; see `regressions/groups.py`."""
     originals = {case.id: case for case in cases if case.original is None}
     best = duplicate_of(facts, {id: case.facts for id, case in originals.items()})
     return (originals[best[0]], best[1]) if best else None

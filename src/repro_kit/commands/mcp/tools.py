@@ -117,7 +117,7 @@ _VERDICT = {
     },
     "required": ["build", "outcome", "failed", "passed"],
 }
-#: The table of `verify` over builds; see `farm/table.py`.
+#: The table of `verify` over builds; see `regressions/lifecycle.py`.
 _TABLE = {
     "type": "object",
     "properties": {

@@ -1,4 +1,4 @@
-"""A recipe as data (repro_kit/model/recipe.py documents the fields), and the names that settings and entries have."""
+"""A recipe as data (repro_kit/recipe.py documents the fields), and the names that settings and entries have."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class GroupData(TypedDict, total=False):
 
 
 class RecipeData(TypedDict):
-    """All fields of a recipe (repro_kit/model/recipe.py documents them)."""
+    """All fields of a recipe (repro_kit/recipe.py documents them)."""
 
     backend: str
     mode: str | None

@@ -1,6 +1,6 @@
 """Compile a program by torch.export, AOTInductor or precompilation.
 
-`repro_kit/program/entry_code.py` writes the same for `repro.py`.
+`repro_kit/artefact/recipe_code.py` writes the same for `repro.py`.
 """
 
 from __future__ import annotations

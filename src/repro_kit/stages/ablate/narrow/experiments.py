@@ -44,7 +44,7 @@ _JOURNAL = "ablate/trials.jsonl"
 class Variation:
     """The changes of an experiment to the failing cell.
 
-    `switch`: a request of `repro_probe/change/subsystem_switches.py`; None without a request.
+    `switch`: a request of `repro_probe/change/subsystems.py`; None without a request.
     """
 
     switch: Switch | None = None
@@ -317,7 +317,7 @@ def _remark(variation: Variation, recipe: Recipe, own: Recipe) -> str:
 
 
 def _switch_by_hand(switch: Switch) -> str:
-    """Python statements that switch applications off as `repro_probe/change/subsystem_switches.py` does."""
+    """Python statements that switch applications off as `repro_probe/change/subsystems.py` does."""
     part, numbers = switch["subsystem"], switch.get("only", switch.get("without"))
     word = "not in" if "only" in switch else "in"
     return (
