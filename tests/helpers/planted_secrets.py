@@ -13,7 +13,7 @@ from repro_kit.case.stage_results import Capture, Environment, GitState, Observa
 from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
-from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.repro_run.running import Check, ReproRun
 from repro_kit.stages.bundle import checking
 
 KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
@@ -125,8 +125,8 @@ def record(event: str, payload: str, **more: object) -> str:
 def passing_check(*_: object, **__: object) -> Check:
     exception, serial = plain("exception")[0], plain("exception")[-1]
     output = f"RuntimeError: denied {exception} and {serial}"
-    run = ObservedRun(Verdict(Status.FAIL), output, 1, outcome=RunOutcome.FAILS_ALIKE)
-    return Check((run,), ObservedRun(Verdict(Status.PASS), ""))
+    run = ReproRun(Verdict(Status.FAIL), output, 1, outcome=RunOutcome.FAILS_ALIKE)
+    return Check((run,), ReproRun(Verdict(Status.PASS), ""))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.options.stages import BundleOptions
-from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.repro_run.running import Check, ReproRun
 from repro_kit.serialize import from_data
 from repro_kit.stages.bundle import checking, stage
 from repro_kit.ui import SilentUi
@@ -135,8 +135,8 @@ def left_in(files: dict[str, str], values: tuple[str, ...]) -> Iterator[str]:
 
 def bundle_of(case: Case, variables: dict[str, str], options: BundleOptions) -> dict[str, str]:
     """The texts of the bundle that `case` makes under `variables`; `repro.py` is taken to fail as it should."""
-    run = ObservedRun(Verdict(Status.FAIL), "RuntimeError: cannot load", 1, outcome=RunOutcome.FAILS_ALIKE)
-    check = Check((run,), ObservedRun(Verdict(Status.PASS), ""))
+    run = ReproRun(Verdict(Status.FAIL), "RuntimeError: cannot load", 1, outcome=RunOutcome.FAILS_ALIKE)
+    check = Check((run,), ReproRun(Verdict(Status.PASS), ""))
     with patch.dict(os.environ, variables), patch.object(checking, "check_repro", lambda *_, **__: check):
         stage.run(case, options, SilentUi())
     with zipfile.ZipFile(case.path.with_name(f"{case.path.name}.zip")) as opened:

@@ -14,7 +14,7 @@ from repro_kit.regressions.build import Mark
 from repro_kit.regressions.unit import UnitOrder, UnitResult, UnitRules
 from repro_kit.repro_run import run_unit
 from repro_kit.repro_run.run_unit import read_result, run_unit_file, run_until_known
-from repro_kit.repro_run.running import ObservedRun
+from repro_kit.repro_run.running import ReproRun
 from repro_kit.serialize import dumps
 
 
@@ -23,11 +23,11 @@ def failure(name: str) -> Failure:
 
 
 RUNS = {
-    "P": ObservedRun(Verdict(Status.PASS, seconds=1.0), ""),
-    "F": ObservedRun(Verdict(Status.FAIL, failure("ValueError"), 1.0), ""),
-    "o": ObservedRun(Verdict(Status.FAIL, failure("KeyError"), 1.0), ""),
-    "t": ObservedRun(Verdict(Status.CANNOT_TELL, None, 1.0, "killed after 1 s"), "", timed_out=True),
-    "x": ObservedRun(Verdict(Status.CANNOT_TELL, None, 1.0, "no such device"), ""),
+    "P": ReproRun(Verdict(Status.PASS, seconds=1.0), ""),
+    "F": ReproRun(Verdict(Status.FAIL, failure("ValueError"), 1.0), ""),
+    "o": ReproRun(Verdict(Status.FAIL, failure("KeyError"), 1.0), ""),
+    "t": ReproRun(Verdict(Status.CANNOT_TELL, None, 1.0, "killed after 1 s"), "", timed_out=True),
+    "x": ReproRun(Verdict(Status.CANNOT_TELL, None, 1.0, "no such device"), ""),
 }
 EXPECTED = signature_of(failure("ValueError"))
 
@@ -84,7 +84,7 @@ def test_attempts_add_up() -> None:
 def test_the_finished_runs_of_a_killed_worker_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter("FFkFFF")
 
-    def run(*_: object, **__: object) -> ObservedRun:
+    def run(*_: object, **__: object) -> ReproRun:
         letter = next(ends)
         if letter == "k":
             raise KeyboardInterrupt

@@ -14,7 +14,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.repro_run import running as module
-from repro_kit.repro_run.running import Check, ObservedRun, check_repro, run_repro
+from repro_kit.repro_run.running import Check, ReproRun, check_repro, run_repro
 
 FAILURE = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("ValueError", "now and then"),))
 Checked = Callable[..., tuple[Check, int]]
@@ -35,12 +35,12 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
         compiled_runs: list[bool] = []
         eager_runs: list[bool] = []
 
-        def run(python: str, directory: Path, *, compiled: bool = True, **_: object) -> ObservedRun:
+        def run(python: str, directory: Path, *, compiled: bool = True, **_: object) -> ReproRun:
             made = compiled_runs if compiled else eager_runs
             failing = len(made) in (fails if compiled else eager_fails)
             made.append(failing)
             verdict = Verdict(Status.FAIL, FAILURE, seconds) if failing else Verdict(Status.PASS, seconds=seconds)
-            return ObservedRun(verdict, "")
+            return ReproRun(verdict, "")
 
         monkeypatch.setattr(module, "run_repro", run)
         check = check_repro(

@@ -35,7 +35,7 @@ _SHORTEST_COMMENT = 10  # characters
 
 
 @dataclass(frozen=True)
-class Run:
+class LastLines:
     """The last lines. `eager_at`, `compiled_at`: how many come before the first that runs in eager, and compiles."""
 
     lines: tuple[str, ...]
@@ -46,7 +46,7 @@ class Run:
     modules: tuple[str, ...] = ()  # of the standard library, that the lines need
 
 
-def run_of(parts: Parts, wanted: Wanted) -> Run:
+def run_of(parts: Parts, wanted: Wanted) -> LastLines:
     """The lines for `parts`."""
     if wanted.kind.policy.eager_raises:
         return _lost_exception(parts, wanted)
@@ -83,7 +83,7 @@ def _is_one_expression(parts: Parts, wanted: Wanted) -> bool:
     return parts.recipe.backward == "none" or compares_outputs or not recipe_code.forward_regions(parts.recipe)
 
 
-def _at_top_level(parts: Parts, wanted: Wanted) -> Run:
+def _at_top_level(parts: Parts, wanted: Wanted) -> LastLines:
     recipe, (arguments,) = parts.recipe, parts.calls
     as_class = parts.entry is not None and not parts.entry.parameters
     eager, compiled, setup = (
@@ -111,8 +111,8 @@ def _at_top_level(parts: Parts, wanted: Wanted) -> Run:
     around = ", ".join(filter(None, [*recipe.contexts, recipe_code.forward_regions(recipe)]))
     if around:
         first = len(head) + 1
-        return Run((*head, f"with {around}:", *indented(lines)), first, first + at, as_class=as_class)
-    return Run((*head, *lines), len(head), len(head) + at, as_class=as_class)
+        return LastLines((*head, f"with {around}:", *indented(lines)), first, first + at, as_class=as_class)
+    return LastLines((*head, *lines), len(head), len(head) + at, as_class=as_class)
 
 
 def _made(parts: Parts) -> list[str]:
@@ -187,7 +187,7 @@ def _compiled_function(parts: Parts) -> str:
     return recipe_code.compile_call(parts.recipe, parts.function, parts.defined)
 
 
-def _with_function(parts: Parts, wanted: Wanted, *, shares: bool = False) -> Run:
+def _with_function(parts: Parts, wanted: Wanted, *, shares: bool = False) -> LastLines:
     """`shares`: both runs take the same inputs."""
     run, recipe = parts.free("run"), parts.recipe
     head = _made(parts) if shares else []
@@ -205,10 +205,10 @@ def _with_function(parts: Parts, wanted: Wanted, *, shares: bool = False) -> Run
     else:
         lines += _last(compiled, parts, wanted)
     function = _run_function(run, parts, wanted, shares=shares)
-    return Run((*head, *lines), len(head), len(head) + 1, (*_helpers(parts, wanted), function))
+    return LastLines((*head, *lines), len(head), len(head) + 1, (*_helpers(parts, wanted), function))
 
 
-def _lost_exception(parts: Parts, wanted: Wanted) -> Run:
+def _lost_exception(parts: Parts, wanted: Wanted) -> LastLines:
     """Eager raises an exception, and compiled code must raise one, too."""
     recipe = parts.recipe
     shares = not wanted.whole and parts.entry is None and recipe.backward == "none" and _shares_inputs(parts, wanted)
@@ -236,7 +236,7 @@ def _lost_exception(parts: Parts, wanted: Wanted) -> Run:
         f"    {_commented(calls[1], wanted.comment)}",
     )
     before = () if shares else (_run_function(run, parts, wanted),)
-    return Run(lines, len(head) + 1, len(head) + 3, before, modules=("unittest",))
+    return LastLines(lines, len(head) + 1, len(head) + 3, before, modules=("unittest",))
 
 
 def _helpers(parts: Parts, wanted: Wanted) -> list[list[str]]:

@@ -27,7 +27,7 @@ from repro_kit.regressions.lifecycle import ReleaseTable, passes_needed, release
 from repro_kit.regressions.plan import RATE_RUNS
 from repro_kit.regressions.unit import UnitOrder, UnitResult, UnitRules
 from repro_kit.repro_run.run_unit import run_unit
-from repro_kit.repro_run.running import START_MARGIN, ObservedRun, limits_of, run_repro
+from repro_kit.repro_run.running import START_MARGIN, ReproRun, limits_of, run_repro
 from repro_kit.repro_run.untrusted import Claim, UntrustedBundle, ask, claim_of, opened
 from repro_kit.runner.places import scratch
 from repro_kit.serialize import to_data
@@ -187,7 +187,7 @@ def facts_of(python: str) -> Interpreter:
         raise CannotRunError(f"{python} does not work as a Python interpreter; give --python PATH.") from None
 
 
-def _judge(run: ObservedRun, claim: Claim, here: Interpreter, target: str) -> Verification:
+def _judge(run: ReproRun, claim: Claim, here: Interpreter, target: str) -> Verification:
     strength = Strength.REBASED if claim.torch in (None, here.torch) else Strength.CROSS_VERSION
     differences = tuple(map(visible, _differences(claim, here)))
     expected = visible(claim.signature.summary()) if claim.signature else None

@@ -76,8 +76,8 @@ def minify(
 ) -> Result[Program]:
     """The smallest program found that fails like `program`, according to `oracle`.
 
-    The search is greedy: a candidate replaces the best program when it fails alike and is smaller (`search.measure`). At
-    a fixpoint no pass makes progress; `Neighbours.minimal` says whether the result is 1-minimal.
+    The search is greedy: a candidate replaces the best program when it fails alike and is smaller (`search.measure`).
+    At a fixpoint no pass makes progress; `Neighbours.minimal` says whether the result is 1-minimal.
 
     `hints`: operators, kernels or values that the failure names. `before`: answers that the oracle gave for `program`
     already; they count among its first runs. `journal`: with the journal of a killed search, no finished query is made

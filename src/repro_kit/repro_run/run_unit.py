@@ -11,7 +11,7 @@ import orjson
 from repro_kit.files import read_plain, write_atomic
 from repro_kit.reduce.flaky import MEASURE
 from repro_kit.regressions.unit import UnitOrder, UnitResult, UnitRules, is_enough, now, with_run
-from repro_kit.repro_run.running import ObservedRun, limits_of, run_repro
+from repro_kit.repro_run.running import ReproRun, limits_of, run_repro
 from repro_kit.serialize import dumps, from_data
 
 _LARGEST = 4 << 20  # bytes of an order or a result
@@ -49,7 +49,7 @@ def run_unit(
 ) -> UnitResult:
     """Run a `repro.py` until enough runs have passed or failed; `begun` and `keep` as in `run_until_known`."""
 
-    def run() -> ObservedRun:
+    def run() -> ReproRun:
         return run_repro(
             order.python,
             Path(order.directory),
@@ -64,7 +64,7 @@ def run_unit(
 
 
 def run_until_known(
-    run: Callable[[], ObservedRun], rules: UnitRules, begun: UnitResult, keep: Callable[[UnitResult], None]
+    run: Callable[[], ReproRun], rules: UnitRules, begun: UnitResult, keep: Callable[[UnitResult], None]
 ) -> UnitResult:
     """Call `run` until its runs decide the unit. `begun`: the unit so far; `keep` is called with it after each run."""
     unit = begun

@@ -67,7 +67,7 @@ def limits_of(memory: float | None = None) -> ProcessLimits:
 
 
 @dataclass(frozen=True)
-class ObservedRun:
+class ReproRun:
     """One run of `repro.py`: how it ended, and its output."""
 
     verdict: Verdict
@@ -92,8 +92,8 @@ class ObservedRun:
 class Check:
     """The result of a check that `repro.py` fails as expected, and passes without torch.compile."""
 
-    runs: tuple[ObservedRun, ...]
-    eager: ObservedRun  # the run in eager that did not pass, if there is one; else the last one
+    runs: tuple[ReproRun, ...]
+    eager: ReproRun  # the run in eager that did not pass, if there is one; else the last one
     reasons: tuple[str, ...] = field(default=())  # why `repro.py` is not verified
     earlier: Tally = NO_RUNS  # runs of the same program or script by earlier stages
     needs: tuple[str, ...] = ()  # what it needs from this machine to fail as expected, in words
@@ -114,7 +114,7 @@ class Check:
         return _passes(self.eager)
 
     @property
-    def failing(self) -> ObservedRun:
+    def failing(self) -> ReproRun:
         """The first run that failed as expected, else the last run."""
         return next((run for run in self.runs if run.same), self.runs[-1])
 
@@ -162,7 +162,7 @@ def check_repro(
     this run must fail in the same way, not pass. `eager_runs`: how many runs without torch.compile must pass, at least.
     """
     with _begun_in_eager(python, directory, timeout) if at_once else nullcontext() as begun:
-        runs: list[ObservedRun] = []
+        runs: list[ReproRun] = []
         while len(runs) < _wanted(runs, earlier):
             on_tick(f"running repro.py, time {len(runs) + 1}")
             run = run_repro(python, directory, timeout=timeout)
@@ -177,7 +177,7 @@ def check_repro(
 
 
 @contextmanager
-def _begun_in_eager(python: str, directory: Path, timeout: float) -> Iterator[Callable[[], ObservedRun]]:
+def _begun_in_eager(python: str, directory: Path, timeout: float) -> Iterator[Callable[[], ReproRun]]:
     """Begin a run without torch.compile, and yield a function that waits for it. The end of the block ends the run."""
     is_left = Event()
 
@@ -193,7 +193,7 @@ def _begun_in_eager(python: str, directory: Path, timeout: float) -> Iterator[Ca
             is_left.set()
 
 
-def _wanted(runs: Sequence[ObservedRun], earlier: Tally) -> int:
+def _wanted(runs: Sequence[ReproRun], earlier: Tally) -> int:
     """How many runs it takes to know how often `repro.py` fails, given the runs so far."""
     same = sum(run.same for run in runs)
     slow = sum(run.verdict.seconds for run in runs) > _PATIENCE
@@ -210,8 +210,8 @@ def _eager(
     timeout: float,
     wanted: int,
     on_tick: Callable[[str], None],
-    begun: Callable[[], ObservedRun] | None,
-) -> ObservedRun:
+    begun: Callable[[], ReproRun] | None,
+) -> ReproRun:
     """Run without torch.compile until a run does not pass, at most `wanted` times; the last run.
 
     `begun` waits for the first of these runs, if that run has begun.
@@ -227,7 +227,7 @@ def _eager(
     return run
 
 
-def _passes(eager: ObservedRun) -> bool:
+def _passes(eager: ReproRun) -> bool:
     return eager.verdict.status is Status.PASS or _needs_compiler(eager.verdict)
 
 
@@ -242,7 +242,7 @@ def run_repro(
     limits: ProcessLimits | None = None,
     beside: Path | None = None,
     on_tick: Callable[[float], None] | None = None,
-) -> ObservedRun:
+) -> ReproRun:
     """Run a copy of `directory`/check.py once, with an empty home and the variables that a stranger would have.
 
     It runs `repro.py`, and says how that ended. A bundle of an earlier version has none; its `repro.py` does both.
@@ -275,7 +275,7 @@ def run_repro(
         output = _read(out) + _read(err)
         output = output.replace(str(work_directory / "bundle") + os.sep, "").replace(str(work_directory), "<scratch>")
     verdict = read_run(run.exit_status, output, exit_name(run), run.seconds)
-    return ObservedRun(verdict, output, run.exit_status, run.timed_out)
+    return ReproRun(verdict, output, run.exit_status, run.timed_out)
 
 
 @contextmanager
@@ -330,7 +330,7 @@ def _needs_compiler(eager: Verdict) -> bool:
     return eager.note.startswith("eager fails here")
 
 
-def _reasons(runs: Sequence[ObservedRun], eager: ObservedRun, *, in_eager: bool) -> Iterator[str]:
+def _reasons(runs: Sequence[ReproRun], eager: ReproRun, *, in_eager: bool) -> Iterator[str]:
     last = runs[-1]
     if not any(run.same for run in runs):
         match last.outcome:

@@ -70,7 +70,7 @@ class Blame:
     in_eager: ObservedFailure | None = None  # the failure in eager that is the same one, in eager's own words
 
 
-def begin(
+def judge_observed(
     case: Case,
     options: ObserveOptions,
     ui: Ui,
@@ -100,7 +100,7 @@ def begin(
     return _passed(runs, failures, chosen)
 
 
-def finish(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blame:
+def judge_by_reruns(case: Case, timeout: float, ui: Ui, observation: Observation) -> Blame:
     """Judge a failure by more runs of the subject, since no graph fails alone."""
     failures = list(observation.failures)
     chosen = failures[case.file.failure_index]

@@ -35,7 +35,7 @@ def by_runs(case: Case, timeout: float, ui: Ui) -> None:
     observation = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
     if observation is None or observation.settled:
         return
-    judged = blame.finish(case, timeout, ui, observation)
+    judged = blame.judge_by_reruns(case, timeout, ui, observation)
     if judged.rounding is not None:
         case.store(ROUNDING, judged.rounding)
     warnings = (*observation.warnings, *judged.warnings, *filter(None, [judged.nobody]))

@@ -131,7 +131,7 @@ def _asked(case: Case, timeout: float, ui: Ui, oracle: Symptom) -> SymptomSearch
     return SymptomSearch((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
 
 
-def compare_with_eager(
+def begin_blame(
     case: Case,
     options: ObserveOptions,
     ui: Ui,
@@ -141,9 +141,9 @@ def compare_with_eager(
     *,
     of_a_graph: bool = True,
 ) -> Blame:
-    """Like `blame.begin`, but a failure that an oracle found is checked by asking the oracle about eager."""
+    """Like `blame.judge_observed`, but a failure that an oracle found is checked by asking the oracle about eager."""
     if failures[0].failure.kind is not Kind.ORACLE:
-        return blame.begin(case, options, ui, failures, observed, copy_of, of_a_graph=of_a_graph)
+        return blame.judge_observed(case, options, ui, failures, observed, copy_of, of_a_graph=of_a_graph)
     directory = case.path / "observe" / "eager"
     unseen = ProcessesWithoutProbe()
     verdict = user_oracle.ask_user_oracle(

@@ -20,7 +20,7 @@ from repro_kit.regressions.build import Build, Mark
 from repro_kit.regressions.search import SearchEnding
 from repro_kit.regressions.search_state import SCHEMA, BisectState, read_state
 from repro_kit.regressions.unit import UnitResult
-from repro_kit.repro_run.running import ObservedRun
+from repro_kit.repro_run.running import ReproRun
 from repro_kit.ui import SilentUi
 
 FAILS = Verdict(Status.FAIL, Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("ValueError", "boom bang"),)), 1.0)
@@ -45,12 +45,12 @@ class Letters(BuildSource):
     def ready(self, build: Build) -> Iterator[Ready]:
         yield Ready(build.name)
 
-    def run(self, ready: Ready) -> ObservedRun:
+    def run(self, ready: Ready) -> ReproRun:
         if len(self.made) == self.stop:
             raise KeyboardInterrupt
         ends, number = self.ends[int(ready.python)], self.made.count(ready.python)
         self.made.append(ready.python)
-        return ObservedRun(VERDICTS[ends[min(number, len(ends) - 1)]], ends)
+        return ReproRun(VERDICTS[ends[min(number, len(ends) - 1)]], ends)
 
 
 def bisection(letters: Letters, directory: Path, others: Mark = Mark.SKIP) -> Bisection:

@@ -24,7 +24,7 @@ from repro_kit.graph import parse
 from repro_kit.recipe import Recipe
 from repro_kit.regressions.build import Build, Judgement, Mark
 from repro_kit.regressions.search_state import DIRECTORY, BisectState, write_state
-from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.repro_run.running import Check, ReproRun
 from repro_kit.serialize import from_data, to_data
 from repro_kit.stages.bundle import answers as gathering
 from repro_kit.stages.bundle.answers import TorchReply, answers_of, ask, question
@@ -385,7 +385,7 @@ def test_a_story_of_an_older_version_has_no_answers() -> None:
 def test_runs_are_counted(case: Case, fails: tuple[bool, ...], says: str) -> None:
     verdict = Verdict(Status.FAIL, Failure(Kind.COMPILE_ERROR))
     outcomes = (RunOutcome.FAILS_ALIKE if each else RunOutcome.PASSES for each in fails)
-    runs = tuple(ObservedRun(verdict, "", 1, outcome=outcome) for outcome in outcomes)
+    runs = tuple(ReproRun(verdict, "", 1, outcome=outcome) for outcome in outcomes)
     results = CaseResults(
         Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2"), None, None, None, form_of().facts
     )

@@ -16,7 +16,7 @@ from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.graph import parse
 from repro_kit.recipe import LADDER, Recipe
 from repro_kit.reduce.flaky import Tally
-from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.repro_run.running import Check, ReproRun
 from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
@@ -57,8 +57,8 @@ def known_of(candidate: ReproForm, reduction: Reduction | None = None) -> CaseRe
 
 def check_of(same: int = 5, runs: int = 5, before: Tally | None = None) -> Check:
     outcomes = [RunOutcome.FAILS_ALIKE if at < same else RunOutcome.FAILS_OTHERWISE for at in range(runs)]
-    made = [ObservedRun(Verdict(Status.FAIL), "", outcome=outcome) for outcome in outcomes]
-    return Check(tuple(made), ObservedRun(Verdict(Status.PASS), ""), earlier=before or Tally())
+    made = [ReproRun(Verdict(Status.FAIL), "", outcome=outcome) for outcome in outcomes]
+    return Check(tuple(made), ReproRun(Verdict(Status.PASS), ""), earlier=before or Tally())
 
 
 def dropped(candidate: ReproForm, check: Check | None = None, fails_with: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from repro_kit.failure.failure import ExceptionLink, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.graph import parse
-from repro_kit.repro_run.running import Check, ObservedRun
+from repro_kit.repro_run.running import Check, ReproRun
 from repro_kit.stages.bundle.describe_bundle import passing_variant, shown_error
 from repro_kit.stages.bundle.forms import ReproForm
 
@@ -49,7 +49,7 @@ WRONG = "FAIL accuracy: Tensor-likes are not close!\n\nMismatched elements: 1 / 
 def test_the_words_are_those_of_the_run_where_it_failed_alike(signature, output, words, words_of_the_capture):
     captured = Failure(signature.kind, exceptions=(ExceptionLink("TypeError", "no truth of s77 > s78"),))
     facts = Facts(signature, captured, Environment("3.11", "python", "Linux", "2.13.0"))
-    fails_alike = ObservedRun(read_run(1, output, "exit status 1"), output, 1, outcome=RunOutcome.FAILS_ALIKE)
+    fails_alike = ReproRun(read_run(1, output, "exit status 1"), output, 1, outcome=RunOutcome.FAILS_ALIKE)
     fails_otherwise = replace(fails_alike, outcome=RunOutcome.FAILS_OTHERWISE)
     assert shown_error(facts, Check((fails_alike,), fails_alike)) == words
     assert shown_error(facts, Check((fails_otherwise,), fails_otherwise)) == words_of_the_capture

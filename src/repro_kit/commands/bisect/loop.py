@@ -1,8 +1,8 @@
 """Judge builds until the first build that fails is known. Every judgement is saved before the next build is judged.
 
 `Bisection._judge_build` does all that happens to one build: install it (`builds/install.py`, or another source
-of builds), run a `repro.py` or a command on it (`subject.py`) as often as its rules say (`regressions/unit.py`), and call it
-good, bad or skipped.
+of builds), run a `repro.py` or a command on it (`subject.py`) as often as its rules say (`regressions/unit.py`), and
+call it good, bad or skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from repro_kit.regressions.search import JudgeNext, SearchOutcome, following, ne
 from repro_kit.regressions.search_state import BisectState, write_state
 from repro_kit.regressions.unit import UNDECIDED, UnitResult, UnitRules, now
 from repro_kit.repro_run.run_unit import run_until_known
-from repro_kit.repro_run.running import ObservedRun
+from repro_kit.repro_run.running import ReproRun
 from repro_kit.ui import Ui
 
 _VERIFY = 3  # runs on the failing end
@@ -131,9 +131,9 @@ class Bisection:
         begun = self.state.unfinished
         if begun is None or begun.build != build.name:
             begun = UnitResult(build.name)
-        made: list[ObservedRun] = []
+        made: list[ReproRun] = []
 
-        def run() -> ObservedRun:
+        def run() -> ReproRun:
             number = begun.runs + len(made) + 1
             several = f"run {number} of up to {runs}" if runs > 1 else "run"
             self._ui.progress(f"{build.shown}: {f'verifying, run {number}' if verifies else several} ({self._left()})")

@@ -25,7 +25,7 @@ from repro_kit.regressions.build import Judgement, Mark
 from repro_kit.regressions.ranking import Clues
 from repro_kit.regressions.search_state import DIRECTORY, BisectState
 from repro_kit.regressions.unit import now
-from repro_kit.repro_run.running import START_MARGIN, ObservedRun, ProcessLimits, limits_of, run_repro
+from repro_kit.repro_run.running import START_MARGIN, ProcessLimits, ReproRun, limits_of, run_repro
 from repro_kit.repro_run.trust import agree
 from repro_kit.repro_run.untrusted import REPRO, UntrustedBundle, ask, claim_of, entry_of, environment_for, opened
 from repro_kit.runner.places import scratch
@@ -45,7 +45,7 @@ _TAIL = 400_000  # characters that are kept of each output
 class BuildOracle(Protocol):
     """Runs a program or a command on a build."""
 
-    def run(self, ready: Ready) -> ObservedRun:
+    def run(self, ready: Ready) -> ReproRun:
         """Run once on the build `ready`."""
         ...
 
@@ -58,7 +58,7 @@ class ReproOracle:
     timeout: float
     limits: ProcessLimits | None = None
 
-    def run(self, ready: Ready) -> ObservedRun:
+    def run(self, ready: Ready) -> ReproRun:
         """Run `repro.py` once."""
         return run_repro(
             ready.python, self.directory, timeout=self.timeout, variables=ready.variables, limits=self.limits
@@ -80,7 +80,7 @@ class CommandOracle:
     untrusted: bool = False
     symptom: Symptom | None = None
 
-    def run(self, ready: Ready) -> ObservedRun:
+    def run(self, ready: Ready) -> ReproRun:
         """Run the command once, with empty compiler caches."""
         argv = [ready.python if word in ("python", "python3") else word for word in self.argv]
         if ready.cwd is not None:
@@ -102,7 +102,7 @@ class CommandOracle:
             if self.symptom is None or not run.ok:
                 return read(run, output)
             found, trace = read_findings(directory / "probe"), summarise(directory / "trace")
-            return ObservedRun(of_run(self.symptom, run, found, trace), output)
+            return ReproRun(of_run(self.symptom, run, found, trace), output)
 
     def measure(self, ready: Ready) -> float:
         """The measurement of the symptom on a build. Raises UnusableError when nothing can be measured."""
@@ -141,17 +141,17 @@ class CommandOracle:
                 shutil.copyfile(source, target)
 
 
-def read(run: Run, output: str) -> ObservedRun:
+def read(run: Run, output: str) -> ReproRun:
     """Judge the run of a command by its exit status."""
     if run.ok:
-        return ObservedRun(Verdict(Status.PASS, seconds=run.seconds), output)
+        return ReproRun(Verdict(Status.PASS, seconds=run.seconds), output)
     if run.timed_out or run.exit_status == TIMED_OUT:
         failure = failure_from_timeout(text=output)
-        return ObservedRun(Verdict(Status.FAIL, failure, run.seconds, exit_name(run)), output, timed_out=True)
+        return ReproRun(Verdict(Status.FAIL, failure, run.seconds, exit_name(run)), output, timed_out=True)
     if run.exit_status == CANNOT_RUN:
-        return ObservedRun(Verdict(Status.CANNOT_TELL, None, run.seconds, "it exits with 125"), output)
+        return ReproRun(Verdict(Status.CANNOT_TELL, None, run.seconds, "it exits with 125"), output)
     signalled = failure_from_signal(run.signal, text=output) if run.signal else failure_in(output)
-    return ObservedRun(Verdict(Status.FAIL, signalled, run.seconds, exit_name(run)), output)
+    return ReproRun(Verdict(Status.FAIL, signalled, run.seconds, exit_name(run)), output)
 
 
 @dataclass(frozen=True)

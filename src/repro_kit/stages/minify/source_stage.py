@@ -62,7 +62,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     ui.done(f"the script is not reduced: {reduced}")
 
 
-def beside(case: Case, options: MinifyOptions, ui: Ui) -> str:
+def reduce_beside_program(case: Case, options: MinifyOptions, ui: Ui) -> str:
     """Write `minify/source/` when the reduced program needs stored values; returns the result in words.
 
     A script that was not seen to fail alike in a fresh interpreter is not kept: the program was.
@@ -144,7 +144,7 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         oracle = afresh if is_timed else stack.enter_context(open_oracle(case, options.jobs))
         start: _Start | str = "starts its ranks in a way that repro-kit cannot repeat"  # until there is a view
         for view in rank_views(case, program, together=together):
-            attempt = _ScriptSearch(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
+            attempt = _Attempt(oracle, signature, symptom, timeout, view.ranks, in_eager=in_eager)
             whole = SourceOracle(oracle, Expected(signature), timeout, view.ranks)
             recorded = whole.record(view.program, case.file.subject.cwd, str(main_file(case)))
             attempt, start_program, start = _first(attempt, afresh, view.program, recorded)
@@ -180,7 +180,7 @@ class _Start:
 
 
 @dataclass(frozen=True)
-class _ScriptSearch:
+class _Attempt:
     """A search with one oracle."""
 
     oracle: ProgramOracle
@@ -258,8 +258,8 @@ class _ScriptSearch:
 
 
 def _first(
-    attempt: _ScriptSearch, afresh: ProgramOracle, program: Script, recorded: Recorded
-) -> tuple[_ScriptSearch, Script, _Start | str]:
+    attempt: _Attempt, afresh: ProgramOracle, program: Script, recorded: Recorded
+) -> tuple[_Attempt, Script, _Start | str]:
     """The script without reads of data, else as it is; it may fail only if nothing was imported before.
 
     In place of a start the reason why there is none, of the script as it is.
@@ -274,7 +274,7 @@ def _first(
     return attempt, program, start
 
 
-def _with_less(attempt: _ScriptSearch, program: Script, start: _Start) -> tuple[Script, _Start, str]:
+def _with_less(attempt: _Attempt, program: Script, start: _Start) -> tuple[Script, _Start, str]:
     """The script with the first backend of the ladder that fails alike, and that backend: "" if that is its own.
 
     A backend that fails, but hands on a graph that is right, shows another failure.

@@ -34,7 +34,7 @@ def run(case: Case, options: MinifyOptions, ui: Ui) -> None:
     lacks = why_script(result.program)
     if lacks and not is_program_alone(case):
         ui.note(f"{words}. {lacks}, so it is made smaller, too.")
-        words = source_stage.beside(case, options, ui)
+        words = source_stage.reduce_beside_program(case, options, ui)
     ui.done(words)
 
 

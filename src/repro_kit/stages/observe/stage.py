@@ -99,9 +99,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
             not_the_compiler.refuse_what_did_not_begin(chosen, case.file.subject)
         waits = seen.deadlock and chosen.kind is Kind.DEADLOCK
         of_a_graph = not waits and not (seen.run.timed_out and _compiled_nothing(case, seen.summary))
-        blamed = symptoms.compare_with_eager(
-            case, options, ui, failures, seen.run, seen.users_cache, of_a_graph=of_a_graph
-        )
+        blamed = symptoms.begin_blame(case, options, ui, failures, seen.run, seen.users_cache, of_a_graph=of_a_graph)
     ranks = rank_report(case.path / "observe" / "trace", seen.findings)
     for sentence in ranks.sentences:
         ui.warn(sentence)
