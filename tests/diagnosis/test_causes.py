@@ -21,6 +21,7 @@ from repro_kit.diagnosis.layer import (
 )
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Layer, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 from repro_kit.recipe import LADDER, Recipe
 
 PASS = Verdict(Status.PASS)
@@ -85,6 +86,19 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
+def test_changes_of_the_programs_own_are_named_where_no_layer_is() -> None:
+    one, other = (raised("torch/fx/g.py", kind=Kind.RUNTIME_ERROR, message=text) for text in ("one", "another"))
+    verdicts = {"aot_eager_decomp_partition": Verdict(Status.FAIL, other), "inductor": Verdict(Status.FAIL, one)}
+    cells = [
+        replace(cell, verdict=verdict, signature=signature_of(verdict.failure)) if verdict.failure else cell
+        for cell in ladder("inductor", one)
+        for verdict in [verdicts.get(cell.recipe.backend, PASS)]
+    ]
+    assert diagnose(cells, Recipe()).layer is None
+    found = diagnose([*cells, contrast(WITHOUT_CHANGES, passes=True)], Recipe())
+    assert found.layer is Layer.USER and "With them" not in found.sentence
 
 
 def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:

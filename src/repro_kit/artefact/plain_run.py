@@ -68,7 +68,7 @@ def _shares_inputs(parts: Parts, wanted: Wanted) -> bool:
         return False
     if wanted.form in ("alias", "requires_grad"):
         return False
-    decides = _compares(parts, wanted) or wanted.kind is Kind.VALIDATION  # what the inputs hold, and what is drawn
+    decides = _compares(parts, wanted) or wanted.kind.policy.eager_raises  # what the inputs hold, and what is drawn
     if decides and (_RANDOM.search(parts.functions) or _IN_PLACE.search(parts.functions)):
         return False
     if recipe.backward == "none":

@@ -216,8 +216,9 @@ def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
         return None
     alone = [words for kind, words in TAKEN_OUT.items() if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
     what = " or ".join(f"without {words}" for words in alone) or "without what the program changes in torch"
-    reason = f"The failure is gone {what}: the compiler is not to blame. With them, {evidence.plain.evidence}."
-    return Diagnosis(Layer.USER, OWN_CHANGE, reason)
+    reason = f"The failure is gone {what}: the compiler is not to blame."
+    seen = f" With them, {evidence.plain.evidence}." if evidence.plain.evidence else ""  # none if no layer is named
+    return Diagnosis(Layer.USER, OWN_CHANGE, reason + seen)
 
 
 RULES: tuple[Rule, ...] = (

@@ -220,10 +220,6 @@ def _dynamic_words(cells: Sequence[Cell], backend: str, recipe: Recipe) -> str:
     return only + "".join(moved)
 
 
-def _rank_of(cell: Cell) -> int:
-    return rank(cell.recipe.backend)
-
-
 def _later_words(ladder: Mapping[str, Cell], failing: str) -> str:
     """Says that a backend passes although it does more than the failing one, or exports in another way."""
     later = [

@@ -17,7 +17,7 @@ from repro_kit.options.declare import PROJECT, RUNS, USER_SHOWS, WRITES, option
 RUN, FAILURE = "The run of the command (observe)", "The failure to look for"
 REDUCTION, ABLATION = "The graph and its reduction (capture, minify)", "The ablation (ablate)"
 BUNDLE = "The bundle (bundle)"
-PRESETS = ("quick", "standard", "full")  # as in stages/ablate/matrix.py, which takes longer to import
+PRESETS = ("quick", "standard", "full")
 
 _kept = partial(option, initial=None)
 _run = partial(_kept, heading=RUN, rule=PROJECT)

@@ -43,7 +43,7 @@ class Boundary:
     @property
     def inside(self) -> range:
         """The numbers in between."""
-        return range(self.good + 1, self.bad)
+        return range(min(self.good, self.bad) + 1, max(self.good, self.bad))
 
     def questions(self, width: int = 1) -> list[int]:
         """Up to `width` numbers to ask for, from `good` to `bad`; none when nothing is left, or too much is unknown."""

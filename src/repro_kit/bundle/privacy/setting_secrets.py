@@ -152,7 +152,6 @@ _NO_SHELL_VALUE = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"[\w.]*[(\[].*|(?:self|args|cfg|config|os|torch|getpass|options|settings)\..*")
-_BEFORE = r"(?<![\w./-])"
 #: Patterns for what no option names; the secret is ``value``.
 _SHELL_FORMS = tuple(
     re.compile(pattern, re.MULTILINE)

@@ -10,9 +10,8 @@ from repro_kit.bundle.story.story import Story
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 
-#: When `EXISTING` was read off pytorch/pytorch, `.claude/skills/triaging-issues/labels.json` (305 labels then).
-READ = "2026-11-28"
-#: Those of its labels that a report of ours may have. A label that does not exist is lost without a word.
+#: Of the labels of pytorch/pytorch (305 on 2026-11-28: `.claude/skills/triaging-issues/labels.json`) those that a report
+#: of ours may have. A label that does not exist is lost without a word.
 EXISTING = frozenset(
     {
         "dynamo-autograd-function",

@@ -19,7 +19,6 @@ from repro_kit.recipe import Recipe, rungs
 from repro_kit.runner.ask import NoAnswer, Probe, Question
 from repro_kit.session.oracles import open_oracle
 
-PRESETS = ("quick", "standard", "full")
 #: Modes of Inductor with their options (torch._inductor.list_mode_options).
 Modes = Mapping[str, Mapping[str, object]]
 #: Those of torch 2.13, for a torch that cannot list its own.

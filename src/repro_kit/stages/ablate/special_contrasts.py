@@ -90,12 +90,9 @@ def special_contrasts(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> 
         yield from witness(subject, failing)
     if asked is not None and isinstance(subject, OnReducedScript):
         yield from forced_is_compiling(subject, failing, asked)
-    if layer not in (Layer.USER, Layer.BACKEND) and not _kind(failing).policy.measured:
+    failure = failing.verdict.failure
+    if layer not in (Layer.USER, Layer.BACKEND) and not (failure is not None and failure.kind.policy.measured):
         yield from taken_out(subject, failing)
-
-
-def _kind(failing: Cell) -> Kind:
-    return failing.verdict.failure.kind if failing.verdict.failure else Kind.ACCURACY
 
 
 def _plan(failing: Cell, name: str, contrast: str, setup: str = "") -> CellPlan:
@@ -149,7 +146,8 @@ def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset
     if the script does not ask, or if the compiler raises.
     """
     held: list[Cell] = []
-    for contrast, answer in HELD.items() if _kind(failing).policy.compared else ():
+    failure = failing.verdict.failure
+    for contrast, answer in HELD.items() if failure is not None and failure.kind.policy.compared else ():
         text = held_at(script.text, asked, answer=answer)
         if text is None:
             return []

@@ -32,7 +32,7 @@ from repro_kit.verdicts.not_the_compiler import lacks_resource
 from repro_kit.verdicts.ranks import RankReport, rank_report
 
 #: Values of --logs that stand for several options of TORCH_LOGS.
-PRESETS = {
+_LOG_PRESETS = {
     "dynamo": "+dynamo,graph_breaks,guards,recompiles,trace_source,trace_bytecode,bytecode",
     "aot": "+aot,aot_graphs,aot_joint_graph",
     "inductor": "+inductor,schedule,fusion,output_code,post_grad_graphs",
@@ -41,18 +41,18 @@ PRESETS = {
 }
 
 
-def runs(case: Case, options: ObserveOptions, ui: Ui) -> None:
+def run_again_for_logs(case: Case, options: ObserveOptions, ui: Ui) -> None:
     """Make the runs that the options ask for; their files go below `observe/`."""
     if options.logs or options.debug_artifacts or options.function:
         ui.progress("running again to collect more")
-        ended = _run(case, options, "extra", _wanted(case, options))
+        ended = _extra_run(case, options, "extra", _extra_variables(case, options))
         ui.note(f"More logs are in {case.path / 'observe' / 'extra'} ({ended}).")
 
 
-def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
+def _extra_variables(case: Case, options: ObserveOptions) -> dict[str, str]:
     env: dict[str, str] = {}
     if options.logs:
-        env["TORCH_LOGS"] = PRESETS.get(options.logs, options.logs)
+        env["TORCH_LOGS"] = _LOG_PRESETS.get(options.logs, options.logs)
     if options.debug_artifacts:
         env["TORCH_COMPILE_DEBUG"] = "1"
         env["TORCH_COMPILE_DEBUG_DIR"] = str(case.path.absolute() / "observe" / "extra")
@@ -61,7 +61,7 @@ def _wanted(case: Case, options: ObserveOptions) -> dict[str, str]:
     return env
 
 
-def _run(case: Case, options: ObserveOptions, name: str, variables: dict[str, str]) -> str:
+def _extra_run(case: Case, options: ObserveOptions, name: str, variables: dict[str, str]) -> str:
     directory = case.path / "observe" / name
     run = SubjectRun(directory, why="further logs were asked for", timeout=options.timeout, env=variables)
     return exit_name(run_subject(case, run))
@@ -85,7 +85,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
     seen = _observe_once(case, options, ui, symptom)
     failures = list(seen.failures)
     measured = symptoms.look_for(case, options, ui, seen.run, seen.findings, seen.summary)
-    if symptom is not None and symptom.kind is Kind.VALIDATION:  # what a script catches may be raised in eager too
+    if symptom is not None and symptom.kind.policy.eager_raises:  # what a script catches may be raised in eager too
         failures = [failure for failure in failures if failure.source not in ("trace", "log")]
     failures = [*measured.failures, *failures]
     if not failures and symptom is None:
@@ -116,7 +116,7 @@ def run(case: Case, options: ObserveOptions, ui: Ui) -> None:
         raise lacking
     if blamed.nobody:
         raise Stop(Exit.FAILED, f"It cannot be told whether the compiler is at fault: {blamed.nobody}.")
-    runs(case, options, ui)
+    run_again_for_logs(case, options, ui)
     if blamed.rounding is not None:
         by_rounding.conclude(case, ui, options.treat_rounding_as)
     conclude(case, options, ui, seen, blamed, measured.words, symptom)
