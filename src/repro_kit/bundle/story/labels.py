@@ -10,8 +10,8 @@ from repro_kit.bundle.story.story import Story
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 
-#: Of the labels of pytorch/pytorch (305 on 2026-11-28: `.claude/skills/triaging-issues/labels.json`) those that a report
-#: of ours may have. A label that does not exist is lost without a word.
+#: Of the labels of pytorch/pytorch (305 on 2026-11-28: `.claude/skills/triaging-issues/labels.json`) those that a
+#: report of ours may have. A label that does not exist is lost without a word.
 EXISTING = frozenset(
     {
         "dynamo-autograd-function",
