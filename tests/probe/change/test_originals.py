@@ -60,6 +60,16 @@ compiled = torch.compile(lambda x: x * count(), backend="eager")
 right = [x * 1, x * 2]
 """,
 }
+#: Another change of a kind that is above.
+GUARDS = """
+scale = [1.0]
+compiled_once = torch.compile(
+    lambda x: x * scale[0], backend="eager", options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+)
+compiled_once(x)
+scale[0] = 2.0
+compiled, right = compiled_once, [x * 2]
+"""
 FRAME = """
 import torch
 {setup}
@@ -103,11 +113,12 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     from repro_kit.stages.ablate.special_contrasts import keeping
 
     script = ["import os, sys, torch, torch._inductor.compile_fx"]
-    for kind, change in CHANGES.items():
+    changes = [*CHANGES.items(), ("marks", GUARDS)]
+    for kind, change in changes:
         for setup in ("", keeping([kind]), keeping(tuple(CHANGES))):
             path = tmp_path / f"{len(script)}.py"
             path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
             script.append(_IN_A_FORK.format(path=str(path)))
     ran = subprocess.run([sys.executable, "-c", "\n".join(script)], capture_output=True, text=True, check=False)
     told = [eval(line) for line in ran.stdout.splitlines()]
-    assert [all(each) for each in told] == [False, True, True] * len(CHANGES), ran.stdout + ran.stderr
+    assert [all(each) for each in told] == [False, True, True] * len(changes), ran.stdout + ran.stderr

@@ -41,7 +41,7 @@ HARMLESS_HOSTS = frozenset(
 _HARMLESS_IPS = frozenset({"0.0.0.0", "127.0.0.1", "255.255.255.255", "255.255.255.0", "::1", "::"})
 
 LABEL = r"[^\W_](?:[\w-]*[^\W_])?"
-_BEGIN_OF_HOST, _END = r"(?i)(?<![\w.@/\\-])(?P<host>", r")(?![\w(\[-]|\.\w)"
+_BEGIN_OF_HOST, _END_OF_HOST = r"(?i)(?<![\w.@/\\-])(?P<host>", r")(?![\w(\[-]|\.\w)"
 #: Domains of private networks.
 _PRIVATE_DOMAINS = (
     r"internal|local|localdomain|lan|corp|intranet|intra|private|home|home\.arpa|prod|staging|dmz|svc|consul|"
@@ -54,9 +54,9 @@ _AFTER_WORD = (
 _NAMES = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"{_BEGIN_OF_HOST}(?:{LABEL}\.)+(?:{_PRIVATE_DOMAINS}){_END}",
-        rf"{_BEGIN_OF_HOST}(?:{LABEL}\.)+(?:internal|corp|intranet|lan|cluster|svc)\.(?:{LABEL}\.)*[a-z]{{2,}}{_END}",
-        rf"{_BEGIN_OF_HOST}(?:{LABEL}\.)+(?:com|org|net|edu|gov|mil|biz|cloud|(?:co|ac|or|ne)\.[a-z]{{2}}){_END}",
+        rf"{_BEGIN_OF_HOST}(?:{LABEL}\.)+(?:{_PRIVATE_DOMAINS}){_END_OF_HOST}",
+        rf"{_BEGIN_OF_HOST}(?:{LABEL}\.)+(?:internal|corp|intranet|lan|cluster|svc)\.(?:{LABEL}\.)*[a-z]{{2,}}{_END_OF_HOST}",
+        rf"{_BEGIN_OF_HOST}(?:{LABEL}\.)+(?:com|org|net|edu|gov|mil|biz|cloud|(?:co|ac|or|ne)\.[a-z]{{2}}){_END_OF_HOST}",
         _AFTER_WORD,
     )
 )
