@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import OBSERVATION, ROUNDING, Observation, ObservedFailure
 from repro_kit.errors import Exit, Stop
+from repro_kit.failure.compiled_calls import CompiledCall
 from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried
 from repro_kit.failure.failure import Difference, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Strength, signature_of
 from repro_kit.ui import SilentUi
-from repro_kit.verdicts.by_rounding import conclude, is_as_large
+from repro_kit.verdicts.by_rounding import conclude, is_as_large, overruled
 
 WRONG = Failure(Kind.ACCURACY, text="not close")
 VERDICT = Rounding(
@@ -50,6 +52,13 @@ def test_a_verdict_ends_the_work_with_its_table(tmp_path: Path) -> None:
     ]
     assert "- one rounding error grows 12-fold on its way to the result" in lines
     assert any("gives eager's results bit for bit" in line for line in lines)
+
+
+def test_only_calls_that_differ_by_rounding_alone_are_overruled() -> None:
+    rounded = CompiledCall("step at a.py:1", compared=1, errors=VERDICT.errors)
+    assert overruled([rounded]).startswith("1 compiled call is as close to double precision as eager, so rounding")
+    assert overruled([rounded, replace(rounded, rounding=False)]) == ""
+    assert overruled([CompiledCall("step at a.py:1", compared=1)]) == ""
 
 
 def test_where_it_counts_as_a_failure_the_signature_says_so(tmp_path: Path) -> None:

@@ -41,12 +41,20 @@ right = torch.compile(net, backend="eager")
 differs = torch.compile(outer, backend=wrong)
 big = torch.compile(lambda x: x + 1, backend=slow)
 
+def twice(x):
+    return x * 2
+
+doubled, weight = torch.compile(twice, backend="eager"), torch.ones(4, requires_grad=True)
+
 torch.manual_seed(0)
 for _ in range(3):
     right(torch.ones(8, 4)).sum().backward()
 differs(torch.ones(4))
 big(torch.ones(1 << 19))
+for _ in range(3):
+    doubled(weight).sum().backward()
 print(differs(torch.ones(4))[0].item(), net[1].num_batches_tracked.item(), net[0].weight.grad is not None)
+print(weight.grad[0].item())
 """
 
 
@@ -74,7 +82,7 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
     # Chance (dropout), gradients and what a call writes to its module's buffers: all agree, and are put back.
     assert (found["Sequential"].compared, found["Sequential"].difference) == (3, None)
     assert float(printed[0]) == pytest.approx(1.5 * RIGHT)
-    assert printed[1:] == ["3", "True"]
+    assert printed[1:] == ["3", "True", "6.0"]
 
 
 @pytest.mark.torch
@@ -90,7 +98,7 @@ def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_p
     assert memory.low > 1.2
     assert found["Sequential"].backward
     assert not found["<lambda>"].backward
-    assert [call.calls for call in findings.compiled] == [3, 2, 1]
+    assert [call.calls for call in findings.compiled] == [3, 2, 1, 3]
 
 
 @pytest.mark.torch
