@@ -88,7 +88,7 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
 @pytest.mark.torch
 @pytest.mark.slow
 def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_path: Path) -> None:
-    _, findings = run(oracle, tmp_path, "memory time")
+    printed, findings = run(oracle, tmp_path, "memory time")
     found = {call.name.partition(" ")[0]: call for call in findings.compiled}
     slow = slowdown([found["<lambda>"]])
     memory = extra_memory([found["<lambda>"]])
@@ -99,6 +99,7 @@ def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_p
     assert found["Sequential"].backward
     assert not found["<lambda>"].backward
     assert [call.calls for call in findings.compiled] == [3, 2, 1, 3]
+    assert printed[-1] == "6.0", "the gradients of the script are its own"
 
 
 @pytest.mark.torch
