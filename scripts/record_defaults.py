@@ -2,8 +2,8 @@
 
 python scripts/record_defaults.py
 
-Writes src/repro_kit/trace/defaults.json from the trace of one plain compile in a clean environment; settings that
-differ from machine to machine (paths, numbers of threads, what the hardware is) are left out.
+Writes src/repro_kit/trace/insights/defaults.json from the trace of one plain compile in a clean environment; settings
+that differ from machine to machine (paths, numbers of threads, what the hardware is) are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-TARGET = Path(__file__).parent.parent / "src" / "repro_kit" / "trace" / "defaults.json"
+TARGET = Path(__file__).parent.parent / "src" / "repro_kit" / "trace" / "insights" / "defaults.json"
 PLAIN = "import torch; torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))"
 HOMES = {
     "dynamo_config": "torch._dynamo.config",

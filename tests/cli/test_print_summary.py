@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from repro_kit.cli.common.print_summary import show
+from repro_kit.cli.common.work import show
 from repro_kit.diagnosis.cell import Ablation, Cell
 from repro_kit.diagnosis.workaround import Intrusion, Workaround
 from repro_kit.errors import Exit

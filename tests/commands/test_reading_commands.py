@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
-from repro_kit.bundle.story.labels import labels_of
+from repro_kit.bundle.story.issue_form import labels_of
 from repro_kit.bundle.story.story import STORY, write_story
 from repro_kit.bundle.story.title import title_of
 from repro_kit.case.case import Case, StageRecord, Subject

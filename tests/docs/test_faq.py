@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from repro_kit.case.case import Subject
 from repro_kit.case.stage_results import ObservedFailure
-from repro_kit.cli.common.print_summary import show
+from repro_kit.cli.common.work import show
 from repro_kit.errors import Exit, UsageError
 from repro_kit.failure.differences import Rounding
 from repro_kit.failure.failure import ExceptionLink, Failure

@@ -29,6 +29,11 @@ def test_a_border_is_found_in_logarithmic_many_runs(count: int, data: st.DataObj
     assert all(len(points) <= width for points in rounds)
 
 
+def test_a_number_as_large_as_int64_is_halved_without_a_list_of_all_numbers() -> None:
+    found = boundary_search(0, 2**63 - 1, lambda points: [outcome(at > 2**40) for at in points], width=3)
+    assert found == Boundary(2**40, 2**40 + 1)
+
+
 @given(st.integers(1, 300), st.data(), st.integers(1, 4))
 def test_a_border_may_be_looked_for_downwards(count: int, data: st.DataObject, width: int) -> None:
     border = data.draw(st.integers(0, count - 1))

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from repro_kit.explain.measured_run import MeasuredCall
+from repro_kit.explain.extra_run import MeasuredCall
 from repro_kit.failure.compiled_calls import CompiledCall
 from repro_kit.failure.failure import Difference, ExceptionLink, Frame, Phase, Status
 from repro_kit.graph.reading.graph_record import BackendRecord, GraphRecord, InputRecord, NameRecord

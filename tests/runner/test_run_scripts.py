@@ -20,7 +20,7 @@ from repro_kit.trace import summarise
 from repro_kit.trace.insights.gather import causes
 from repro_kit.verdicts.deadlocks import is_stuck
 from repro_kit.verdicts.eager_run import PROBE
-from repro_kit.verdicts.script_verdict import verdict_of
+from repro_kit.verdicts.settle import verdict_of
 
 pytestmark = pytest.mark.torch
 

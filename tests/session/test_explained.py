@@ -9,7 +9,7 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.commands.explain.explain_trace import Tried, explain, source_of_case
-from repro_kit.explain.measured_run import MeasuredRun
+from repro_kit.explain.extra_run import MeasuredRun
 from repro_kit.options.stages import ObserveOptions
 from repro_kit.pipeline.run import REGISTRY, settings_of
 from repro_kit.session.explained import explained_before

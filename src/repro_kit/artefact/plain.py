@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from repro_kit.artefact import plain_run, recipe_code
-from repro_kit.artefact.plain_parts import Parts, Wanted
 from repro_kit.artefact.plain_run import indented
 from repro_kit.artefact.public_forms import public, with_regions
-from repro_kit.artefact.recipe_code import arguments_of, entry_code, is_entry
+from repro_kit.artefact.recipe_code import Parts, Wanted, arguments_of, entry_code, is_entry
 from repro_kit.failure.kinds import Kind
 from repro_kit.graph.inputs import DynamicMark, Input, ScalarInput, TensorInput, names_of
 from repro_kit.graph.names import renamed

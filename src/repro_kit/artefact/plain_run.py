@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro_kit.artefact import recipe_code
-from repro_kit.artefact.plain_parts import Parts, Wanted
-from repro_kit.artefact.recipe_code import Arguments, compile_lines
+from repro_kit.artefact.recipe_code import Arguments, Parts, Wanted, compile_lines
 from repro_kit.failure.kinds import Kind
 from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT, GRADIENT, OUTPUT
 

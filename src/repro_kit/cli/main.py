@@ -28,7 +28,7 @@ GROUPS = {
         "collect": ("repro_kit.cli.stages", "The whole pipeline: from a failing script to a bundle."),
         "demo": ("repro_kit.cli.utilities", "Write a small script that fails, to try repro-kit on."),
         "show": ("repro_kit.cli.stories", "Summarize a bundle or a case."),
-        "verify": ("repro_kit.cli.verify", "Check whether a bundle still fails here."),
+        "verify": ("repro_kit.cli.over_builds", "Check whether a bundle still fails here."),
         "explain": ("repro_kit.cli.explain", "Explain graph breaks and recompiles, with advice."),
     },
     "Look closer, stage by stage": {

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from repro_kit.explain.context import Context, compiled_name, counted, headline, listed, seconds
 from repro_kit.explain.report import Sentence
+from repro_kit.explain.sections.advice_section import collective_sentences
 from repro_kit.explain.sections.compiles import cost_of_break, times_compiled, title_of_break, wanted
-from repro_kit.explain.sections.ranks_section import collective_sentences
 from repro_kit.explain.sections.shapes import WORDS, name_of_specialization
 from repro_kit.explain.trials import Ruling, Trial, frames, measured
 from repro_kit.trace.insights.overview import OverviewState

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from repro_kit.explain.context import counted
-from repro_kit.explain.measured_run import Digest, MeasuredCall, MeasuredRun, Steady, steady
+from repro_kit.explain.extra_run import Digest, MeasuredCall, MeasuredRun, Steady, steady
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import OverviewState

@@ -6,8 +6,9 @@ is known so far. Bisections of builds, the plan of a farm, the ablation and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from repro_kit.failure.signature import RunOutcome
 
@@ -78,32 +79,51 @@ def narrowed(good: int, bad: int, known: Known) -> Boundary:
 
 def next_points(border: Boundary, known: Known, width: int = 1, patience: int = _PATIENCE) -> list[int]:
     """Up to `width` numbers to ask next, ascending; none if the border is sharp, or `patience` ones are undecided."""
-    free = [at for at in border.inside if at not in known]
-    if not free or len(border.inside) - len(free) >= patience:
+    runs = list(_free_runs(border.inside, known))
+    free = sum(map(len, runs))
+    if not free or len(border.inside) - free >= patience:
         return []
     if width == 1:
-        return [_middle(free)]
-    count = min(width, len(free))
-    return [free[(len(free) * (number + 1)) // (count + 1)] for number in range(count)]
+        return [_middle(runs)]
+    count = min(width, free)
+    return [_at(runs, (free * (number + 1)) // (count + 1)) for number in range(count)]
 
 
-def _middle(free: Sequence[int]) -> int:
+def _free_runs(inside: range, known: Known) -> Iterator[range]:
+    """The stretches of numbers that were not asked. They are ranges, since the numbers of a program can be huge."""
+    start = inside.start
+    for at in [*sorted(at for at in known if at in inside), inside.stop]:
+        if at > start:
+            yield range(start, at)
+        start = at + 1
+
+
+def _at(runs: Sequence[range], index: int) -> int:
+    """The free number with this index among all free ones."""
+    for run in runs:
+        if index < len(run):
+            return run[index]
+        index -= len(run)
+    raise IndexError(index)
+
+
+def _middle(runs: Sequence[range]) -> int:
     """The free number that best halves the free ones, away from undecided numbers, which come in clusters.
 
     So it lies at least a quarter of a run of free numbers from the ends of that run. After a few undecided answers, it
     is the middle of the longest run.
     """
-    runs: list[list[int]] = []
-    for at in free:
-        if runs and runs[-1][-1] == at - 1:
-            runs[-1].append(at)
-        else:
-            runs.append([at])
     if len(runs) > _MISSES:
         longest = max(runs, key=len)
         return longest[len(longest) // 2]
-    candidates = [run[len(run) * quarter // 4] for run in runs for quarter in (2, 1, 3)]
-    return min(candidates, key=lambda at: abs(free.index(at) - len(free) // 2))
+    before = accumulate(map(len, runs), initial=0)  # how many free numbers lie before each run
+    candidates = [
+        (first + offset, run[offset])
+        for first, run in zip(before, runs, strict=False)
+        for offset in (len(run) * quarter // 4 for quarter in (2, 1, 3))
+    ]
+    middle = sum(map(len, runs)) // 2
+    return min(candidates, key=lambda candidate: abs(candidate[0] - middle))[1]
 
 
 def boundary_search(good: int, bad: int, ask: AskNumbers, width: int = 1) -> Boundary:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from repro_kit.errors import StageError
-from repro_kit.explain.measured_run import MeasuredCall
+from repro_kit.explain.extra_run import MeasuredCall
 from repro_kit.failure.compiled_calls import CompiledCall
 from repro_kit.failure.failure import ExceptionLink, Frame
 from repro_kit.graph.reading.graph_record import GraphRecord, InputRecord

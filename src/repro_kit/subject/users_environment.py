@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from repro_kit.bundle.privacy.variables import allowed_variables
+from repro_kit.bundle.privacy.vocabulary import allowed_variables
 from repro_kit.case.stage_results import Environment, GitState
 from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.probe.repro_probe.protocol.orders import EnvironmentData

@@ -1,18 +1,25 @@
-"""Settle whose failure it is, if the observed run left that open: by a graph that fails alone, or by more runs."""
+"""Settle whose failure it is, by a graph that fails alone or by more runs; and the verdict on one run of a script."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import FAILURE, OBSERVATION, ROUNDING, Observation
 from repro_kit.errors import Exit, Stop
-from repro_kit.failure.failure import Status
+from repro_kit.failure.exception_origin import Nature
+from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import signature_of
+from repro_kit.failure.signature import Signature, Strength, signature_of
+from repro_kit.failure.symptom import Symptom
+from repro_kit.runner.read_findings import read_findings
+from repro_kit.runner.supervised import Run
 from repro_kit.subject.script_run import SubjectRun, run_subject
+from repro_kit.trace import summarise
 from repro_kit.ui import Ui
-from repro_kit.verdicts import blame, not_the_compiler
+from repro_kit.verdicts import blame, not_the_compiler, observed_failures, symptoms
+from repro_kit.verdicts.blame import as_wrong_result
 
 _VERBOSE = "+dynamo,trace_source,trace_bytecode"
 _KEPT = 400  # lines of the verbose log
@@ -74,3 +81,34 @@ def _log_dynamo(case: Case, timeout: float, ui: Ui) -> None:
     kept_log = case.path / "observe" / "logs" / "dynamo_last.txt"
     kept_log.parent.mkdir(parents=True, exist_ok=True)
     kept_log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def verdict_of(
+    directory: Path, ended: Run, symptom: Symptom | None, target: Signature | None, *, passes_in_eager: bool
+) -> Verdict:
+    """The verdict on a run whose trace, findings and output are in `directory`.
+
+    `target`: the failure to look for among several. `passes_in_eager`: whether the script passes without the compiler,
+    so that an exception of its own check is a wrong result.
+    """
+    summary = summarise(directory / "trace")
+    findings = read_findings(directory / "probe")
+    failures = observed_failures.found_in(directory, ended, findings, summary)
+    if symptom is not None and (ended.ok or symptom.kind.policy.eager_raises):
+        verdict = symptoms.of_run(symptom, ended, findings, summary)
+        if ended.ok or verdict.failure is not None:
+            return verdict
+    if not failures:
+        return Verdict(Status.PASS, seconds=ended.seconds)
+    lost = next((each.signature for each in failures if target and each.signature.is_lost_by(target)), None)
+    if lost is not None:
+        return Verdict(Status.PASS, seconds=ended.seconds, note=f"it raises {lost.exceptions[-1]}, as eager does")
+    if passes_in_eager:
+        failures = [as_wrong_result(failure) for failure in failures]
+    like = [observed for observed in failures if target and target.matches(observed.signature, Strength.REBASED)]
+    failure = (like or failures)[0]
+    if failure.nature in (Nature.MACHINE, Nature.OBSERVER):
+        whose = "of the machine" if failure.nature is Nature.MACHINE else "in repro-kit's own code"
+        note = f"an error {whose}: {failure.signature.summary()}"
+        return Verdict(Status.CANNOT_TELL, seconds=ended.seconds, note=note)
+    return Verdict(Status.FAIL, failure.failure, ended.seconds)

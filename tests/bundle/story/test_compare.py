@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.bundle.story.compare import compare
 from repro_kit.bundle.story.story import STORY, read_story, write_story
+from repro_kit.commands.show import compare
 from repro_kit.errors import ReproKitError
 from repro_kit.serialize import dumps
 from stories import story_of

@@ -13,7 +13,7 @@ from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.answer_lines import nightly
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
-from repro_kit.bundle.story.labels import labels_of
+from repro_kit.bundle.story.issue_form import labels_of
 from repro_kit.bundle.story.story import Excerpt
 from repro_kit.bundle.story.title import title_of
 from repro_kit.diagnosis.answers import (

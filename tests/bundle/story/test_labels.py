@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from repro_kit.bundle.story.labels import EXISTING, labels_of
+from repro_kit.bundle.story.issue_form import EXISTING, labels_of
 from repro_kit.bundle.story.story import Aspect
 from repro_kit.diagnosis.answers import Answers, TriedVariant
 from repro_kit.failure.failure import Layer

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from repro_kit.explain.measured_run import MeasuredCall, MeasuredRun, steady
+from repro_kit.explain.extra_run import MeasuredCall, MeasuredRun, steady
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.explain.trials import Ruling, Trial, combined, compare, judge
 

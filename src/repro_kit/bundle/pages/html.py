@@ -13,8 +13,7 @@ from repro_kit.bundle.pages import markdown
 from repro_kit.bundle.pages.drawings import MOST, curve, draw, nodes_of
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
-from repro_kit.bundle.story.issue_form import FORM, searches
-from repro_kit.bundle.story.labels import labels_of
+from repro_kit.bundle.story.issue_form import FORM, labels_of, searches
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title import headline_of, readable, title_of
 from repro_kit.diagnosis.cell import Cell, remark, symbol, word

@@ -10,8 +10,7 @@ from html import escape
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.story.answer_lines import answers, builds_table, contrast_line, located, tested
 from repro_kit.bundle.story.answer_lines import code as inline
-from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, searches
-from repro_kit.bundle.story.labels import labels_of
+from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, labels_of, searches
 from repro_kit.bundle.story.story import Aspect, Story
 from repro_kit.bundle.story.title import headline_of, title_of
 from repro_kit.diagnosis.answers import GeneratedKernel, TorchSource

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from repro_kit.bundle.privacy.credential_patterns import is_random, random_segments
 from repro_kit.bundle.privacy.redact import Redactor
 from repro_kit.bundle.privacy.secret_scan import Secret
-from repro_kit.bundle.privacy.variables import is_allowed, is_secret, is_systems
-from repro_kit.bundle.privacy.vocabulary import Vocabulary
+from repro_kit.bundle.privacy.vocabulary import Vocabulary, is_allowed, is_secret, is_systems
 from repro_kit.case.stage_results import GitState
 
 _LONG = re.compile(r"(--[A-Za-z][\w.-]*)(=?)(.*)", re.DOTALL)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import orjson
 
 from repro_kit.bundle.privacy.redact import Redacted, Redactor
-from repro_kit.bundle.privacy.variables import is_secret
+from repro_kit.bundle.privacy.vocabulary import is_secret
 
 T = TypeVar("T")
 Redact = Callable[[str], str]

@@ -26,8 +26,7 @@ from repro_kit.bundle.privacy.encodings_of_value import with_line_ends
 from repro_kit.bundle.privacy.python_parts import data_of
 from repro_kit.bundle.privacy.setting_secrets import commands_in, settings_in
 from repro_kit.bundle.privacy.spoken_secrets import sentences_in
-from repro_kit.bundle.privacy.variables import is_allowed
-from repro_kit.bundle.privacy.vocabulary import Vocabulary
+from repro_kit.bundle.privacy.vocabulary import Vocabulary, is_allowed
 
 IsName = Callable[[str], bool]
 #: Keywords by which a function takes a value for the name in its first argument, such as ``add_argument``.

@@ -15,9 +15,8 @@ from typing import Any
 
 from repro_kit.artefact import recipe_code
 from repro_kit.artefact.plain import can_be_plain, global_names, identifiers, plain_script, suite_test, unnamed_numbers
-from repro_kit.artefact.plain_parts import Wanted
 from repro_kit.artefact.public_forms import with_regions
-from repro_kit.artefact.recipe_code import Arguments, arguments_of, entry_code, is_entry
+from repro_kit.artefact.recipe_code import Arguments, Wanted, arguments_of, entry_code, is_entry
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro.check_program import HANG, LIMIT, WAITING, program_check

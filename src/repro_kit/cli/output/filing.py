@@ -79,8 +79,7 @@ def _open(job: Job, link: str, what: str) -> None:
 
 
 def _create(job: Job, story: Story, body: str) -> None:
-    from repro_kit.bundle.story.issue_form import REPOSITORY
-    from repro_kit.bundle.story.labels import labels_of
+    from repro_kit.bundle.story.issue_form import REPOSITORY, labels_of
     from repro_kit.bundle.story.title import title_of
 
     title = title_of(story)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from repro_kit.case.case import Case, note_start
 from repro_kit.errors import StageError
-from repro_kit.explain.extra_run import first_specialization, log_about, variables
-from repro_kit.explain.measured_run import MeasuredRun
+from repro_kit.explain.extra_run import MeasuredRun, first_specialization, log_about, variables
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.explain.trials import Ruling, Trial, Tried, change_of, combined, judge, measured
 from repro_kit.probe.repro_probe.protocol.orders import Override

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_kit.builds.interpreters import find_python
-from repro_kit.bundle.privacy.variables import allowed_variables
+from repro_kit.bundle.privacy.vocabulary import allowed_variables
 from repro_kit.case.case import Case, StageRecord, Subject, locked
 from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, Observation
 from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for

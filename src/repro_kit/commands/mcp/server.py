@@ -24,7 +24,7 @@ from mcp.server.stdio import stdio_server
 from repro_kit import __version__
 from repro_kit.bundle.archive import archive
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.commands.mcp import resources
+from repro_kit.commands.mcp import tools
 from repro_kit.commands.mcp.consent import ANSWERS_WITH_QUESTIONS, Planned, check_links, inside, planned, roots_of
 from repro_kit.commands.mcp.consent import KEY as ROOTS
 from repro_kit.commands.mcp.consent import QUESTION as ROOTS_QUESTION
@@ -268,12 +268,12 @@ def _text(text: str, *, is_error: bool = False) -> types.CallToolResult:
 
 async def _list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
     try:
-        names = resources.bundles(Path.cwd(), await roots_of(ctx, params) or (Path.cwd(),))
+        names = tools.bundles(Path.cwd(), await roots_of(ctx, params) or (Path.cwd(),))
     except OSError as error:
         raise MCPError(types.INTERNAL_ERROR, f"The directory cannot be read: {error.strerror}.") from error
     return types.ListResourcesResult(
         resources=[
-            types.Resource(name=name, uri=resources.uri_of(name), description="A bundle: a failure and its repro.py.")
+            types.Resource(name=name, uri=tools.uri_of(name), description="A bundle: a failure and its repro.py.")
             for name in names
         ]
     )
@@ -281,7 +281,7 @@ async def _list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
 
 async def _list_templates(ctx: Any, params: Any) -> types.ListResourceTemplatesResult:
     template = types.ResourceTemplate(
-        name="bundle", uri_template=resources.TEMPLATE, description="A bundle in the directory of the server."
+        name="bundle", uri_template=tools.TEMPLATE, description="A bundle in the directory of the server."
     )
     return types.ListResourceTemplatesResult(resource_templates=[template])
 
@@ -291,7 +291,7 @@ async def _read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> A
         roots = await roots_of(ctx, params)
         if roots is None:
             return types.InputRequiredResult(input_requests={ROOTS: ROOTS_QUESTION})
-        files = resources.contents(str(params.uri), Path.cwd(), roots)
+        files = tools.contents(str(params.uri), Path.cwd(), roots)
     except ReproKitError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
     except (OSError, ValueError) as error:

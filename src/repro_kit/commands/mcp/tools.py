@@ -1,18 +1,24 @@
-"""The tools: which command each one is, its arguments, and the type of its result. All of it is data."""
+"""What an MCP client can call and read: the tools as data, and the bundles of the current directory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
+from repro_kit.bundle.archive import archive
+from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.commands.mcp.consent import inside
 from repro_kit.errors import UsageError
+from repro_kit.files import read_plain
 from repro_kit.options.commands import options_for
 from repro_kit.options.declare import Option
+from repro_kit.repro_run.untrusted import REPRO
 
 #: The parts of a story that are files of a bundle of their own, each with a schema; the story itself is the rest.
 STORY_PARTS = ("story", "environment", "ablation")
@@ -195,3 +201,64 @@ def named_tool(name: str) -> CommandTool:
     if name not in TOOLS:
         raise UsageError(f"There is no tool {name}; there are {', '.join(TOOLS)}.")
     return TOOLS[name]
+
+
+SCHEME = "repro-kit://bundle/"
+TEMPLATE = f"{SCHEME}{{name}}"
+_FILES = {
+    MANIFEST: "application/json",
+    "story.json": "application/json",
+    "issue.md": "text/markdown",
+    REPRO: "text/x-python",
+}
+
+
+def bundles(directory: Path, roots: Sequence[Path]) -> list[str]:
+    """The names of the bundles in `directory`: archives, and cases whose bundle has no archive there.
+
+    None if `directory` lies outside of `roots`; a link that leads out of them is no bundle.
+    """
+    if not _is_inside(directory, roots):
+        return []
+    return [path.name for path in sorted(directory.iterdir()) if _is_bundle(path, roots)]
+
+
+def _is_inside(path: Path, roots: Sequence[Path]) -> bool:
+    try:
+        return bool(inside(path, roots))
+    except UsageError:
+        return False
+
+
+def _is_bundle(path: Path, roots: Sequence[Path]) -> bool:
+    manifest = path / "bundle" / MANIFEST
+    if manifest.is_file():
+        packed = any(path.with_name(path.name + form).is_file() for form in archive.FORMS)
+        return not packed and _is_inside(manifest, roots)
+    return path.is_file() and path.name.endswith(archive.FORMS) and _is_inside(path, roots)
+
+
+def uri_of(name: str) -> str:
+    """The URI of a bundle."""
+    return f"{SCHEME}{quote(name, safe='')}"
+
+
+def contents(uri: str, directory: Path, roots: Sequence[Path]) -> list[tuple[str, str, str]]:
+    """The files of a bundle: URI, media type, text. Raises ReproKitError if the bundle does not exist."""
+    name = unquote(uri.removeprefix(SCHEME))
+    names = bundles(directory, roots)
+    if not uri.startswith(SCHEME) or name not in names:
+        raise UsageError(f"{uri} is not a bundle in {directory}; there are {', '.join(names) or 'none'}.")
+    path = directory / name
+    if path.is_dir():
+        there = [file for file in _FILES if (path / "bundle" / file).is_file()]
+        for file in there:
+            inside(path / "bundle" / file, roots)
+        data = {file: read_plain(path / "bundle" / file, archive.LARGEST_SHOWN) for file in there}
+    else:
+        data = archive.read(path, lambda member: member in _FILES)
+    return [
+        (f"{uri_of(name)}#{file}", _FILES[file], data[file].decode("utf-8", "replace"))
+        for file in _FILES
+        if file in data
+    ]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from repro_kit.explain.context import Context
 from repro_kit.explain.report import Item, Section
+from repro_kit.explain.sections.advice_section import ranks_section
 from repro_kit.explain.sections.compiles import breaks_section, failures_section, overview_section, recompiles_section
-from repro_kit.explain.sections.ranks_section import ranks_section
 from repro_kit.explain.sections.shapes import guards_section, shapes_section, similar_section, specializations_section
 
 _MOST = 100  # items of a section

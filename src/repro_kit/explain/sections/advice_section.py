@@ -1,14 +1,18 @@
-"""The advice: each suggestion with how to follow it, and the result of its trial."""
+"""The advice, with how to follow it and the result of its trial; and where ranks compiled different code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import counted
-from repro_kit.explain.measured_run import MeasuredRun, Steady
+from repro_kit.explain.context import Context, counted
+from repro_kit.explain.extra_run import MeasuredRun, Steady
 from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.trials import Ruling, Trial
+from repro_kit.trace.insights.collectives import DumpedRank, Waiting
+from repro_kit.trace.insights.overview import OverviewState
+from repro_kit.trace.insights.ranks import Divergence, Parting
+from repro_kit.trace.rank_history import Collective, named_ranks
 
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
 
@@ -89,3 +93,111 @@ def _steady(time: Steady) -> tuple[str, str, str]:
 
 def _milli(value: float) -> str:
     return f"{value * 1000:.3g} ms"
+
+
+_PARTED = {
+    "code": "the ranks compile different functions",
+    "compiles": "not all ranks compiled it",
+    "graph": "the graphs differ",
+    "collectives": "the compiled code calls different collectives",
+    "cache": "the caches answered differently",
+}
+_LATE_RANKS = 5  # ranks that did not come, each with a sentence
+
+
+def ranks_section(context: Context) -> Section:
+    """One item for each divergence of the compiles, and one for the collectives of the flight recorder."""
+    ranks, dumped = context.insights.ranks, context.insights.collectives.ranks
+    items = [*_collective_items(context), *_compile_items(context)]
+    if len(ranks.ranks) < 2 and not dumped:
+        return Section("ranks", "Ranks", "one process" if not ranks.ranks else "one rank", tuple(items))
+    parted = list(collective_sentences(context))
+    number = len(ranks.divergences) + ranks.left_out
+    differ = [counted(number, "divergence")] if number else []
+    differ += ["the collectives part"] if parted else []
+    return Section("ranks", "Ranks", " and ".join(differ) or "they agree", tuple(items))
+
+
+def collective_sentences(context: Context) -> Iterator[str]:
+    """Where the collectives of the ranks part, from the dumps of the flight recorder; nothing where they do not."""
+    collectives = context.insights.collectives
+    if collectives.apart:
+        yield f"The ranks call different collectives: {collectives.apart}"
+    elif collectives.waiting is not None:
+        yield from _waiting(context, collectives.waiting)
+    if collectives.undumped:
+        yield (
+            f"There is no dump of {named_ranks(collectives.undumped)}, which may have ended before the others, "
+            "or lie on another machine."
+        )
+
+
+def _waiting(context: Context, waiting: Waiting) -> Iterator[str]:
+    who, call = named_ranks(waiting.ranks), waiting.collective
+    named = f"{_named(context, call)} (number {call.number} of group {call.group})"
+    absent = named_ranks([rank for rank, _ in waiting.absent])
+    if waiting.absent:
+        verb = "waits" if len(waiting.ranks) == 1 else "wait"
+        yield f"{who.capitalize()} {verb} in {named}, to which {absent} did not come."
+    elif len(waiting.ranks) > 1:
+        yield f"All ranks came to {named}, and it was not done on {who}."
+    for rank, last in waiting.absent[:_LATE_RANKS]:
+        its_last = f"its last collective of that group was {_named(context, last)}" if last else "it called none of it"
+        yield f"Rank {rank}: {its_last}{_compiling(context, rank)}."
+
+
+def _compiling(context: Context, rank: int) -> str:
+    """That the trace of `rank` ends inside a compile, where it does."""
+    for compile_ in reversed(context.insights.overview.compiles):
+        if compile_.ref.rank == rank:
+            if compile_.state is not OverviewState.OPEN:
+                return ""
+            place = context.place(compile_.code)
+            name = f" of `{compile_.code.function}` ({place})" if compile_.code and place else ""
+            return (
+                f"; its trace ends inside the compile {compile_.ref.compile_id}{name}, so it was compiling. "
+                "A slow compile is not a hang: the others wait for it"
+            )
+    return ""
+
+
+def _named(context: Context, call: Collective) -> str:
+    file, _, line = call.line.rpartition(":")
+    return f"{call.name} at {context.file(file)}:{line}" if file else call.name
+
+
+def _collective_items(context: Context) -> Iterator[Item]:
+    collectives = context.insights.collectives
+    if collectives.ranks:
+        rows = tuple(_rank_row(context, rank) for rank in collectives.ranks)
+        words = tuple(Words(sentence) for sentence in collective_sentences(context))
+        table = Table(("rank", "collectives", "the last one", "not done"), rows)
+        yield Item("Collectives, from the dumps of the flight recorder", blocks=(*words, table))
+    for sentence in collectives.unread:
+        yield Item(f"Not read: {sentence}")
+
+
+def _rank_row(context: Context, rank: DumpedRank) -> tuple[str, ...]:
+    last, waits = (_named(context, call) if call else "" for call in (rank.last, rank.waits))
+    return (str(rank.rank), str(rank.collectives), last, waits)
+
+
+def _compile_items(context: Context) -> Iterator[Item]:
+    ranks = context.insights.ranks
+    if len(ranks.ranks) < 2:
+        return
+    numbers = ", ".join(f"rank {rank} {number}" for rank, number in ranks.compiles.items())
+    yield Item(f"Compiles of {len(ranks.ranks)} ranks: {numbers}")
+    for divergence in ranks.divergences:
+        yield _divergence(divergence, context.insights.parting)
+    if ranks.left_out:
+        yield Item(f"… and {ranks.left_out} more")
+
+
+def _divergence(divergence: Divergence, parting: Parting | None) -> Item:
+    groups = Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in divergence.groups))
+    title = f"{divergence.compile_id}: {_PARTED.get(divergence.what, divergence.what)}"
+    words = ""
+    if parting is not None and (divergence.what, divergence.compile_id) == ("graph", parting.compile_id):
+        words = parting.sentences()
+    return Item(title, blocks=(groups, Words(words)) if words else (groups,))

@@ -9,10 +9,9 @@ from repro_kit.explain.context import Context, compiled_name, counted, ids, seco
 from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.trace.dynamo_text import GraphBreak, GuardText
 from repro_kit.trace.insights.breaks import FailedCompile
-from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode
+from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, baseline
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.places import CompileRef, is_torch
-from repro_kit.trace.torch_defaults import baseline
 
 _MOST_COMPILES = 200
 

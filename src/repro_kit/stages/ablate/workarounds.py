@@ -27,7 +27,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.stages.ablate.cells.script_cells import OnScript
 from repro_kit.stages.ablate.matrix import BASELINE
 from repro_kit.trace import read
-from repro_kit.trace.user_code import UserCode, user_code
+from repro_kit.trace.graph_text import UserCode, user_code
 from repro_kit.ui import Ui
 from repro_kit.verdicts.symptoms import override_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.privacy.redact import Redactor
-from repro_kit.bundle.privacy.variables import is_allowed, is_secret
+from repro_kit.bundle.privacy.vocabulary import is_allowed, is_secret
 from repro_kit.case.case import Case
 from repro_kit.failure.failure import Status
 from repro_kit.failure.signature import RunOutcome, Strength, outcome_of

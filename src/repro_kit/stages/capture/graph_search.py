@@ -25,7 +25,7 @@ from repro_kit.ui import Ui
 from repro_kit.verdicts import settle, symptoms
 from repro_kit.verdicts.blame import as_wrong_result
 from repro_kit.verdicts.eager_run import run_eager
-from repro_kit.verdicts.script_verdict import verdict_of
+from repro_kit.verdicts.settle import verdict_of
 
 _PASSES, _ALIKE = RunOutcome.PASSES, RunOutcome.FAILS_ALIKE
 _FAILS_WITHOUT = "the script's own check fails with all graphs in eager, too"

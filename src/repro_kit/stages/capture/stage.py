@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from repro_kit.artefact.plain import runnable
 from repro_kit.case.case import Case
-from repro_kit.case.stage_results import CAPTURE, OBSERVATION, Capture
+from repro_kit.case.stage_results import CAPTURE, OBSERVATION, ROUNDING, Capture, WrongStatement
 from repro_kit.errors import Exit, Stop
-from repro_kit.failure.differences import changed_since
+from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried, changed_since
 from repro_kit.failure.frames import brief
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
 from repro_kit.files import link_or_copy, write_atomic
-from repro_kit.graph import parse, size
+from repro_kit.graph import Program, parse, render, size
+from repro_kit.graph.effects import op_name
 from repro_kit.options.stages import CaptureOptions
-from repro_kit.session.oracles import with_random
-from repro_kit.stages.capture import growth, wrong_values
+from repro_kit.probe.repro_probe.protocol.queries import RoundingData
+from repro_kit.serialize import from_data
+from repro_kit.session.oracles import open_oracle, with_random
+from repro_kit.stages.capture import growth
 from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run, of_observed_run
@@ -24,6 +30,111 @@ from repro_kit.stages.capture.search_order import Searched, is_lost, search_in_a
 from repro_kit.subject import watched_recording
 from repro_kit.ui import Ui
 from repro_kit.verdicts import by_rounding, settle
+
+PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
+MOST_NAMED = 3
+
+
+def first_wrong(
+    case: Case, ui: Ui, program: Program, signature: Signature | None, lines: Mapping[str, str], timeout: float
+) -> tuple[WrongStatement, ...]:
+    """The statements of `program` that are wrong although what they are computed from is right; empty where unknown.
+
+    `lines`: of the user's code, by the name that a statement assigns. `timeout`: seconds for one query.
+    """
+    if signature is None or signature.kind is not Kind.ACCURACY or signature.rounding:
+        return ()
+    ui.progress("looking where the values begin to differ")
+    with open_oracle(case) as oracle:
+        inputs = case.path / "capture" / "inputs"
+        divergence = oracle.diverge(render(program), inputs, timeout=PATIENCE * timeout)
+    statements = {statement.target: statement for statement in program.graph.statements}
+    return tuple(
+        WrongStatement(name, named.line, op_name(named), divergence.backward, lines.get(name, ""))
+        for name, named in ((name, statements[name]) for name in divergence.names)
+    )
+
+
+def show(ui: Ui, wrong: tuple[WrongStatement, ...]) -> None:
+    """Show the first of the statements."""
+    for first in wrong[:MOST_NAMED]:
+        what = "gradient" if first.backward else "value"
+        ui.note(f"The first wrong {what} is that of: {first.statement}{_at(first.line)}")
+
+
+def _at(line: str) -> str:
+    path, _, number = line.rpartition(":")
+    directory = Path.cwd()
+    shown = Path(path).relative_to(directory) if path and Path(path).is_relative_to(directory) else path
+    return f" ({shown}:{number})" if path else ""
+
+
+_CHAOTIC = 1e4  # the growth of one rounding error from which a model counts as chaotic
+_ALONE = Rounding(evidence=("the captured graph is as close to double precision as eager",))
+#: The reasons by the operator at which the two part; the first that fits counts.
+_REASONS = (
+    ({"argmax", "argmin", "topk", "sort", "argsort", "max", "min", "median", "mode"}, "a choice that flips"),
+    (
+        {"matmul", "mm", "bmm", "addmm", "baddbmm", "linear", "conv1d", "conv2d", "conv3d", "einsum"}
+        | {"scaled_dot_product_attention"},
+        "a product that is accumulated in another order or precision",
+    ),
+    (
+        {"sum", "mean", "softmax", "log_softmax", "logsumexp", "norm", "var", "std", "var_mean", "cumsum", "prod"}
+        | {"layer_norm", "rms_norm", "group_norm", "batch_norm", "cross_entropy", "mse_loss", "nll_loss"},
+        "another order of a reduction",
+    ),
+)
+_OTHERWISE = "other instructions for the same operator (a fused multiply-add, a vectorised function)"
+
+
+def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> None:
+    """Add what the first graph shows that differs by rounding alone; do nothing without a rounding verdict.
+
+    `alone`: the graph itself is the verdict, since it fails under the tolerance that it is held to.
+    """
+    if not search.rounded or not (alone or (case.holds(ROUNDING) and not case.load(ROUNDING).random)):
+        return
+    attempt = search.rounded[-1 if alone else 0]
+    ui.progress(f"looking for the reason why graph {attempt.graph.compile_id} rounds differently from eager")
+    with open_oracle(case) as oracle:
+        data = oracle.explain_rounding(attempt.text, search.inputs, timeout=PATIENCE * search.timeout)
+    if data is not None:
+        verdict = _ALONE if alone else case.load(ROUNDING)
+        case.store(ROUNDING, _with(verdict, attempt, data))
+
+
+def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
+    program = parse(attempt.text)
+    tried = from_data(data["tried"], tuple[SettingTried, ...])
+    restored_by = next((trial.setting for trial in tried if trial.agrees), "")
+    names = set(data["first"])
+    first = [statement.line for statement in program.graph.statements if statement.target in names]
+    return replace(
+        rounding,
+        errors=rounding.errors or from_data(data["errors"], tuple[ResultErrors, ...]),
+        first=tuple(first[:MOST_NAMED]),
+        why=_why(program, first[:1], restored_by, data["growth"]),
+        growth=data["growth"],
+        restored_by=restored_by,
+        tried=tried,
+    )
+
+
+def _why(program: Program, first: Sequence[str], restored_by: str, growth: float) -> str:
+    """The reason in words: measured if a setting restores eager's rounding, else read off the first operator."""
+    if growth >= _CHAOTIC:
+        return f"the model is chaotic, since it makes one rounding error {growth:.2g} times larger"
+    if "emulate_precision_casts" in restored_by:
+        return "a rounding to the narrow dtype, which eager makes between two operators, is left out in a fused kernel"
+    if "fallback_random" in restored_by:
+        return "the compiled graph draws other random numbers"
+    if restored_by:
+        return "an operator is computed by a different rule than in eager"
+    if not first:
+        return ""
+    names = {op_name(statement) for statement in program.graph.statements if statement.line in first}
+    return "probably " + next((words for operators, words in _REASONS if names & operators), _OTHERWISE)
 
 
 def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
@@ -48,7 +159,7 @@ def run(case: Case, options: CaptureOptions, ui: Ui) -> None:
     _keep(case, searched.attempt, searched.search, recording.graphs, searched.border, ui)
     settle.by_program(case)
     if searched.search.signature is not None and searched.search.signature.rounding:
-        wrong_values.explain(case, ui, searched.search, alone=True)
+        explain(case, ui, searched.search, alone=True)
         by_rounding.conclude(case, ui, options.treat_rounding_as)
     before, now = searched.search.target, searched.search.signature
     changed = changed_since(before, now, "in the graph alone") if before and now else ""
@@ -84,7 +195,7 @@ def _stay_with_script(case: Case, ui: Ui, options: CaptureOptions, graphs: int, 
         ui.detail(reason)
     if watched_recording.is_watched(case.path):
         raise watched_recording.nothing_alone(case, note.capitalize())
-    wrong_values.explain(case, ui, searched.search)
+    explain(case, ui, searched.search)
     if case.file.signature is None:
         ending = f"Nothing failed, and --check {options.check} found nothing: {note}."
         raise Stop(Exit.NOTHING_FAILED, "\n".join([ending, *by_rounding.healthy(case)]))
@@ -112,7 +223,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     write_atomic(case.path / "capture" / "program.py", runnable(program).encode())
     statements = size(program)
     lines, timeout = attempt.graph.lines, search.timeout
-    wrong = wrong_values.first_wrong(case, ui, program, search.signature, lines, timeout)
+    wrong = first_wrong(case, ui, program, search.signature, lines, timeout)
     capture = Capture(
         subject="program",
         border="aot" if border == "aot" else "dynamo",
@@ -136,4 +247,4 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     of_rank = f", of rank {attempt.graph.rank}," if attempt.graph.rank is not None else ""
     of_all = f" of {graphs}" if graphs > 1 else ""
     ui.done(f"graph {attempt.graph.compile_id}{of_all}{of_rank} fails alone{how}: {size_in_words}")
-    wrong_values.show(ui, wrong)
+    show(ui, wrong)

@@ -38,7 +38,7 @@ from repro_kit.trace.insights.gather import causes
 from repro_kit.trace.reader import read
 from repro_kit.verdicts import eager_run, symptoms
 from repro_kit.verdicts.deadlocks import is_stuck
-from repro_kit.verdicts.script_verdict import verdict_of
+from repro_kit.verdicts.settle import verdict_of
 
 _TRACED = re.compile(r'\bscript\.py", line (\d+), in ')
 #: With torch's own random numbers in eager and compiled code, only the bug can make the results differ.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
@@ -16,7 +19,35 @@ from repro_kit.trace.compiles import CompileOutcome, Compiles
 from repro_kit.trace.insights.compile_index import CompileFacts, CompileIndex
 from repro_kit.trace.places import CompileRef, ref_of
 from repro_kit.trace.record import Record
-from repro_kit.trace.torch_defaults import Setting, unusual
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A changed setting: ``torch._dynamo.config.recompile_limit``, and both values as torch prints them."""
+
+    name: str
+    value: str
+    default: str
+
+
+@cache
+def _defaults() -> dict[str, dict[str, Any]]:
+    data: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("defaults.json").read_bytes())
+    return data
+
+
+def baseline() -> str:
+    """The release of torch whose defaults were recorded."""
+    return str(_defaults()["torch"]["version"])
+
+
+def unusual(home: str, values: Mapping[str, Any]) -> Iterator[Setting]:
+    """The settings of module `home` that are not at their default; unknown settings are left out."""
+    defaults = _defaults().get(home, {})
+    for name, value in values.items():
+        if name in defaults and defaults[name] != value:
+            yield Setting(f"{home}.{name}", repr(value), repr(defaults[name]))
+
 
 _PREFIX = "skipping cudagraphs due to "
 _STACK = re.compile(r"\.?\s*Found from ?:")

@@ -25,8 +25,8 @@ from repro_kit.stages.ablate import stage
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
 from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
-from repro_kit.stages.ablate.confirm import deciding_cells
 from repro_kit.stages.ablate.matrix import Matrix
+from repro_kit.stages.ablate.stage import deciding_cells
 from repro_kit.stages.ablate.table import plan_sentence
 from repro_kit.subject.script_run import SubjectRun
 from repro_kit.ui import SilentUi, Ui

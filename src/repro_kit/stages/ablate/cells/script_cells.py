@@ -41,7 +41,7 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 from repro_kit.verdicts import eager_run, symptoms, user_oracle
 from repro_kit.verdicts.deadlocks import STUCK, STUCK_AT_END, DeadlockWatch, is_stuck
-from repro_kit.verdicts.script_verdict import verdict_of
+from repro_kit.verdicts.settle import verdict_of
 
 _HANG = 120.0  # seconds for a cell of a script that hangs
 
