@@ -45,16 +45,24 @@ def twice(x):
     return x * 2
 
 doubled, weight = torch.compile(twice, backend="eager"), torch.ones(4, requires_grad=True)
+seen = set()
+
+def asked(x):
+    seen.add((x.requires_grad, torch.is_grad_enabled()))
+    return x * 2
 
 torch.manual_seed(0)
 for _ in range(3):
     right(torch.ones(8, 4)).sum().backward()
 differs(torch.ones(4))
 big(torch.ones(1 << 19))
-for _ in range(3):
-    doubled(weight).sum().backward()
+for factor in (10, 1, 1):
+    (factor * doubled(weight)).sum().backward()
+product = weight * 1
+with torch.no_grad():
+    torch.compile(asked, backend="eager")(product)
 print(differs(torch.ones(4))[0].item(), net[1].num_batches_tracked.item(), net[0].weight.grad is not None)
-print(weight.grad[0].item())
+print(weight.grad[0].item(), *sorted(seen))
 """
 
 
@@ -82,7 +90,9 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
     # Chance (dropout), gradients and what a call writes to its module's buffers: all agree, and are put back.
     assert (found["Sequential"].compared, found["Sequential"].difference) == (3, None)
     assert float(printed[0]) == pytest.approx(1.5 * RIGHT)
-    assert printed[1:] == ["3", "True", "6.0"]
+    assert printed[1:4] == ["3", "True", "24.0"]
+    # A repeated call has the grad mode of the call, and arguments that need a gradient as its arguments do.
+    assert "".join(printed[4:]) == "(True,False)"
 
 
 @pytest.mark.torch
@@ -98,7 +108,7 @@ def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_p
     assert memory.low > 1.2
     assert found["Sequential"].backward
     assert not found["<lambda>"].backward
-    assert [call.calls for call in findings.compiled] == [3, 2, 1, 3]
+    assert [call.calls for call in findings.compiled] == [3, 2, 1, 3, 1]
     assert printed[-1] == "6.0", "the gradients of the script are its own"
 
 

@@ -47,6 +47,10 @@ def f(x):
     return x.sin()
 
 def train(x, dtype, factor):
+    class Local(Plain):  # no other file can name it
+        pass
+
+    Local().__enter__()
     offload = Offload(dtype)
     with torch.device("cpu"), torch.autograd.graph.saved_tensors_hooks(offload.pack, lambda it: it):
         with contextlib.suppress(ValueError), torch.no_grad(), contextlib.ExitStack() as stack:
