@@ -45,10 +45,13 @@ def twice(x):
     return x * 2
 
 doubled, weight = torch.compile(twice, backend="eager"), torch.ones(4, requires_grad=True)
-seen = set()
+
+@torch.compiler.disable
+def say(x):
+    print(f"{x.requires_grad},{torch.is_grad_enabled()}")
 
 def asked(x):
-    seen.add((x.requires_grad, torch.is_grad_enabled()))
+    say(x)
     return x * 2
 
 torch.manual_seed(0)
@@ -58,11 +61,11 @@ differs(torch.ones(4))
 big(torch.ones(1 << 19))
 for factor in (10, 1, 1):
     (factor * doubled(weight)).sum().backward()
+print(differs(torch.ones(4))[0].item(), net[1].num_batches_tracked.item(), net[0].weight.grad is not None)
+print(weight.grad[0].item())
 product = weight * 1
 with torch.no_grad():
     torch.compile(asked, backend="eager")(product)
-print(differs(torch.ones(4))[0].item(), net[1].num_batches_tracked.item(), net[0].weight.grad is not None)
-print(weight.grad[0].item(), *sorted(seen))
 """
 
 
@@ -92,7 +95,7 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
     assert float(printed[0]) == pytest.approx(1.5 * RIGHT)
     assert printed[1:4] == ["3", "True", "24.0"]
     # A repeated call has the grad mode of the call, and arguments that need a gradient as its arguments do.
-    assert "".join(printed[4:]) == "(True,False)"
+    assert (len(printed[4:]), set(printed[4:])) == (3, {"True,False"})
 
 
 @pytest.mark.torch
