@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
+import textwrap
 import tomllib
 from xml.etree import ElementTree
 
@@ -210,10 +210,19 @@ def test_a_function_is_run_by_a_script_of_its_own(work, repro_kit):
     compile(script, "script", "exec")
 
 
-def test_the_script_of_the_action_passes_its_inputs_on(work):
-    """The composite action runs scripts/action; here with the variables of a runner, and a stand-in for repro-kit."""
-    (work / "repro-kit").write_text('#!/bin/sh\nfor word; do echo "[$word]"; done >>calls\nexit 1\n')
-    (work / "repro-kit").chmod(0o755)
+def test_the_action_passes_its_inputs_on(work):
+    """The step of action.yml runs as a runner would run it, with a stand-in for repro-kit."""
+    own, other = work / "temp" / "repro-kit" / "bin", work / "other"
+    for place, name, text in (
+        (own, "repro-kit", '#!/bin/sh\nfor word; do echo "[$word]"; done >>calls\nexit 1\n'),
+        (own, "python", "#!/bin/sh\n"),
+        (other, "python", "#!/bin/sh\n"),
+    ):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    step = textwrap.dedent((ROOT / "action.yml").read_text().rpartition("run: |\n")[2])
+    runner = {"PATH": f"{other}:/usr/bin:/bin", "RUNNER_TEMP": str(work / "temp"), "HERE": str(ROOT)}
     inputs = {
         "INPUT_TARGETS": "models:encoder\n\n  my train.py  \n$(touch hacked)\n",
         "INPUT_CHECK": "accuracy\ngraph-breaks>0\n",
@@ -221,23 +230,24 @@ def test_the_script_of_the_action_passes_its_inputs_on(work):
         "INPUT_REDUCE": "false",
         "INPUT_STRICT": "true",
         "INPUT_DIRECTORY": "out",
-        "INPUT_PYTHON": sys.executable,
+        "INPUT_PYTHON": "python",
     }
-    done = subprocess.run(
-        [ROOT / "scripts" / "action"], env={"PATH": f"{work}:/usr/bin:/bin", **inputs}, cwd=work, check=False
-    )
-    assert done.returncode == 1
+
+    def ran(**changes: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "-eo", "pipefail", "-c", step]
+        env = {**runner, **inputs, **changes}
+        return subprocess.run(command, env=env, cwd=work, capture_output=True, text=True, check=False)
+
+    assert ran().returncode == 1
     assert (work / "calls").read_text().splitlines() == [
-        "[check]", "[--yes]", "[--python]", f"[{sys.executable}]", "[--output]", "[out]",
+        "[check]", "[--yes]", "[--python]", f"[{other}/python]", "[--output]", "[out]",
         "[--junit]", "[out/junit.xml]", "[--sarif]", "[out/results.sarif]",
         "[--check]", "[accuracy]", "[--check]", "[graph-breaks>0]", "[--baseline]", "[known.toml]",
         "[--strict]", "[--no-reduce]", "[--]", "[models:encoder]", "[my train.py]", "[$(touch hacked)]",
     ]  # fmt: skip
     assert not (work / "hacked").exists()
-    refused = subprocess.run(
-        [ROOT / "scripts" / "action"], env={"PATH": f"{work}:/usr/bin:/bin"}, cwd=work, capture_output=True, check=False
-    )
-    assert (refused.returncode, b"targets" in refused.stderr) == (2, True)
+    refused = ran(INPUT_TARGETS=" \n")
+    assert (refused.returncode, "needs the input `targets`" in refused.stderr) == (2, True)
 
 
 def test_the_action_names_what_its_script_reads_and_what_check_writes():

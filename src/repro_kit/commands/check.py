@@ -206,11 +206,13 @@ def _judged(target: Target, symptom: str, request: CheckRequest, ui: Ui) -> Resu
         with open_case(asked, ui) as job:
             findings = _observed(job.case, job.options, target, symptom, ui)
             environment = job.case.load(ENVIRONMENT) if job.case.holds(ENVIRONMENT) else None
-        if any(each.ending is Ending.FAILS for each in findings):
-            ui.failed(f"{target.name}: {'; '.join(each.words for each in findings)}")
+        said = f"{target.name}: {findings[0].ending}: {'; '.join(each.words for each in findings)}"
+        if findings[0].ending is Ending.AGREES:
+            ui.done(said)
         else:
+            ui.failed(said)
+        if findings[0].ending is not Ending.FAILS:
             shutil.rmtree(case_path, ignore_errors=True)
-            ui.done(f"{target.name}: {findings[0].ending}: {findings[0].words}")
     if environment is None:
         return Results(tuple(findings), platform=platform.platform())
     return Results(

@@ -132,7 +132,7 @@ def as_junit(report: Report) -> bytes:
         if tag is not None:
             inner = ElementTree.SubElement(case, tag, {"message": one_line(each.words)})
             inner.text = visible(each.repro)
-    return ElementTree.tostring(root, "utf-8", xml_declaration=True)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, "unicode").encode()
 
 
 def _texts(counts: dict[str, int]) -> dict[str, str]:
@@ -183,7 +183,7 @@ def _in_repository(file: str) -> str:
 def _tell_github(report: Report, ui: Ui) -> None:
     """Annotate the lines, append to the summary of the job, and set the outputs of the step."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in annotations(report):
+        for line in workflow_commands(report):
             ui.print(line)
     for name, text in (("GITHUB_STEP_SUMMARY", as_markdown(report)), ("GITHUB_OUTPUT", _outputs(report))):
         path = os.environ.get(name)
@@ -201,7 +201,7 @@ def _outputs(report: Report) -> str:
     return "".join(f"{name}={value}\n" for name, value in {"exit-code": int(report.ends), **counts}.items())
 
 
-def annotations(report: Report) -> Iterator[str]:
+def workflow_commands(report: Report) -> Iterator[str]:
     """The workflow commands: an error for what is new or was not judged, a notice for what is mended."""
     for each in (*report.found.new, *report.found.unjudged):
         title = "not judged" if each.ending is Ending.UNKNOWN else "compiled differs from eager"
