@@ -211,9 +211,13 @@ def _read(path: Path) -> str:
 
 
 def merged(parts: Sequence[Results]) -> Results:
-    """The results of several runs as one; the environment is that of the first. A later finding of a target counts."""
+    """The results of several runs as one, with the environment of the first that has one.
+
+    Of a target that was run twice, the later run counts.
+    """
     last: dict[tuple[str, str], list[Finding]] = {}
     for part in parts:
         for key in dict.fromkeys((each.target, each.check) for each in part.findings):
             last[key] = [each for each in part.findings if (each.target, each.check) == key]
-    return replace(parts[0], findings=tuple(each for group in last.values() for each in group))
+    first = next((part for part in parts if part.torch), parts[0])
+    return replace(first, findings=tuple(each for group in last.values() for each in group))

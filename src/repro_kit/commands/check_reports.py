@@ -47,7 +47,7 @@ class Report:
             "new": len(found.new),
             "known": len(found.known),
             "mended": len(found.mended),
-            "agrees": len(found.agreeing),
+            "agreeing": len(found.agreeing),
             "not judged": len(found.unjudged),
         }
 
@@ -56,7 +56,7 @@ class Report:
         """The result in one sentence."""
         told = [f"{count} {name}" for name, count in self.counts.items() if count]
         written = f" {self.baseline} is up to date." if self.updated else ""
-        torch = f" with torch {self.results.torch}" if self.results.torch else ""
+        torch = f"; torch {self.results.torch}" if self.results.torch else ""
         return f"{', '.join(told) or 'nothing was checked'}{torch}.{written}"
 
     def as_json(self) -> dict[str, Any]:

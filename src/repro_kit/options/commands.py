@@ -200,7 +200,6 @@ class CheckOptions(InterpreterOptions):
         (),
         shown="accuracy",
         check=_symptoms,
-        agents=True,
     )
     baseline: Path | None = option(
         "--baseline FILE",
