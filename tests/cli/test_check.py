@@ -80,6 +80,12 @@ def test_a_new_failure_is_reduced_unless_nobody_wants_it(work, fakes, repro_kit)
     assert fakes.ran() == ["observe", "observe", "capture", "minify", "ablate", "bundle"]
     assert (work / "repro-kit-check" / "bad.py.repro.zip").is_file()
     assert "repro-kit-check/bad.py.repro.zip" in result.output and "1 new, 1 agreeing" in result.output
+    (work / "b").mkdir()
+    (work / "b" / "ad.py").write_text("# wrong")
+    (work / "b-ad.py").write_text("# wrong dtype")
+    cases = told(repro_kit, "b/ad.py", "b-ad.py", "--no-reduce")["results"]["findings"]
+    assert len({each["case"] for each in cases}) == 2
+    fakes.ran()
     data = told(repro_kit, "bad.py", "--no-reduce")
     assert fakes.ran() == ["observe"]
     assert data["new"] == [
@@ -87,6 +93,21 @@ def test_a_new_failure_is_reduced_unless_nobody_wants_it(work, fakes, repro_kit)
          "words": "wrong result: values differ from eager's by 0.5 (relative) (in step)"},
     ]  # fmt: skip
     assert data["results"]["findings"][0]["line"] == 3
+
+
+def test_a_reduction_that_finds_rounding_alone_takes_the_failure_back(fakes, repro_kit):
+    fakes.replace(
+        "capture",
+        """
+        from repro_kit.errors import Exit, Stop
+
+        def run(case, options, ui):
+            raise Stop(Exit.ROUNDING, "Rounding, not a bug.")
+        """,
+    )
+    data = told(repro_kit, "bad.py")
+    assert (data["exit"], data["new"]) == (0, [])
+    assert data["results"]["findings"][0]["words"] == "the results differ by rounding alone"
 
 
 def test_the_baseline_knows_what_fails_and_tells_what_is_mended(work, repro_kit):

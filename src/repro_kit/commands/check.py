@@ -46,6 +46,7 @@ BASELINE = Path("repro-kit-baseline.toml")
 _ACCURACY = "accuracy"
 _RUNS = "runs"  # the check of an exported program: a script of repro-kit's compares it with itself
 _FUNCTION = re.compile(r"(?P<module>[\w./-]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
+_ROUNDING = "the results differ by rounding alone"
 _IN = re.compile(r"in (?P<name>.+?)(?: at (?P<file>[^:]+):(?P<line>\d+))?")
 #: Each more of these is a new failure: they are counts without noise.
 _COUNTED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS)
@@ -123,7 +124,8 @@ def check(request: CheckRequest, ui: Ui) -> Exit:
     if request.baseline is not None and not is_there and not request.update:
         raise UsageError(f"There is no baseline {path}; --update-baseline writes it.")
     known = read_baseline(path) if is_there else []
-    results = merged([part for target in targets for part in _results(target, request, ui)])
+    taken: set[str] = set()
+    results = merged([part for target in targets for part in _results(target, request, taken, ui)])
     found = compare(results, known)
     if request.reduce:
         results = _with_repros(results, found, request, ui)
@@ -180,23 +182,25 @@ def _line_of(file: Path, name: str) -> int:
     return next((number for number, line in enumerate(lines, 1) if defines.match(line)), 0)
 
 
-def _results(target: Target, request: CheckRequest, ui: Ui) -> Iterator[Results]:
-    """The results of one target: one part for each check."""
+def _results(target: Target, request: CheckRequest, taken: set[str], ui: Ui) -> Iterator[Results]:
+    """The results of one target: one part for each check. `taken`: the names that cases of this run have."""
     if target.saved is not None:
         yield target.saved
         return
     for symptom in (_RUNS,) if target.exported else request.checks:
-        yield _judged(target, symptom, request, ui)
+        about = "" if symptom in (_ACCURACY, _RUNS) else f"-{symptom}"
+        stem = re.sub(r"[^\w.]+", "-", f"{target.name}{about}").strip("-.")
+        while stem in taken:
+            stem += "-"
+        taken.add(stem)
+        yield _judged(target, symptom, request, request.directory / f"{stem}.repro", ui)
 
 
-def _judged(target: Target, symptom: str, request: CheckRequest, ui: Ui) -> Results:
-    directory = request.directory
-    about = "" if symptom in (_ACCURACY, _RUNS) else f"-{symptom}"
-    case_path = directory / (re.sub(r"[^\w.]+", "-", f"{target.name}{about}").strip("-.") + ".repro")
+def _judged(target: Target, symptom: str, request: CheckRequest, case_path: Path, ui: Ui) -> Results:
     words = target.words
     if target.script:
         script = case_path.with_suffix(".py")
-        directory.mkdir(parents=True, exist_ok=True)
+        case_path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(script, target.script.encode())
         words = (str(script),)
     options = request.options.with_(check=None if symptom == _RUNS else symptom, output=str(case_path))
@@ -230,6 +234,8 @@ def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui
     is_open = ending.exit_code is Exit.OK and case.file.signature is None  # nothing was compared
     if observation is not None and is_open and not compared and observation.graphs:
         ending = _run(case, options, silent, "capture")
+    for note in silent.notes:
+        ui.detail(note)
     one = replace(one, seconds=round(sum(stage.seconds for stage in case.file.stages), 1))
     if ending.exit_code not in (Exit.OK, Exit.NOTHING_FAILED, Exit.ROUNDING):
         noted = [stage.note for stage in case.file.stages if stage.status != "done"]
@@ -241,7 +247,7 @@ def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui
         return [replace(one, words="nothing was compiled: no compiled function was called")]
     words = "nothing failed"
     if ending.exit_code is Exit.ROUNDING:
-        words = "the results differ by rounding alone"
+        words = _ROUNDING
     elif compared:
         words = f"{compared} compiled calls agree with eager" if compared > 1 else "1 compiled call agrees with eager"
     return [replace(one, ending=Ending.AGREES, words=words)]
@@ -251,8 +257,6 @@ def _run(case: Case, options: Options, ui: Ui, stage: str) -> StageEnding:
     try:
         return collect(case, options, ui, [stage])
     except ReproKitError as error:
-        if error.exit_code is Exit.INTERRUPTED:
-            raise
         return StageEnding(error.exit_code, str(error))
 
 
@@ -267,7 +271,9 @@ def _failing(case: Case, one: Finding) -> list[Finding]:
     assert signature is not None
     own = chosen or ObservedFailure(Failure(signature.kind), signature)
     found = [_finding(replace(own, signature=signature), case, one)]
-    for call in read_findings(case.path / "observe" / "probe").compiled if one.check == _ACCURACY else ():
+    is_own_check = signature.kind is Kind.ACCURACY and not found[0].function  # it is about one of the calls
+    calls = read_findings(case.path / "observe" / "probe").compiled
+    for call in calls if one.check == _ACCURACY and not is_own_check else ():
         failure = wrong_result([call]) or validation_lost([call])
         if failure is not None:
             found.append(_finding(ObservedFailure(failure, signature_of(failure)), case, one))
@@ -339,6 +345,8 @@ def _reduced(finding: Finding, request: CheckRequest, ui: Ui) -> Finding:
             bundle = job.case.current(BUNDLE)
     except ReproKitError as error:
         return replace(finding, no_repro=_first_line(str(error)))
+    if ending.exit_code is Exit.ROUNDING:
+        return replace(finding, ending=Ending.AGREES, words=_ROUNDING, signature=None)
     if bundle is None:
         return replace(finding, no_repro=_first_line(ending.sentence) if ending.sentence else "a stage failed")
     repro = Path(finding.case) / "bundle" / "repro.py"
