@@ -140,36 +140,30 @@ def _texts(counts: dict[str, int]) -> dict[str, str]:
 
 
 def as_sarif(report: Report) -> bytes:
-    """SARIF 2.1.0: `baselineState` tells what is new, unchanged and absent (mended)."""
+    """SARIF 2.1.0: `baselineState` tells what is new and what is known. What is mended is no result of this run."""
     found = report.found
     told = [(each, "new", "error") for each in found.new]
     told += [(each, "unchanged", "note") for each, _ in found.known]
     told += [(each, "new", "warning") for each in found.unjudged]
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.values()]
     driver = {"name": "repro-kit", "version": __version__, "rules": rules}
-    results = [*(_as_result(*each) for each in told), *map(_as_absent, found.mended)]
+    results = [_as_result(*each, elsewhere=str(report.baseline)) for each in told]
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     return orjson.dumps({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, option=orjson.OPT_INDENT_2)
 
 
-def _as_result(each: Finding, state: str, level: str) -> dict[str, Any]:
-    message = {"text": visible(f"{each.target} ({each.check}): {each.words}")}
-    place = {"artifactLocation": {"uri": _in_repository(each.file)}, "region": {"startLine": max(each.line, 1)}}
-    locations = [{"physicalLocation": place}] if each.file else []
-    fingerprint = {"repro-kit/v1": f"{each.target} {each.check} {each.function}"}
+def _as_result(each: Finding, state: str, level: str, *, elsewhere: str) -> dict[str, Any]:
+    """A result; GitHub refuses one without a location, so a target without a file here is at `elsewhere`."""
+    file = {"uri": _in_repository(each.file or elsewhere)}
+    place = {"artifactLocation": file, "region": {"startLine": max(each.line, 1)}}
     return {
         "ruleId": _RULES[each.ending][0],
         "level": level,
         "baselineState": state,
-        "message": message,
-        "locations": locations,
-        "partialFingerprints": fingerprint,
+        "message": {"text": visible(f"{each.target} ({each.check}): {each.words}")},
+        "locations": [{"physicalLocation": place}],
+        "partialFingerprints": {"repro-kit/v1": f"{each.target} {each.check} {each.function}"},
     }
-
-
-def _as_absent(each: Known) -> dict[str, Any]:
-    message = {"text": visible(f"{each.target} ({each.check}): mended: {each.failure}")}
-    return {"ruleId": _RULES[Ending.FAILS][0], "level": "none", "baselineState": "absent", "message": message}
 
 
 def _in_repository(file: str) -> str:
