@@ -235,7 +235,7 @@ def test_the_action_passes_its_inputs_on(work):
     """The step of action.yml runs as a runner would run it, with a stand-in for repro-kit."""
     own, other = work / "temp" / "repro-kit" / "bin", work / "other"
     for place, name, text in (
-        (own, "repro-kit", '#!/bin/sh\nfor word; do echo "[$word]"; done >>calls\nexit 1\n'),
+        (own, "repro-kit", '#!/bin/sh\nfor word; do echo "[$word]"; done >>calls\necho {}\nexit 1\n'),
         (own, "python", "#!/bin/sh\n"),
         (other, "python", "#!/bin/sh\n"),
     ):
@@ -261,11 +261,12 @@ def test_the_action_passes_its_inputs_on(work):
 
     assert ran().returncode == 1
     assert (work / "calls").read_text().splitlines() == [
-        "[check]", "[--yes]", "[--python]", f"[{other}/python]", "[--output]", "[out]",
+        "[check]", "[--yes]", "[--json]", "[--python]", f"[{other}/python]", "[--output]", "[out]",
         "[--junit]", "[out/junit.xml]", "[--sarif]", "[out/results.sarif]",
         "[--check]", "[accuracy]", "[--check]", "[graph-breaks>0]", "[--baseline]", "[known.toml]",
         "[--strict]", "[--no-reduce]", "[--]", "[models:encoder]", "[my train.py]", "[$(touch hacked)]",
     ]  # fmt: skip
+    assert (work / "out" / "results.json").read_text() == "{}\n"
     assert not (work / "hacked").exists()
     refused = ran(INPUT_TARGETS=" \n")
     assert (refused.returncode, "needs the input `targets`" in refused.stderr) == (2, True)
