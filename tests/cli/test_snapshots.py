@@ -61,6 +61,7 @@ ENDINGS = {
         "--against-nightly --on 2.13.0 folder",
         "--on 2.13.0 folder train.py",
     ],
+    "check": ["--help", "nowhere", "train.py --baseline nowhere.toml", "--no-reduce"],
     "explain": [
         "--help",
         "nowhere.log",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import types
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,11 +46,51 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert dead == []
 
 
-def test_the_text_of_an_index_page_leads_nowhere_in_vain() -> None:
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """hatch_build.py; the library that calls it is there only while a wheel is built."""
+    interface = types.ModuleType("hatchling.metadata.plugin.interface")
+    interface.MetadataHookInterface = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_index_page_has_absolute_links_or_none(hook: types.ModuleType) -> None:
+    text = README.read_text(encoding="utf-8")
+    there = hook.absolute(text, "https://github.com/o/r")
+    assert relative_links(there) == [] and "](https://github.com/o/r/blob/HEAD/docs/install.md)" in there
+    assert "and the verified result](https://github.com/o/r/raw/HEAD/docs/pictures/collect.svg)" in there
+    nowhere = hook.absolute(text, "")
+    assert relative_links(nowhere) == [] and "](docs" not in nowhere and "![" not in nowhere
+    assert "pip install repro-kit" not in nowhere
+
+
+def test_the_repository_is_the_one_that_publishes(
+    hook: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("REPRO_KIT_REPOSITORY", raising=False)
+    assert (hook.repository_of(tmp_path), hook.links("")) == ("", {})
+    (tmp_path / "PKG-INFO").write_text("Name: x\nProject-URL: Issues, https://x\nProject-URL: Source, https://h/o/r\n")
+    assert hook.repository_of(tmp_path) == "https://h/o/r"
+    monkeypatch.setenv("REPRO_KIT_REPOSITORY", "https://github.com/a/b/")
+    assert hook.repository_of(tmp_path) == "https://github.com/a/b"
+    monkeypatch.delenv("REPRO_KIT_REPOSITORY")
+    (tmp_path / "PKG-INFO").unlink()
+    for remote in ("git@github.com:a/b.git", "https://token@github.com/a/b", "ssh://git@github.com/a/b/"):
+        subprocess.run(["git", "init", "-q", tmp_path], check=True)
+        subprocess.run(["git", "-C", tmp_path, "config", "remote.origin.url", remote], check=True)
+        assert hook.repository_of(tmp_path) == "https://github.com/a/b"
+
+
+def test_the_recipe_of_conda_needs_what_the_package_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    text = project["readme"]["text"]
-    assert relative_links(text) == [] and "pip install repro-kit" not in text
-    assert [(words, wrong) for words in commands(f"```\n{text}```") if (wrong := wrong_option(words))] == []
+    recipe = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8").partition("  run:\n")[2].partition("\ntest:")[0]
+    wanted = [f"python{project['requires-python']}", *project["dependencies"]]
+    assert [line.strip("- ").replace(" ", "") for line in recipe.splitlines() if line.strip()] == wanted
 
 
 def wrong_option(words: Sequence[str]) -> str | None:

@@ -29,6 +29,7 @@ GROUPS = {
         "demo": ("repro_kit.cli.utilities", "Write a small script that fails, to try repro-kit on."),
         "show": ("repro_kit.cli.stories", "Summarize a bundle or a case."),
         "verify": ("repro_kit.cli.over_builds", "Check whether a bundle still fails here."),
+        "check": ("repro_kit.cli.stages", "Check in CI that compiled code does what eager does."),
         "explain": ("repro_kit.cli.explain", "Explain graph breaks and recompiles, with advice."),
     },
     "Look closer, stage by stage": {

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from repro_kit.cli.common.base_command import SubjectCommand, command
-from repro_kit.cli.common.values import given, make_ui, merged
+from repro_kit.cli.common.values import given, make_options, make_ui, merged
 from repro_kit.cli.common.work import missing, open_job, run_one_stage, work
 from repro_kit.cli.output.filing import Filing
 from repro_kit.errors import UsageError
@@ -172,3 +172,42 @@ def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> No
         raise click.UsageError("No stage is left to run.", ctx)
     job = open_job(ctx, subject, programs=True)
     work(ctx, job, names, again=only, report=AblationReport() if job.ui.verbose else None)
+
+
+@command("check")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+def check(ctx: click.Context, /, targets: tuple[str, ...], **_: object) -> None:
+    r"""Check in CI that compiled code does what eager does, for each TARGET, and make a repro of what newly does not.
+
+    TARGET is module:function (or path.py:function), a script, a test of pytest, a .pt2 file of torch.export.save, or
+    the .json of an earlier check. The function takes no argument. It is compiled, or returns what is: (callable,
+    arguments). Failures that the baseline has are known. GitHub's annotations, summary and outputs are written where
+    its runner asks for them.
+
+    \b
+    repro-kit check models:encoder train.py tests/test_model.py::test_step
+    repro-kit check --update-baseline models:encoder
+    repro-kit check --check accuracy --check 'graph-breaks>0' --junit check.xml models:encoder
+    repro-kit check arm.json --baseline x86.json       what fails on one machine alone
+
+    Exit 0: nothing new; 1: a new failure; 2: bad input, or a target that could not be judged; 130: interrupted.
+    """
+    from repro_kit.commands.check import CheckRequest, check
+    from repro_kit.session.system import interruptible
+
+    values = merged(ctx)
+    request = CheckRequest(
+        targets,
+        make_options(values),
+        values["python"],
+        values["checks"] or CheckRequest.checks,
+        values["baseline"],
+        update=values["update_baseline"],
+        strict=values["strict"],
+        reduce=values["reduce"],
+        directory=values["directory"],
+        junit=values["junit"],
+        sarif=values["sarif"],
+    )
+    with interruptible():
+        ctx.exit(check(request, make_ui(values)))

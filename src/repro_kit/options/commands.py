@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from repro_kit.failure.kinds import SYMPTOM_FORMS
 from repro_kit.options.declare import (
     PROJECT,
     PROJECT_PATH,
@@ -182,12 +183,50 @@ class DemoOptions:
     run: bool = option("--run", "Collect its failure as well, which takes about a minute.", rule=RUNS)
 
 
+def _symptoms(values: tuple[str, ...]) -> None:
+    from repro_kit.failure.symptom import parse_symptom
+
+    for value in values:
+        parse_symptom(value)
+
+
+@dataclass(frozen=True)
+class CheckOptions(InterpreterOptions):
+    """What `check` checks, what it knows already, and what it writes."""
+
+    checks: tuple[str, ...] = option(
+        "--check SYMPTOM",
+        f"What is checked (may be repeated): {SYMPTOM_FORMS}.",
+        (),
+        shown="accuracy",
+        check=_symptoms,
+    )
+    baseline: Path | None = option(
+        "--baseline FILE",
+        "The failures that are known; also the .json of a check elsewhere.",
+        shown="repro-kit-baseline.toml, if it is there",
+    )
+    update_baseline: bool = option(
+        "--update-baseline", "Write the failures of this run to the baseline, and take out the mended.", rule=WRITES
+    )
+    strict: bool = option("--strict", "Exit 1 for a mended failure, too: the baseline must be brought up to date.")
+    reduce: bool = option("--reduce/--no-reduce", "Make a reduced repro of each new failure.", True, shown="yes")
+    directory: Path = option(
+        "-o --output DIR", "Directory for the cases of what fails.", Path("repro-kit-check"), rule=WRITES
+    )
+    junit: Path | None = option("--junit FILE", "Write JUnit's XML.", rule=WRITES)
+    sarif: Path | None = option("--sarif FILE", "Write SARIF, for GitHub's code scanning.", rule=WRITES)
+    timeout: float = again(RunOptions, "timeout", heading="")
+    deadline: float | None = again(ReductionOptions, "deadline", heading="")
+
+
 _STAGE = (CaseOptions, RunOptions, ObserveOptions, QueryOptions, ReductionOptions)
 #: The classes that declare the options of each command but those of `options.builds`, in the order of its help.
 _COMMANDS: dict[str, tuple[type, ...]] = {
     "collect": (*_STAGE, BundleOptions, CollectOptions, InterfaceOptions),
     "demo": (InterpreterOptions, DemoOptions, OutputOptions),
     "show": (OutputOptions,),
+    "check": (CheckOptions, InterfaceOptions),
     "explain": (ExplainOptions, InterfaceOptions),
     "observe": (*_STAGE, InterfaceOptions),
     "capture": (*_STAGE, InterfaceOptions),

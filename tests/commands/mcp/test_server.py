@@ -16,7 +16,7 @@ pytest.importorskip("mcp")
 
 import anyio
 import mcp_types as types
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
@@ -287,38 +287,5 @@ def test_bundles_are_resources(project: Path) -> None:
             assert [tool.name for tool in (await client.list_tools()).tools][:2] == ["collect", "explain"]
             with pytest.raises(Exception, match="is not a bundle"):
                 await client.read_resource("repro-kit://bundle/..%2Fsecret.zip")
-
-    anyio.run(run)
-
-
-@pytest.mark.slow
-@pytest.mark.torch
-def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> None:
-    progress: list[str] = []
-
-    async def agree(context: Any, params: Any) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={"run": True})
-
-    async def watch(done: float, total: float | None, message: str | None) -> None:
-        progress.append(message or "")
-
-    async def run() -> None:
-        server = StdioServerParameters(command=sys.executable, args=["-m", "repro_kit", "mcp"], cwd=str(project))
-        async with Client(server, elicitation_callback=agree) as client:
-            skip = ["ablate"]
-            made = await client.call_tool("collect", {"text": ISSUE, "skip": skip}, progress_callback=watch)
-            assert made.structured_content is not None, text_of(made)
-            assert (made.structured_content["verified"], made.structured_content["exit"]) == (True, 0)
-            assert made.structured_content["manifest"]["signature"]["kind"] == "dynamo-error"
-            path = made.structured_content["bundle"]
-            assert any("bundle" in line for line in progress)
-            (resource,) = (await client.list_resources()).resources
-            story = await client.call_tool("show", {"target": resource.name})
-            assert story.structured_content is not None
-            assert story.structured_content["story"]["verified"] is True
-            table = await client.call_tool("verify", {"target": path, "on": sys.executable})
-            assert table.structured_content is not None
-            (line,) = table.structured_content["lines"]
-            assert (line["builds"][0]["outcome"], line["builds"][0]["failed"]) == ("same", 5)
 
     anyio.run(run)

@@ -151,7 +151,7 @@ def excerpt_of(failure: Failure | None, sources: Mapping[str, Path], contents: C
     `sources`: the user's files by their names below `PLACE`.
     """
     names = {str(path): name for name, path in sources.items()}
-    for file, line in _places(failure) if failure else ():
+    for file, line in places_in(failure) if failure else ():
         name = names.get(file)
         packed = contents.redactor.file_name(f"{PLACE}/{name}")
         entry = contents.entries.get(packed)
@@ -165,7 +165,7 @@ def excerpt_of(failure: Failure | None, sources: Mapping[str, Path], contents: C
     return None
 
 
-def _places(failure: Failure) -> Iterator[tuple[str, int]]:
+def places_in(failure: Failure) -> Iterator[tuple[str, int]]:
     """The (file, line) pairs in a failure, the likeliest first: Dynamo quotes the user's code in its message."""
     for exception in reversed(failure.exceptions):
         yield from reversed([(match["file"], int(match["line"])) for match in _PLACE.finditer(exception.message)])

@@ -1,0 +1,282 @@
+"""`check` on a fake first stage: what is new, known and mended, the baseline, the reports, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import textwrap
+import tomllib
+from xml.etree import ElementTree
+
+import pytest
+
+from root import ROOT
+
+pytestmark = pytest.mark.torch  # the interpreter is looked at for torch, which is not imported
+
+#: Observes what the name of the script says.
+OBSERVE = """
+    from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, Environment, Observation, ObservedFailure
+    from repro_kit.errors import Exit, Stop, UsageError
+    from repro_kit.failure.failure import Difference, Failure
+    from repro_kit.failure.kinds import Kind
+    from repro_kit.failure.signature import signature_of
+    from pathlib import Path
+
+    def run(case, options, ui):
+        text = Path(case.file.subject.argv[0]).read_text()
+        case.store(ENVIRONMENT, Environment("3.11", "python", "Linux", "2.13.0"))
+        failures = ()
+        if "wrong" in text:
+            kind = "dtype" if "dtype" in text else "value"
+            difference = Difference(kind, "output 0", 1.0, 0.5)
+            failure = Failure(Kind.ACCURACY, text=f"in step at {case.file.subject.argv[0]}:3", difference=difference)
+            failures = (ObservedFailure(failure, signature_of(failure), source="measured"),)
+        told = (None, None, False, 1.0, 5, None, "2.13.0")
+        case.store(OBSERVATION, Observation((), *told, failures=failures, graphs="idle" not in text, compared=3))
+        if "own" in text:
+            raise Stop(Exit.USER_BUG, "It fails without torch.compile, too.")
+        if "no module" in text:
+            raise UsageError("The script does not begin: ModuleNotFoundError.")
+        if failures:
+            case.update(signature=failures[0].signature)
+        ui.done("observed")
+    """
+
+
+@pytest.fixture(autouse=True)
+def observed(fakes, work, monkeypatch):
+    fakes.replace("observe", OBSERVE)
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in (("good", "x"), ("bad", "wrong"), ("other", "wrong dtype"), ("mine", "own"), ("idle", "idle")):
+        (work / f"{name}.py").write_text(f"# {text}\n# 2\n# 3\n")
+    return work
+
+
+def told(repro_kit, *words: str):
+    result = repro_kit("check", "--json", *words)
+    assert result.stdout.startswith("{"), result.output
+    data = json.loads(result.stdout)
+    assert data["exit"] == result.exit_code
+    return data
+
+
+def names(data, standing: str) -> list[str]:
+    return [each["target"] for each in data[standing]]
+
+
+def test_what_agrees_leaves_nothing_behind(work, repro_kit):
+    result = repro_kit("check", "good.py")
+    assert result.exit_code == 0
+    assert "3 compiled calls agree with eager" in result.output and "1 agreeing; torch 2.13.0." in result.output
+    assert not list(work.glob("**/*.repro"))
+
+
+def test_a_new_failure_is_reduced_unless_nobody_wants_it(work, fakes, repro_kit):
+    result = repro_kit("check", "good.py", "bad.py")
+    assert result.exit_code == 1
+    assert fakes.ran() == ["observe", "observe", "capture", "minify", "ablate", "bundle"]
+    assert (work / "repro-kit-check" / "bad.py.repro.zip").is_file()
+    assert "repro-kit-check/bad.py.repro.zip" in result.output and "1 new, 1 agreeing" in result.output
+    (work / "b").mkdir()
+    (work / "b" / "ad.py").write_text("# wrong")
+    (work / "b-ad.py").write_text("# wrong dtype")
+    cases = told(repro_kit, "b/ad.py", "b-ad.py", "--no-reduce")["results"]["findings"]
+    assert len({each["case"] for each in cases}) == 2
+    fakes.ran()
+    data = told(repro_kit, "bad.py", "--no-reduce")
+    assert fakes.ran() == ["observe"]
+    assert data["new"] == [
+        {"target": "bad.py", "check": "accuracy", "function": "step",
+         "words": "wrong result: values differ from eager's by 0.5 (relative) (in step)"},
+    ]  # fmt: skip
+    assert data["results"]["findings"][0]["line"] == 3
+
+
+def test_a_reduction_that_finds_rounding_alone_takes_the_failure_back(fakes, repro_kit):
+    fakes.replace(
+        "capture",
+        """
+        from repro_kit.errors import Exit, Stop
+
+        def run(case, options, ui):
+            raise Stop(Exit.ROUNDING, "Rounding, not a bug.")
+        """,
+    )
+    data = told(repro_kit, "bad.py")
+    assert (data["exit"], data["new"]) == (0, [])
+    assert data["results"]["findings"][0]["words"] == "the results differ by rounding alone"
+
+
+def test_the_baseline_knows_what_fails_and_tells_what_is_mended(work, repro_kit):
+    run = ["--no-reduce", "bad.py", "other.py"]
+    assert told(repro_kit, *run, "--update-baseline")["exit"] == 0
+    written = (work / "repro-kit-baseline.toml").read_text()
+    assert [(each["target"], each["failure"]) for each in tomllib.loads(written)["known"]] == [
+        ("bad.py", "wrong result: values differ from eager's"),
+        ("other.py", "wrong result: dtype differs from eager's"),
+    ]
+    known = told(repro_kit, *run)
+    assert (known["exit"], names(known, "known"), names(known, "new")) == (0, ["bad.py", "other.py"], [])
+    (work / "bad.py").write_text("# wrong dtype")  # another failure of the same target is new
+    assert (names(told(repro_kit, *run), "new"), names(told(repro_kit, *run), "mended")) == (["bad.py"], ["bad.py"])
+    (work / "bad.py").write_text("# fine now")
+    mended = told(repro_kit, *run)
+    assert (mended["exit"], names(mended, "mended")) == (0, ["bad.py"])
+    assert told(repro_kit, *run, "--strict")["exit"] == 1
+    assert names(told(repro_kit, "other.py", "--no-reduce"), "mended") == []  # what was not run is not mended
+    told(repro_kit, *run, "--update-baseline")
+    assert [each["target"] for each in tomllib.loads((work / "repro-kit-baseline.toml").read_text())["known"]] == [
+        "other.py"
+    ]
+
+
+def test_two_writings_of_one_baseline_are_the_same_text(work, repro_kit):
+    baseline = work / "known.toml"
+    words = ["--no-reduce", "--update-baseline", "--baseline", str(baseline)]
+    told(repro_kit, *words, "other.py", "bad.py")
+    first = baseline.read_text()
+    baseline.write_text(first.replace('target = "bad.py"', 'target = "bad.py"\nnote = "pytorch#1"', 1))
+    told(repro_kit, *words, "bad.py", "other.py")
+    assert baseline.read_text().replace('note = "pytorch#1"\n', "") == first
+    assert 'note = "pytorch#1"' in baseline.read_text()
+
+
+def test_a_failure_is_known_only_in_the_versions_that_its_entry_names(work, repro_kit):
+    told(repro_kit, "--no-reduce", "--update-baseline", "bad.py")
+    path = work / "repro-kit-baseline.toml"
+    text = path.read_text()
+    for versions, new in ((">=2.13", []), ("<2.13", ["bad.py"])):
+        path.write_text(text.replace("[[known]]", f'[[known]]\ntorch = "{versions}"'))
+        data = told(repro_kit, "--no-reduce", "bad.py")
+        assert (names(data, "new"), names(data, "mended")) == (new, [])
+
+
+def test_what_could_not_be_judged_is_no_success(work, repro_kit):
+    (work / "broken.py").write_text("# no module")
+    data = told(repro_kit, "--no-reduce", "good.py", "mine.py", "idle.py", "broken.py")
+    assert (data["exit"], names(data, "unjudged")) == (2, ["mine.py", "idle.py", "broken.py"])
+    assert [each["words"] for each in data["unjudged"]] == [
+        "It fails without torch.compile, too.",
+        "nothing was compiled: no compiled function was called",
+        "The script does not begin: ModuleNotFoundError.",
+    ]
+    told(repro_kit, "--no-reduce", "--update-baseline", "bad.py")
+    (work / "bad.py").write_text("# own")
+    assert names(told(repro_kit, "--no-reduce", "bad.py"), "mended") == []
+
+
+def test_bad_input_is_one_sentence_and_runs_nothing(work, fakes, repro_kit):
+    (work / "x.toml").write_text("known = 3")
+    (work / "y.toml").write_text('schema = 1\n[[known]]\ntarget = "a"\n')
+    (work / "z.json").write_text("{}")
+    for words, sentence in (
+        (["good.py", "nowhere"], "nowhere is no target of check: give module:function"),
+        (["nowhere.py:f"], "There is no file nowhere.py"),
+        (["good.py", "--baseline", "none.toml"], "There is no baseline none.toml"),
+        (["good.py", "--baseline", "x.toml"], "x.toml is no baseline of repro-kit"),
+        (["good.py", "--baseline", "y.toml"], "y.toml is no baseline of repro-kit"),
+        (["z.json"], "z.json does not hold what `repro-kit check --json` printed"),
+        (["good.py", "--check", "speed"], "'speed' is not a symptom"),
+    ):
+        result = repro_kit("check", *words)
+        assert (result.exit_code, sentence in result.output) == (2, True), result.output
+        assert len(result.stderr.splitlines()) == 1
+    assert fakes.ran() == []
+
+
+def test_the_results_of_two_machines_are_compared_without_a_run(work, fakes, repro_kit):
+    for name, scripts in (("one", ["good.py", "bad.py"]), ("two", ["other.py", "bad.py"])):
+        (work / f"{name}.json").write_text(json.dumps(told(repro_kit, "--no-reduce", *scripts)))
+    fakes.ran()
+    data = told(repro_kit, "one.json", "--baseline", "two.json")
+    assert (data["exit"], names(data, "known"), names(data, "new")) == (0, ["bad.py"], [])
+    data = told(repro_kit, "two.json", "--baseline", "one.json")
+    assert (data["exit"], names(data, "new"), names(data, "known")) == (1, ["other.py"], ["bad.py"])
+    assert fakes.ran() == []
+
+
+def test_reports_of_a_run(work, monkeypatch, repro_kit):
+    told(repro_kit, "--no-reduce", "--update-baseline", "bad.py")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(work.parent))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(work / "summary.md"))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(work / "output"))
+    words = ["--no-reduce", "--junit", "out/j.xml", "--sarif", "s.json", "good.py", "bad.py", "other.py", "mine.py"]
+    result = repro_kit("check", *words)
+    assert result.exit_code == 1
+    assert f"::error file={work.name}/other.py,line=3,title=repro-kit%3A compiled differs from eager::" in result.output
+    assert f"::error file={work.name}/mine.py,line=1,title=repro-kit%3A not judged::mine.py" in result.output
+    suite = ElementTree.parse(work / "out" / "j.xml").getroot()[0]
+    assert [suite.get(name) for name in ("tests", "failures", "skipped", "errors")] == ["4", "1", "1", "1"]
+    assert [[each.tag for each in case] for case in suite] == [[], ["skipped"], ["failure"], ["error"]]
+    (run,) = json.loads((work / "s.json").read_text())["runs"]
+    assert [each["baselineState"] for each in run["results"]] == ["new", "unchanged", "new"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == (f"{work.name}/other.py", 3)
+    summary = (work / "summary.md").read_text()
+    assert "| ✗ new | other.py | accuracy | wrong result: dtype differs" in summary
+    assert (work / "output").read_text() == "exit-code=1\nnew=1\nknown=1\nmended=0\nagreeing=1\nnot-judged=1\n"
+
+
+def test_a_function_is_run_by_a_script_of_its_own(work, repro_kit):
+    (work / "models.py").write_text("import torch\n\n\ndef encoder():\n    return wrong\n")
+    data = told(repro_kit, "--no-reduce", "models:encoder", "models.py:encoder")
+    assert [each["words"] for each in data["results"]["findings"]] == ["3 compiled calls agree with eager"] * 2
+    assert [(each["file"], each["line"]) for each in data["results"]["findings"]] == [("models.py", 4)] * 2
+    script = (work / "repro-kit-check" / "models-encoder.py").read_text()
+    assert "from models import encoder as target" in script and repr(str(work)) in script
+    compile(script, "script", "exec")
+
+
+def test_the_action_passes_its_inputs_on(work):
+    """The step of action.yml runs as a runner would run it, with a stand-in for repro-kit."""
+    own, other = work / "temp" / "repro-kit" / "bin", work / "other"
+    for place, name, text in (
+        (own, "repro-kit", '#!/bin/sh\nfor word; do echo "[$word]"; done >>calls\necho {}\nexit 1\n'),
+        (own, "python", "#!/bin/sh\n"),
+        (other, "python", "#!/bin/sh\n"),
+    ):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    step = textwrap.dedent((ROOT / "action.yml").read_text().rpartition("run: |\n")[2])
+    runner = {"PATH": f"{other}:/usr/bin:/bin", "RUNNER_TEMP": str(work / "temp"), "HERE": str(ROOT)}
+    inputs = {
+        "INPUT_TARGETS": "models:encoder\n\n  my train.py  \n$(touch hacked)\n",
+        "INPUT_CHECK": "accuracy\ngraph-breaks>0\n",
+        "INPUT_BASELINE": "known.toml",
+        "INPUT_REDUCE": "false",
+        "INPUT_STRICT": "true",
+        "INPUT_DIRECTORY": "out",
+        "INPUT_PYTHON": "python",
+    }
+
+    def ran(**changes: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "-eo", "pipefail", "-c", step]
+        env = {**runner, **inputs, **changes}
+        return subprocess.run(command, env=env, cwd=work, capture_output=True, text=True, check=False)
+
+    assert ran().returncode == 1
+    assert (work / "calls").read_text().splitlines() == [
+        "[check]", "[--yes]", "[--json]", "[--python]", f"[{other}/python]", "[--output]", "[out]",
+        "[--junit]", "[out/junit.xml]", "[--sarif]", "[out/results.sarif]",
+        "[--check]", "[accuracy]", "[--check]", "[graph-breaks>0]", "[--baseline]", "[known.toml]",
+        "[--strict]", "[--no-reduce]", "[--]", "[models:encoder]", "[my train.py]", "[$(touch hacked)]",
+    ]  # fmt: skip
+    assert (work / "out" / "results.json").read_text() == "{}\n"
+    assert not (work / "hacked").exists()
+    refused = ran(INPUT_TARGETS=" \n")
+    assert (refused.returncode, "needs the input `targets`" in refused.stderr) == (2, True)
+
+
+def test_the_action_names_what_its_script_reads_and_what_check_writes():
+    action, script = ((ROOT / name).read_text() for name in ("action.yml", "scripts/action"))
+    assert set(re.findall(r"INPUT_\w+", script)) <= set(re.findall(r"(INPUT_\w+): \$\{\{ inputs\.", action))
+    inputs = action.partition("inputs:")[2].partition("outputs:")[0]
+    assert set(re.findall(r"^  ([\w-]+):", inputs, re.MULTILINE)) == set(re.findall(r"inputs\.([\w-]+)", action))
+    outputs = set(re.findall(r"steps\.check\.outputs\.([\w-]+)", action))
+    assert outputs == {"exit-code", "new", "known", "mended", "not-judged"}
+    assert "${{" not in "".join(line for line in action.splitlines() if line.lstrip().startswith(("run:", "PATH=")))
