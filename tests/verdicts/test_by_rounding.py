@@ -16,8 +16,12 @@ from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried
 from repro_kit.failure.failure import Difference, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Strength, signature_of
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.supervised import Run
+from repro_kit.subject.script_run import SubjectRun
 from repro_kit.ui import SilentUi
-from repro_kit.verdicts.by_rounding import conclude, is_as_large, overruled
+from repro_kit.verdicts import by_rounding
+from repro_kit.verdicts.by_rounding import Reruns, conclude, explained_by_rounding, is_as_large, overruled
 
 WRONG = Failure(Kind.ACCURACY, text="not close")
 VERDICT = Rounding(
@@ -102,3 +106,25 @@ def test_the_script_differs_about_as_much_as_rounding_makes_it(
     compiled: ObservedFailure, disturbed: ObservedFailure, answer: bool
 ) -> None:
     assert is_as_large(compiled, disturbed, all_compared=True) is answer
+
+
+@pytest.mark.parametrize("settings_that_pass", [["inductor.emulate_precision_casts"], []])
+def test_a_script_that_passes_with_eagers_casts_is_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings_that_pass: list[str]
+) -> None:
+    """As one whose eager result overflows, where no nudge of the results makes its check fail in eager."""
+
+    def ran(case: Case, run: SubjectRun, override: Override) -> Run:
+        passes = "nudge" in override or list(override["config"]) == settings_that_pass
+        run.directory.mkdir(parents=True, exist_ok=True)
+        return Run(0 if passes else 1, None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    monkeypatch.setattr(by_rounding, "run_overridden", ran)
+    case = failing(tmp_path)
+    runs = Reruns(case, SilentUi(), timeout=60, limit=60, copy_of=None)
+    call = CompiledCall("step at a.py:1", calls=1, compared=1, errors=VERDICT.errors)
+    explained = explained_by_rounding(runs, case.load(OBSERVATION).failures[0], [call])
+    assert (explained is not None) is bool(settings_that_pass)
+    if explained is not None:
+        assert explained.restored_by == "inductor.emulate_precision_casts=True"
+        assert "narrow dtype" in explained.sentence
