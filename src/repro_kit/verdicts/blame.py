@@ -14,7 +14,7 @@ from typing import Literal
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.failure.compiled_calls import CompiledCall, validation_lost, wrong_result
+from repro_kit.failure.compiled_calls import CompiledCall, is_explained, validation_lost, wrong_result
 from repro_kit.failure.differences import Rounding
 from repro_kit.failure.exception_origin import Nature, is_of_a_peer
 from repro_kit.failure.failure import ExceptionLink, Failure, Status
@@ -156,7 +156,7 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         explain = (
             by_rounding.explained_by_random if any(call.random for call in calls) else by_rounding.explained_by_rounding
         )
-        rounding = explain(runs, chosen, calls) if checked else None
+        rounding = explain(runs, chosen, calls) if checked or is_explained(calls) else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
         why = _without_a_wrong_call(runs, chosen, calls)

@@ -176,7 +176,8 @@ def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | Non
         if findings.graphs_made or findings.loaded or findings.problems:
             return None
         failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
-        alike = [failure for failure in failures if is_comparison(failure) and raised_at(failure) == raised_at(chosen)]
+        place = raised_at(chosen)
+        alike = [failed for failed in failures if raised_at(failed) == place and (is_comparison(failed) or place[0])]
         if alike:
             return alike[0]
     return None

@@ -53,7 +53,12 @@ def wrong(difference="value", *places, **more):
         (
             Signature(Kind.VALIDATION, ("RuntimeError",), "all elements of target should be between # and #"),
             "RuntimeError: all elements of target should be between 0 and 1",
-            "compiled relu does not raise eager's RuntimeError: all elements of target should be …",
+            "compiled relu does not raise eager's RuntimeError",
+        ),
+        (
+            Signature(Kind.COMPILE_ERROR, ("InductorError", "CppCompileError"), "conflicting declaration"),
+            "CppCompileError: error: conflicting declaration ‘auto at_Half_tmp_acc1_vec’",
+            "generated code of relu does not compile: conflicting declaration",
         ),
         (
             Signature(Kind.VALIDATION, ("RuntimeError",), "ZeroDivisionError"),
@@ -202,7 +207,7 @@ RECORDED = {
         program("    y = torch.relu(x)\n    return (y,)\n", [X]),
     ),
     "inductor_runtime_error": (
-        "compiled examples.whiten raises AssertionError: expected size 8==8, stride 32==1 at …",
+        "compiled examples.whiten raises AssertionError: expected size 8==8, stride 32==1",
         {
             "signature": Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#, stride #==# at dim=#"),
             "error": "AssertionError: expected size 8==8, stride 32==1 at dim=0; expected size 32==32, stride 1==8",
@@ -237,7 +242,7 @@ RECORDED = {
         program("    y = torch.index_copy(x, 0, x, x)\n    return (y,)\n", [X]),
     ),
     "aot_inductor_error": (
-        "to_sparse, to_dense do not compile with AOTInductor: aten::_to_dense: attempted to run …",
+        "[aotinductor] to_sparse, to_dense do not compile with AOTInductor: aten::_to_dense",
         {
             "signature": inductor_error("aten::_to_dense: attempted to run", "NotImplementedError"),
             "error": "NotImplementedError: aten::_to_dense: attempted to run this operator with Meta tensors",
@@ -429,6 +434,12 @@ torch.compile(h)(torch.ones(1))
         (TRANSFORMED, wrong("value"), "", "[dynamo] wrong result of g(x)"),
         (EXPRESSION, wrong("value"), "", "[dynamo] wrong result of x * scale[0]"),
         (MARKED, wrong("value"), "", "[dynamo] wrong result of torch.compiler.assume_constant_result"),
+        (
+            MARKED.replace("compiler.assume_constant_result", "library.custom_op('mine::op', mutates_args=())"),
+            wrong("value"),
+            "",
+            "[dynamo] wrong result of the custom operator mine::op",
+        ),
         (MARKED.replace("@torch", "# "), wrong("value"), "", "[dynamo] wrong result of sin"),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],

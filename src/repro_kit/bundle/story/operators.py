@@ -148,6 +148,7 @@ _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:m
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
+_DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
@@ -201,8 +202,16 @@ def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[as
 def _decorator(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> str:
     """What torch marks the called function of the script with; "" if there is no mark."""
     function = defined.get(ast.unparse(call.func))
-    decorators = [ast.unparse(each).partition("(")[0] for each in (function.decorator_list if function else ())]
-    return next((name for name in decorators if name.startswith("torch.")), "")
+    return next(filter(None, map(_mark, function.decorator_list if function else ())), "")
+
+
+def _mark(decorator: ast.expr) -> str:
+    """What `decorator` makes of a function, if it is torch's: an operator of its own goes by its name."""
+    mark = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    match decorator:
+        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if mark in _DEFINES:
+            return f"the custom operator {name}"
+    return mark if mark.startswith("torch.") else ""
 
 
 def _is_compiler(node: ast.expr) -> bool:

@@ -30,8 +30,17 @@ GRADIENT, ARGUMENT = "gradient", "argument"
 
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
-_LEAST_CLAUSE, _LEAST_WORDS = 18, 36  # characters of a part of a message that still tell something
+_LEAST_CLAUSE = 16  # characters of a part of a message that still tell something
 _CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
+#: Where a phrase begins, or a quotation; and what no title ends with.
+_PHRASE = re.compile(
+    r" (?=(?:at|of|in|on|for|with|from|by|because|but|when|while|than|that|which|and|or|between|since|as|after"
+    r"|before|during|into|over|under|without|due)\b|[‘“'\"`(\[{])"
+)
+_HANGING = re.compile(
+    r"(?:\W|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should|must|may|can|cannot"
+    r"|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
+)
 _WITH = "with "
 _LOST = "validation lost: eager raises "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
@@ -106,13 +115,18 @@ def cut(text: str, longest: int) -> str:
 
 
 def _fitting(details: Sequence[str], room: int) -> str:
-    """The first of `details` that fits; else as many clauses, or words, of the last one as fit and tell something."""
+    """The first of `details` that fits; else as many clauses, or phrases, of the last one as fit and tell something."""
     whole = next((detail for detail in details if len(detail) <= room), "")
     if whole or not details:
         return whole
     detail = details[-1]
-    ends = [match.start() for match in _CLAUSE.finditer(detail) if _LEAST_CLAUSE <= match.start() <= room]
-    return detail[: ends[-1]] if ends else cut(detail, room) if room >= _LEAST_WORDS else ""
+    clauses = [match.start() for match in _CLAUSE.finditer(detail)]
+    phrases = [match.start() for match in _PHRASE.finditer(detail) if not _HANGING.search(detail[: match.start()])]
+    for ends in (clauses, phrases):
+        fitting = [end for end in ends if _LEAST_CLAUSE <= end <= room]
+        if fitting:
+            return detail[: fitting[-1]]
+    return ""
 
 
 def _subject(facts: TitleFacts, *, full: bool) -> str:
