@@ -10,6 +10,7 @@ from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
 from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from, title_of
 from repro_kit.case.stage_results import NumberFound, Reduction
+from repro_kit.diagnosis.answers import Answers, FirstWrong
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.evidence import Chain, Link
 from repro_kit.failure.failure import STATE, Layer
@@ -467,6 +468,11 @@ def test_a_large_number_and_a_subclass_are_conditions_and_what_fails_in_eager_ha
     story = story_of("accuracy", program=text, ablation=None, signature=wrong(), layer=None, aspects=())
     story = replace(story, reduction=Reduction(9, 1, 5, 1.0, True, True, number=number))
     assert title_of(story) == "wrong result of mul with dynamic=True, 900000000"
+    values = FirstWrong("value", "output 0", "2147483649", "-2147483647", "[3]")
+    shown = replace(story, program=text.replace("{'dynamic': True}", "{}"), answers=Answers(first_wrong=values))
+    assert title_of(shown) == "wrong result of mul with 900000000: eager 2147483649, compiled -2147483647"
+    long = replace(values, eager="0.8414709568023682")
+    assert title_of(replace(shown, answers=Answers(first_wrong=long))) == "wrong result of mul with 900000000"
     sized = replace(
         story, reduction=replace(story.reduction, number=of_size), aspects=(Aspect("Tensor subclasses", "", "Q"),)
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.graph import Program
+from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import effects_of, op_name
 from repro_kit.graph.program import Statement
 
@@ -89,6 +89,13 @@ def transforms(program: Program) -> tuple[str, ...]:
     called = [statement.callee for function in program.functions() for statement in function.statements]
     names = (next((word for name, word in _TRANSFORMS if callee.endswith(name)), "") for callee in called)
     return tuple(name for name in names if name)
+
+
+def shares_memory(program: Program) -> bool:
+    """Whether two arguments of a call are views of one tensor, or one is a view of the other."""
+    homes = {line.name: line.base or line.name for line in program.inputs if isinstance(line, TensorInput)}
+    calls = [[homes[name] for name in dict.fromkeys(call) if name in homes] for call in program.calls]
+    return any(len(set(call)) < len(call) for call in calls)
 
 
 def _computing(program: Program) -> Iterator[Statement]:

@@ -14,6 +14,7 @@ from repro_kit.bundle.story.operators import (
     Operator,
     construct_of,
     operators,
+    shares_memory,
     transforms,
 )
 from repro_kit.bundle.story.story import Story
@@ -30,6 +31,7 @@ GRADIENT, ARGUMENT = "gradient", "argument"
 
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
+_LONGEST_VALUE = 14  # characters of one value of a tensor
 _LEAST_CLAUSE = 16  # characters of a part of a message that still tell something
 _CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
 #: Where a phrase begins, or a quotation; and what no title ends with.
@@ -79,6 +81,7 @@ class TitleFacts:
     is_setter: bool = False  # the construct sets a state
     conditions: tuple[str, ...] = ()  # "with dynamic=True", the most telling first
     places: tuple[str, ...] = ()  # of the wrong values: "gradient", "output", "argument"
+    values: tuple[str, ...] = ()  # of the first wrong element: eager's, and the compiled one
     call: str = "torch.compile"
     layer: str | None = None
     addressee: Addressee = Addressee.PYTORCH
@@ -198,6 +201,8 @@ def _details(facts: TitleFacts) -> list[str]:
     if signature.kind is Kind.ACCURACY:
         if facts.places == (GRADIENT,):
             return ["; forward agrees"]
+        if facts.values:
+            return [f": eager {facts.values[0]}, compiled {facts.values[1]}", ""]
         says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
         return [f": {message}"] if says_what and message else []
     if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
@@ -268,6 +273,7 @@ def facts_of(story: Story) -> TitleFacts:
         is_setter=construct.is_setter,
         conditions=tuple(_conditions(story, program, construct)),
         places=_places(story),
+        values=_values(story),
         call=story.call,
         layer=story.layer,
         addressee=story.addressee,
@@ -336,18 +342,11 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     number = story.reduction.number if story.reduction else None
     if number is not None and number.fails >= _LARGE and not number.what.startswith(("dimension", "every size")):
         yield f"with {number.fails}"
-    if _shares_memory(program):
+    if shares_memory(program):
         yield "with inputs that share memory"
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield f"with {SUBCLASS}"
     yield from _of_running(program)
-
-
-def _shares_memory(program: Program) -> bool:
-    """Whether two arguments of a call are views of one tensor, or one is a view of the other."""
-    homes = {line.name: line.base or line.name for line in program.inputs if isinstance(line, TensorInput)}
-    calls = [[homes[name] for name in dict.fromkeys(call) if name in homes] for call in program.calls]
-    return any(len(set(call)) < len(call) for call in calls)
 
 
 def _of_compiling(program: Program) -> Iterator[str]:
@@ -391,3 +390,10 @@ def _places(story: Story) -> tuple[str, ...]:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
     return (place_of(where),) if where else ()
+
+
+def _values(story: Story) -> tuple[str, ...]:
+    """The two values of the first wrong element, where they are short."""
+    first = story.answers.first_wrong
+    pair = (first.eager, first.compiled) if first and first.what in ("value", "nan") else ()
+    return pair if all(0 < len(value) <= _LONGEST_VALUE for value in pair) else ()
