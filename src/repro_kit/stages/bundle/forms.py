@@ -39,7 +39,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import read_text
 from repro_kit.graph import Program, parse, size
-from repro_kit.graph.python_code import without_remarks
+from repro_kit.graph.python_code import in_short_lines, without_remarks
 from repro_kit.recipe import Recipe
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.torchrun import Launch
@@ -336,7 +336,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         text = program_check(PlainScript(form.text, 0, 0), asked, facts)
     if form.path is not None:
         settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
-        script = f"import os\n\n{settings}\n" * bool(settings) + (form.text or source_text(form.path))
+        script = f"import os\n\n{settings}\n" * bool(settings) + in_short_lines(form.text or source_text(form.path))
         contents.add_text(REPRO, script, "repro")
         contents.add_text(CHECK, text, "check")
         return []
