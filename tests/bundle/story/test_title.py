@@ -12,6 +12,7 @@ from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from,
 from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.diagnosis.answers import Answers, FirstWrong
 from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.culprit import SCRIPT_CODE
 from repro_kit.diagnosis.evidence import Chain, Link
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind
@@ -459,6 +460,20 @@ def test_of_a_reduced_script_the_line_at_which_dynamo_stops_is_named() -> None:
     story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, log=log)
     assert "weights.pop(x.shape[0] - 3) does not compile with dynamic=True" in title_of(story)
     assert "list(weights) does not compile" in title_of(replace(story, log="")), "it is the first call"
+
+
+def test_of_code_of_the_script_the_function_that_raises_is_named() -> None:
+    log = (
+        '  File "repro.py", line 9, in <module>\n    f(x)\n'
+        '  File "repro.py", line 5, in __torch_function__\n    b(*c)\n'
+        '  File "repro.py", line 5, in <listcomp>\n    b(*c)\nAttributeError: no\n\nfrom user code:\n'
+        '   File "repro.py", line 8, in f\n    pass\n'
+    )
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    signature = Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "AttributeError"), "no")
+    story = story_of("accuracy", **reduced, repro=SUBCLASS, signature=signature, log=log)
+    called = replace(story.ablation, cause=SCRIPT_CODE)
+    assert title_of(replace(story, ablation=called)).startswith("__torch_function__ does not compile")
 
 
 def test_a_large_number_and_a_subclass_are_conditions_and_what_fails_in_eager_has_none() -> None:

@@ -199,6 +199,14 @@ def construct_of(source: str, line: int = 0) -> Construct:
     )
 
 
+_OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
+
+
+def raising_function(log: str) -> str:
+    """The function of a reduced script that raised while the compiler called it; "" where the traceback shows none."""
+    return next(reversed(_OWN_FRAME.findall(log.partition("\nfrom user code:")[0])), "")
+
+
 def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[ast.Call]:
     """The calls of a plain function of the script in place of the call to it."""
     function = defined.get(ast.unparse(call.func))

@@ -14,6 +14,7 @@ from repro_kit.bundle.story.operators import (
     Operator,
     construct_of,
     operators,
+    raising_function,
     shares_memory,
     transforms,
 )
@@ -123,12 +124,11 @@ def _fitting(details: Sequence[str], room: int) -> str:
     if whole or not details:
         return whole
     detail = details[-1]
-    clauses = [match.start() for match in _CLAUSE.finditer(detail)]
-    phrases = [match.start() for match in _PHRASE.finditer(detail) if not _HANGING.search(detail[: match.start()])]
-    for ends in (clauses, phrases):
-        fitting = [end for end in ends if _LEAST_CLAUSE <= end <= room]
-        if fitting:
-            return detail[: fitting[-1]]
+    for pattern in (_CLAUSE, _PHRASE):
+        ends = [match.start() for match in pattern.finditer(detail, _LEAST_CLAUSE) if match.start() <= room]
+        ends = [end for end in ends if not _HANGING.search(detail[:end])]
+        if ends:
+            return detail[: ends[-1]]
     return ""
 
 
@@ -269,7 +269,8 @@ def facts_of(story: Story) -> TitleFacts:
         error=story.error,
         operators=tuple((each.plain, each.full) for each in ([at_fault] if at_fault else found)),
         is_narrowed=at_fault is not None,
-        construct=construct.calls[0] if construct.calls else "",
+        construct=(story.addressee is Addressee.SCRIPT_CODE and raising_function(story.log))
+        or next(iter(construct.calls), ""),
         is_setter=construct.is_setter,
         conditions=tuple(_conditions(story, program, construct)),
         places=_places(story),
