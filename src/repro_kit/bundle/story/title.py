@@ -261,7 +261,7 @@ def title_from(signature: Signature | None, layer: str | None, to: Addressee, op
 def facts_of(story: Story) -> TitleFacts:
     """What the title of `story` is made of."""
     program = readable(story.program)
-    construct = _construct(story)
+    construct, raises = _construct(story), raising_function(story.log)
     found = operators(program) if program else tuple(Operator(name, name, name) for name in story.ops)
     at_fault = _at_fault(story, found)
     return TitleFacts(
@@ -269,8 +269,7 @@ def facts_of(story: Story) -> TitleFacts:
         error=story.error,
         operators=tuple((each.plain, each.full) for each in ([at_fault] if at_fault else found)),
         is_narrowed=at_fault is not None,
-        construct=(story.addressee is Addressee.SCRIPT_CODE and raising_function(story.log))
-        or next(iter(construct.calls), ""),
+        construct=raises if story.addressee is Addressee.SCRIPT_CODE and raises else next(iter(construct.calls), ""),
         is_setter=construct.is_setter,
         conditions=tuple(_conditions(story, program, construct)),
         places=_places(story),
