@@ -102,6 +102,11 @@ def wrong(difference="value", *places, **more):
         (Signature(Kind.TIMEOUT), "", "compiled relu hangs"),
         (Signature(Kind.TIMEOUT, message="compiling in Inductor"), "", "compiling relu does not end"),
         (Signature(Kind.DEADLOCK), "", "ranks deadlock in compiled relu"),
+        (
+            Signature(Kind.DEADLOCK),
+            "the run does not end: the ranks wait for each other: rank 0 in gloo:barrier, rank 1 in gloo:all_reduce",
+            "ranks deadlock in compiled relu: rank 0 in gloo:barrier, rank 1 in gloo:all_reduce",
+        ),
         (Signature(Kind.OOM), "", "compiled relu runs out of memory, eager does not"),
         (
             Signature(Kind.COMPILE_GROWTH, message="it doubles with each of # steps"),

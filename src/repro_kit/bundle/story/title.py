@@ -141,7 +141,7 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
         return f"{named[0]}, {named[1]} and {len(named) - 2} more operators"
     if named:
         return ", ".join(named)
-    return facts.construct or "the compiled function"
+    return facts.construct or ("the script" if facts.in_eager else "the compiled function")
 
 
 def _head(facts: TitleFacts, subject: str) -> str:
@@ -205,6 +205,8 @@ def _details(facts: TitleFacts) -> list[str]:
             return [f": eager {facts.values[0]}, compiled {facts.values[1]}", ""]
         says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
         return [f": {message}"] if says_what and message else []
+    if signature.kind is Kind.DEADLOCK:
+        return [f": {ranks}" for ranks in facts.error.split("wait for each other: ")[1:]]
     if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
         return [f": {signature.message}"] if signature.message else []
     if policy.shown_by is ShownBy.EXCEPTION and not policy.any_alike:
