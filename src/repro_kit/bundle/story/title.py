@@ -123,12 +123,11 @@ def _fitting(details: Sequence[str], room: int) -> str:
     whole = next((detail for detail in details if len(detail) <= room), "")
     if whole or not details:
         return whole
-    detail = details[-1]
     for pattern in (_CLAUSE, _PHRASE):
-        ends = [match.start() for match in pattern.finditer(detail, _LEAST_CLAUSE) if match.start() <= room]
-        ends = [end for end in ends if not _HANGING.search(detail[:end])]
+        ends = [match.start() for match in pattern.finditer(details[-1], _LEAST_CLAUSE) if match.start() <= room]
+        ends = [end for end in ends if not _HANGING.search(details[-1][:end])]
         if ends:
-            return detail[: ends[-1]]
+            return details[-1][: ends[-1]]
     return ""
 
 
