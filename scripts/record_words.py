@@ -5,7 +5,8 @@
 
 Run it under a newer torch now and then. `torch.txt` has the names that are never replaced: operators, modules and
 their attributes, classes, settings, the kinds of records in a trace. `common.txt` has the words that occur often in
-torch's source: a variable of that value tells nothing, unless the variable is named like a secret.
+torch's source, and those of repro-kit's own sentences: a variable of that value tells nothing, unless the variable is
+named like a secret, and a directory of that name must not be taken out of a sentence.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 import torch
 
 _PLACE = Path(__file__).resolve().parents[1] / "src" / "repro_kit" / "bundle" / "privacy" / "words"
+_OWN = Path(__file__).resolve().parents[1] / "src" / "repro_kit"
 _ROOT = Path(torch.__file__).parent
 _LEFT_OUT = ("testing/_internal", "test/", "_vendor", "include/", "share/", "bin/", "lib/")
 _OFTEN = 30  # occurrences that make a word a common one
@@ -85,6 +87,19 @@ def common() -> Iterator[str]:
     for _, text in sources():
         counts.update(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", text))
     yield from (word for word, count in counts.items() if count >= _OFTEN and _SHORTEST <= len(word) <= _LONGEST)
+    yield from own()
+
+
+def own() -> Iterator[str]:
+    """Words of repro-kit's own sentences."""
+    for path in sorted(_OWN.rglob("*.py")):
+        if path.is_relative_to(_PLACE.parent) or path.is_relative_to(_OWN / "probe"):
+            continue
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield from re.findall(r"(?<![\w.\\])[a-z]{4,14}(?![\w(])(?=.* | )", node.value)
 
 
 def write(file: str, words: Iterator[str]) -> set[str]:

@@ -406,3 +406,11 @@ def test_an_endless_recursion_is_the_same_wherever_it_reaches_its_limit() -> Non
     assert one.matches(recursion(" while calling a Python object", "as_python_constant", "__init__"))
     assert one.matches(recursion("")) and one.message == "maximum recursion depth exceeded"
     assert not one.matches(recursion(" in comparison", "__str__", loop=("var_getattr", "realize")))
+
+
+def test_of_a_lost_exception_another_check_is_another_failure() -> None:
+    target = Signature(Kind.VALIDATION, ("RuntimeError",), "all elements of target should be between # and #")
+    of_input = replace(target, message="all elements of input should be between # and #")
+    assert target.matches(replace(target, message=target.message)) and not target.matches(of_input)
+    assert target.matches(of_input, Strength.REBASED), "names differ between a script and its program"
+    assert replace(target, kind=Kind.RUNTIME_ERROR).matches(replace(of_input, kind=Kind.RUNTIME_ERROR))

@@ -1,6 +1,6 @@
 import pytest
 
-from repro_kit.graph.python_code import joined, reads_of
+from repro_kit.graph.python_code import in_short_lines, joined, reads_of
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,19 @@ def test_statements_are_joined_like_people_write_them_and_imports_come_once() ->
     text = "import os\nimport re\n\nx = 1\ny = 2\n\n\ndef f():\n    pass\n\n\n# why\nx += 1"
     assert joined(pieces) == text
     assert joined([]) == "" and joined(["", "import os", "# nothing"]) == "import os"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("f(a, b)\n", "f(a, b)\n"),
+        ("f(aaaaaaaa, bbbbbbbbb)\n", "f(\n    aaaaaaaa,\n    bbbbbbbbb\n)\n"),
+        ("if x:\n    f(aaaaaaaaa, b)\n", "if x:\n    f(\n        aaaaaaaaa,\n        b\n    )\n"),
+        ("g(f(lambda a: mm(a, 1)), k='(,')(c)\n", "g(\n    f(\n        lambda a: mm(a, 1)\n    ),\n    k='(,'\n)(c)\n"),
+        ("x = '''\nf(aaaaaaaa, bbbbbbbbb)'''\n", "x = '''\nf(aaaaaaaa, bbbbbbbbb)'''\n"),
+        ("aaaaaaaa = bbbbbbbb + 1\n", "aaaaaaaa = bbbbbbbb + 1\n"),
+        ("f(aaaaaaaa, bbbbbbbbb", "f(aaaaaaaa, bbbbbbbbb"),
+    ],
+)
+def test_long_lines_are_parted_at_their_brackets(code: str, expected: str) -> None:
+    assert in_short_lines(code, 18) == expected

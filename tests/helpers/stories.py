@@ -82,7 +82,7 @@ def story_of(name, **changes):
         recipe=program.recipe,
         command="python train.py",
         captured="Its graph fails alone: 9 statements.",
-        minimized="Reduced from 9 to 1 statement in 12 queries.",
+        minimized="Reduced from 9 to 1 statement in 12 tries.",
         reduction=Reduction(
             9, 1, 12, 8.5, True, True, (ReductionStep("guess", 1, 4, "history/000.py", 2.5),), minimal=True,
             removals=(TriedVariant("without `relu`", "pass"),),

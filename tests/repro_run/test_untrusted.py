@@ -69,6 +69,21 @@ def test_the_four_answers(tmp_path: Path) -> None:
     assert cannot.exit == Exit.CANNOT_RUN and cannot.data["sentence"] == "no such device"
 
 
+def test_a_difference_is_told_as_large_as_repro_py_shows_it(tmp_path: Path) -> None:
+    """Not as large as that of the whole program, from which it was reduced."""
+    message = (
+        "Tensor-likes are not close!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+        "Greatest absolute difference: 0.5 at index (0,) (up to 1e-05 allowed)\n"
+        "Greatest relative difference: 0.2 at index (0,) (up to 1.3e-06 allowed)"
+    )
+    claimed = {"kind": "accuracy", "difference": "value", "magnitude": 0.41}
+    same = run(bundle(tmp_path / "a.zip", f"raise AssertionError({message!r})\n", signature=claimed))
+    assert same.data["answer"] == "SAME"
+    assert same.data["sentence"].endswith(
+        "as the bundle says: wrong result: values differ from eager's by 0.2 (relative)"
+    )
+
+
 def test_what_is_expected_is_success_and_what_cannot_run_is_neither(tmp_path: Path) -> None:
     fails, passes = bundle(tmp_path / "a.zip", FAILS), bundle(tmp_path / "b.zip", PASSES)
     assert [run(it, expect="fails").exit for it in (fails, passes)] == [Exit.OK, Exit.FAILED]

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from repro_kit.script import Script
-from repro_kit.script.failing_statements import outside_slices
+from repro_kit.script.failing_statements import exits_by_no_tensor, outside_slices
 from repro_kit.script.tree import NumberedTree
 
 
@@ -80,3 +80,21 @@ def test_what_a_decorator_enters_in_a_registry_stays_where_its_key_is_mentioned(
     text = "@MODELS.register('my-model')\nclass A:\n    pass\n@MODELS.register('b')\nclass B:\n    pass\n"
     (tight, _) = sliced(f"MODELS = Registry()\n{text}fail(MODELS.build('my-model'))")
     assert "class A" in tight and "class B" not in tight
+
+
+LOADED = "import sys\nn = len(sys.modules)\nif n > 3:\n    {}\nsys.exit(0)"
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"),
+    [
+        (LOADED.format("sys.exit('too many modules')"), True),
+        (LOADED.format("raise SystemExit(1)"), True),
+        (LOADED.replace("len(sys.modules)", "check()").format("sys.exit(1)"), False),
+        ("import sys, torch\nif not torch.equal(a, b):\n    sys.exit(1)", False),
+        ("import sys\nsys.exit(1)", False),
+        ("import sys\n(", False),
+    ],
+)
+def test_an_exit_by_no_tensor_is_told_from_the_text(script: str, answer: bool) -> None:
+    assert exits_by_no_tensor(script) is answer

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,11 +15,16 @@ from repro_kit.case.stage_results import OBSERVATION, ROUNDING, Observation, Obs
 from repro_kit.errors import Exit, Stop
 from repro_kit.failure.compiled_calls import CompiledCall
 from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried
-from repro_kit.failure.failure import Difference, Failure
+from repro_kit.failure.exception_origin import Nature
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Status
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Strength, signature_of
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.supervised import Run
+from repro_kit.subject.script_run import SubjectRun
 from repro_kit.ui import SilentUi
-from repro_kit.verdicts.by_rounding import conclude, is_as_large, overruled
+from repro_kit.verdicts import blame, by_rounding
+from repro_kit.verdicts.by_rounding import Reruns, conclude, explained_by_rounding, is_as_large, overruled
 
 WRONG = Failure(Kind.ACCURACY, text="not close")
 VERDICT = Rounding(
@@ -26,6 +33,8 @@ VERDICT = Rounding(
     growth=12.0,
     tried=(SettingTried("inductor.emulate_precision_casts=True", True, 0.0),),
 )
+
+ROUNDED = CompiledCall("step at a.py:1", calls=1, compared=1, errors=VERDICT.errors)
 
 
 def case_of(tmp_path: Path, *failures: ObservedFailure) -> Case:
@@ -55,9 +64,8 @@ def test_a_verdict_ends_the_work_with_its_table(tmp_path: Path) -> None:
 
 
 def test_only_calls_that_differ_by_rounding_alone_are_overruled() -> None:
-    rounded = CompiledCall("step at a.py:1", compared=1, errors=VERDICT.errors)
-    assert overruled([rounded]).startswith("1 compiled call is as close to double precision as eager, so rounding")
-    assert overruled([rounded, replace(rounded, rounding=False)]) == ""
+    assert overruled([ROUNDED]).startswith("1 compiled call is as close to double precision as eager, so rounding")
+    assert overruled([ROUNDED, replace(ROUNDED, rounding=False)]) == ""
     assert overruled([CompiledCall("step at a.py:1", compared=1)]) == ""
 
 
@@ -102,3 +110,44 @@ def test_the_script_differs_about_as_much_as_rounding_makes_it(
     compiled: ObservedFailure, disturbed: ObservedFailure, answer: bool
 ) -> None:
     assert is_as_large(compiled, disturbed, all_compared=True) is answer
+
+
+CASTS = "inductor.emulate_precision_casts"
+
+
+def only_passing_with(settings: list[str]) -> Callable[..., Run]:
+    """Stands in for a run of the script: its check passes with these settings alone, and in eager."""
+
+    def ran(case: Case, run: SubjectRun, override: Override) -> Run:
+        passes = "nudge" in override or list(override.get("config", ())) == settings
+        run.directory.mkdir(parents=True, exist_ok=True)
+        return Run(0 if passes else 1, None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    return ran
+
+
+@pytest.mark.parametrize("settings", [[CASTS], []])
+def test_a_script_that_passes_with_eagers_casts_is_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str]
+) -> None:
+    """As one whose eager result overflows, where no nudge of the results makes its check fail in eager."""
+    monkeypatch.setattr(by_rounding, "run_overridden", only_passing_with(settings))
+    case = failing(tmp_path)
+    runs = Reruns(case, SilentUi(), timeout=60, limit=60, copy_of=None)
+    explained = explained_by_rounding(runs, case.load(OBSERVATION).failures[0], [ROUNDED])
+    assert (explained is not None) is bool(settings)
+    if explained is not None:
+        assert explained.restored_by == f"{CASTS}=True"
+        assert "narrow dtype" in explained.sentence
+
+
+def test_what_the_script_raises_by_itself_may_be_rounding_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as `sys.exit("other logits")`, which does not say that values were compared."""
+    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemExit", "other logits"),))
+    case = case_of(tmp_path, ObservedFailure(own, signature_of(own), nature=Nature.OPEN))
+    monkeypatch.setattr(by_rounding, "run_overridden", only_passing_with([CASTS]))
+    monkeypatch.setattr(blame, "run_overridden", only_passing_with([]))
+    monkeypatch.setattr(blame, "read_findings", lambda directory: SimpleNamespace(compiled=(ROUNDED,)))
+    observed = replace(case.load(OBSERVATION), eager=Status.PASS)
+    found = blame.judge_by_reruns(case, 60, SilentUi(), observed)
+    assert found.rounding is not None and found.rounding.restored_by == f"{CASTS}=True"

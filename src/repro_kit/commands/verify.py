@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -202,7 +202,8 @@ def _judge(run: ReproRun, claim: Claim, here: Interpreter, target: str) -> Verif
         case RunOutcome.FAILS_ALIKE if claim.signature is None:
             sentence = f"it fails ({run.summary}); a bare repro.py does not say how it should"
         case RunOutcome.FAILS_ALIKE:
-            sentence = f"it fails with torch {here.torch} as the bundle says: {expected}"
+            shown = _as_shown(claim.signature, signature)
+            sentence = f"it fails with torch {here.torch} as the bundle says: {shown}"
         case RunOutcome.FAILS_OTHERWISE:
             sentence = f"it fails, but differently: {run.summary}"
             unlike = tuple(map(visible, _unlike(claim.signature, signature)))
@@ -210,6 +211,11 @@ def _judge(run: ReproRun, claim: Claim, here: Interpreter, target: str) -> Verif
             sentence = here.problem or run.verdict.note
     seconds = round(run.verdict.seconds, 1)
     return Verification(outcome, visible(sentence), seconds, expected, found, unlike, differences, target)
+
+
+def _as_shown(expected: Signature | None, seen: Signature | None) -> str:
+    """`expected` in words, with a difference as large as this run's: the bundle's is that of the whole program."""
+    return visible(replace(expected, magnitude=seen.magnitude if seen else 0.0).summary()) if expected else ""
 
 
 def _unlike(expected: Signature | None, seen: Signature | None) -> Iterator[str]:

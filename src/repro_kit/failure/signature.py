@@ -34,6 +34,7 @@ _FRAMES = 3
 #: What a warning that the script turns into an error was for earlier versions.
 _EARLIER_OF_WARNINGS = (Kind.RUNTIME_ERROR, Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR)
 _RECURSION = "RecursionError"
+_WORD = re.compile(r"[^\W\d_]{3,}")
 _NUMBER = re.compile(r"(?<!\w)#(?!\w)")  # what `normalise` puts in place of a separate number
 
 
@@ -208,6 +209,8 @@ class Signature:
         if strength is Strength.CROSS_VERSION:
             bare = not self.message or not other.message
             return bare or same_message(self.message, other.message, likeness=LIKENESS_ACROSS_VERSIONS, keys=False)
+        if strength is Strength.STRICT and self.kind.policy.eager_raises and _words(self) != _words(other):
+            return False  # another check of eager's: of the input, say, and not of the target
         return self._same_frame(other, strength) and self._same_message(other, LIKENESS)
 
     def _same_frame(self, other: Signature, strength: Strength) -> bool:
@@ -298,6 +301,11 @@ def _magnitude(difference: Difference | None) -> float:
         return 0.0
     bounded = not difference.exact and math.isfinite(difference.max_rel)
     return min(difference.max_rel, 1.0) if bounded else 1.0
+
+
+def _words(signature: Signature) -> set[str]:
+    """The words of the message, without numbers and marks."""
+    return set(_WORD.findall(signature.message))
 
 
 def _family(signature: Signature) -> str | None:

@@ -10,6 +10,7 @@ import symtable
 import textwrap
 import tokenize
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -121,6 +122,42 @@ def without_remarks(code: str) -> str:
     except (SyntaxError, ValueError, tokenize.TokenError, RecursionError):
         return code
     return bare
+
+
+def in_short_lines(code: str, longest: int = 98) -> str:
+    """The same program, with arguments on lines of their own where a line is longer."""
+    text = "\n".join(part for line in code.split("\n") for part in _parted(line, longest))
+    try:
+        return text if ast.dump(ast.parse(text)) == ast.dump(ast.parse(code)) else code
+    except SyntaxError:  # a line within a string
+        return code
+
+
+def _parted(line: str, longest: int) -> list[str]:
+    """`line`, parted at the commas of its longest brackets if it is too long."""
+    brackets = max(_brackets(line), key=lambda ends: ends[-1] - ends[0], default=()) if len(line) > longest else ()
+    if not brackets:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    items = [line[start + 1 : end + (line[end] == ",")].strip() for start, end in pairwise(brackets)]
+    lines = [line[: brackets[0] + 1], *(f"{indent}    {item}" for item in items if item), indent + line[brackets[-1] :]]
+    return [part for each in lines for part in (_parted(each, longest) if len(each) < len(line) else [each])]
+
+
+def _brackets(line: str) -> Iterator[tuple[int, ...]]:
+    """Where each outermost bracket of `line` opens, has its commas, and closes; of brackets with something in them."""
+    open_: list[list[int]] = []
+    with suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
+            at = token.start[1] + len(line) - len(line.lstrip())
+            if token.string in ("(", "[", "{"):
+                open_.append([at])
+            elif token.string in (")", "]", "}") and open_:
+                ends = open_.pop()
+                if not open_ and at > ends[0] + 1:
+                    yield (*ends, at)
+            elif token.string == "," and len(open_) == 1:
+                open_[0].append(at)
 
 
 def _comments(code: str) -> Iterator[tuple[_Place, str]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import takewhile
 from types import UnionType
 
@@ -327,3 +329,50 @@ def _call(statement: ast.stmt, names: set[str]) -> ast.expr | None:
 
 def _name(function: ast.expr) -> str:
     return getattr(function, "attr", getattr(function, "id", ""))
+
+
+_EXITS = ("sys.exit", "exit", "quit", "os._exit", "SystemExit")
+_BUILTINS = frozenset(dir(builtins)) - {"exec", "eval", "globals", "locals", "vars", "getattr"}
+
+
+def exits_by_no_tensor(source: str) -> bool:
+    """Whether a script ends itself only by conditions that it computes with Python's own functions.
+
+    As by the number of loaded modules. What the script's functions, torch or other packages give may be a tensor.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    exits = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in _EXITS]
+    failing = [call for call in exits if call.args and ast.unparse(call.args[0]) not in ("0", "None")]
+    tests = [_condition_of(tree, call) for call in failing]
+    values = {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    known = _BUILTINS | {
+        bound_by(alias)
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name.partition(".")[0] in sys.stdlib_module_names
+    }
+    return bool(tests) and all(test is not None and _is_of(test, values, known, set()) for test in tests)
+
+
+def _condition_of(tree: ast.Module, call: ast.Call) -> ast.expr | None:
+    """The condition of the innermost ``if`` around `call`."""
+    around = [node for node in ast.walk(tree) if isinstance(node, ast.If) and call in ast.walk(node)]
+    return around[-1].test if around else None
+
+
+def _is_of(value: ast.expr, values: Mapping[str, ast.expr], known: Set[str], seen: set[str]) -> bool:
+    """Whether `value` is computed of `known` names alone, as far as the module's assignments tell."""
+    for name in {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - seen - known:
+        if name not in values or not _is_of(values[name], values, known, seen | {name}):
+            return False
+    return True

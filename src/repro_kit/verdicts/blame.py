@@ -14,7 +14,7 @@ from typing import Literal
 
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import Observation, ObservedFailure
-from repro_kit.failure.compiled_calls import CompiledCall, validation_lost, wrong_result
+from repro_kit.failure.compiled_calls import CompiledCall, is_explained, validation_lost, wrong_result
 from repro_kit.failure.differences import Rounding
 from repro_kit.failure.exception_origin import Nature, is_of_a_peer
 from repro_kit.failure.failure import ExceptionLink, Failure, Status
@@ -28,6 +28,7 @@ from repro_kit.options.stages import ObserveOptions
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.supervised import Run
+from repro_kit.script.failing_statements import exits_by_no_tensor
 from repro_kit.subject.script_run import SubjectRun, run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -156,7 +157,7 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         explain = (
             by_rounding.explained_by_random if any(call.random for call in calls) else by_rounding.explained_by_rounding
         )
-        rounding = explain(runs, chosen, calls) if checked else None
+        rounding = explain(runs, chosen, calls) if checked or is_explained(calls) else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
         why = _without_a_wrong_call(runs, chosen, calls)
@@ -204,6 +205,7 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     if not calls or not all_agree:
         return None
     of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
+    of_no_tensor = of_no_tensor or (chosen.source == "exit" and _exits_by_no_tensor(runs.case))
     if not of_no_tensor and not _fails_without_graphs(runs, chosen):
         return None
     states = _compared(runs, "state")
@@ -215,6 +217,15 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     return (
         f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
         f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
+    )
+
+
+def _exits_by_no_tensor(case: Case) -> bool:
+    """Whether the script's exits, of which the probe sees no condition, ask about no tensor."""
+    subject = case.file.subject
+    path = Path(subject.cwd, subject.argv[0]) if subject.form == "script" and subject.argv else None
+    return (
+        path is not None and path.is_file() and exits_by_no_tensor(path.read_text(encoding="utf-8", errors="replace"))
     )
 
 

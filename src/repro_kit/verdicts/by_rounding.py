@@ -29,6 +29,12 @@ _SLOWER = 4.0  # a run with nudged results may take this many times longer than 
 _DIRECTIONS = (1, -1, 2, -2)  # the sign is that of the first nudges; each size has its own random numbers
 _ROOM = 30.0  # the script may differ this many times more when it is compiled than when its rounding is disturbed
 
+_SETTING = "inductor.fallback_random"
+_CASTS = "inductor.emulate_precision_casts"
+CASTS_LEFT_OUT = (
+    "a rounding to the narrow dtype, which eager makes between two operators, is left out in a fused kernel"
+)
+
 AS_FAILURE = "failure"  # the value of --treat-rounding-as that goes on as with a wrong result
 
 
@@ -57,17 +63,20 @@ def explained_by_rounding(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
     if not any(call.compared for call in calls) or not clean or _computes_as_eager(runs.case):
         return None
-    nudged = _when_nudged(runs, chosen)
-    if nudged is None or not is_as_large(
+    nudged, rounding = _when_nudged(runs, chosen), rounding_of_calls(calls)
+    if nudged is not None and is_as_large(
         chosen, nudged, all_compared=all(call.compared >= call.calls for call in calls)
     ):
+        of_script = (
+            "in eager, with the results of the compiled functions nudged by about their rounding error, "
+            "the script's own check fails in the same way"
+        )
+        return replace(rounding, evidence=(*rounding.evidence, of_script))
+    # A result that overflows in the narrow dtype, or falls on a step, is far from what any nudge makes of it.
+    if not _passes_with(_CASTS, runs, "eager's roundings between two operators"):
         return None
-    of_script = (
-        "in eager, with the results of the compiled functions nudged by about their rounding error, "
-        "the script's own check fails in the same way"
-    )
-    rounding = rounding_of_calls(calls)
-    return replace(rounding, evidence=(*rounding.evidence, of_script))
+    of_script = f"with {_CASTS}=True the script passes, compiled"
+    return replace(rounding, evidence=(*rounding.evidence, of_script), why=CASTS_LEFT_OUT, restored_by=f"{_CASTS}=True")
 
 
 def overruled(calls: Sequence[CompiledCall]) -> str:
@@ -167,7 +176,8 @@ def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> ObservedFailure | Non
         if findings.graphs_made or findings.loaded or findings.problems:
             return None
         failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
-        alike = [failure for failure in failures if is_comparison(failure) and raised_at(failure) == raised_at(chosen)]
+        place = raised_at(chosen)
+        alike = [failed for failed in failures if raised_at(failed) == place and (is_comparison(failed) or place[0])]
         if alike:
             return alike[0]
     return None
@@ -184,13 +194,10 @@ def _of_user(frame: Frame) -> bool:
     return torch_path(frame.file) is None and not is_generated(frame)
 
 
-_SETTING = "inductor.fallback_random"
-
-
 def explained_by_random(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> Rounding | None:
     """Why `chosen` is due to random numbers, after the compiled `calls` were compared; None when it may be a bug."""
     clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
-    if not clean or not _passes(runs):
+    if not clean or not _passes_with(_SETTING, runs, "eager's random numbers"):
         return None
     return Rounding(
         evidence=(
@@ -204,13 +211,13 @@ def explained_by_random(runs: Reruns, chosen: ObservedFailure, calls: Sequence[C
     )
 
 
-def _passes(runs: Reruns) -> bool:
-    """Whether the compiled script passes with eager's random numbers."""
-    runs.ui.progress("running the program with eager's random numbers")
-    directory = runs.case.path / "observe" / "same-random"
+def _passes_with(setting: str, runs: Reruns, words: str) -> bool:
+    """Whether the compiled script passes with `setting`, which gives it what `words` say."""
+    runs.ui.progress(f"running the program with {words}")
+    directory = runs.case.path / "observe" / f"with-{setting.rpartition('.')[2]}"
     shutil.rmtree(directory, ignore_errors=True)
-    same: Override = {"config": {_SETTING: True}}
-    why = "does its check pass with eager's random numbers?"
+    same: Override = {"config": {setting: True}}
+    why = f"does its check pass with {words}?"
     run = SubjectRun(directory, why=why, timeout=runs.timeout, copy_of=runs.copy_of, ui=runs.ui)
     ended = run_overridden(runs.case, run, same)
     found = observed_failures.found_in(directory, ended, read_findings(directory / "probe"), TraceSummary())

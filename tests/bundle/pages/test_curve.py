@@ -36,7 +36,7 @@ def test_it_says_in_words_what_it_shows_and_needs_nothing_else() -> None:
     root = ElementTree.fromstring(text)
     assert root.get("role") == "img"
     assert root[0].text == "Statements left against seconds"
-    assert root[1].text == "From 190 to 7 statements in 12 seconds, 3 accepted steps and 31 queries."
+    assert root[1].text == "From 190 to 7 statements in 12 seconds, 3 accepted steps and 31 tries."
     assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
     assert set(re.findall(r'(?:fill|stroke)="([^"]*)"', text)) == {"currentColor", "none"}
 

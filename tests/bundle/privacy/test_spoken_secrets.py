@@ -59,6 +59,10 @@ def test_a_directory_in_one_that_is_open_to_all_is_gone(text: str, shown: str) -
         ("X-Api-Key: marzipan7", "X-Api-Key: {s}"),
         ("Cookie: session=marzipan7", "Cookie: session={s}"),
         ('"credentials": ["alice", "marzipan7"]', '"credentials": ["alice", "{s}"]'),
+        ('wandb.login(relogin=True, key="marzipan7")', 'wandb.login(relogin=True, key="{s}")'),
+        ("set the environment variable DB_PASS to marzipan7", "set the environment variable DB_PASS to {s}"),
+        ("rclone config create r s3 secret_access_key marzipan7", "rclone config create r s3 secret_access_key {s}"),
+        ("the answer to the security question is marzipan7", "the answer to the security question is {s}"),
     ],
 )
 def test_what_a_name_announces_is_gone(text: str, shown: str) -> None:

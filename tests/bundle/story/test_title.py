@@ -10,7 +10,9 @@ from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
 from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from, title_of
 from repro_kit.case.stage_results import NumberFound, Reduction
+from repro_kit.diagnosis.answers import Answers, FirstWrong
 from repro_kit.diagnosis.cell import Ablation
+from repro_kit.diagnosis.culprit import SCRIPT_CODE
 from repro_kit.diagnosis.evidence import Chain, Link
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind
@@ -53,7 +55,12 @@ def wrong(difference="value", *places, **more):
         (
             Signature(Kind.VALIDATION, ("RuntimeError",), "all elements of target should be between # and #"),
             "RuntimeError: all elements of target should be between 0 and 1",
-            "compiled relu does not raise eager's RuntimeError: all elements of target should be …",
+            "compiled relu does not raise eager's RuntimeError",
+        ),
+        (
+            Signature(Kind.COMPILE_ERROR, ("InductorError", "CppCompileError"), "conflicting declaration"),
+            "CppCompileError: error: conflicting declaration ‘auto at_Half_tmp_acc1_vec’",
+            "generated code of relu does not compile: conflicting declaration",
         ),
         (
             Signature(Kind.VALIDATION, ("RuntimeError",), "ZeroDivisionError"),
@@ -95,6 +102,11 @@ def wrong(difference="value", *places, **more):
         (Signature(Kind.TIMEOUT), "", "compiled relu hangs"),
         (Signature(Kind.TIMEOUT, message="compiling in Inductor"), "", "compiling relu does not end"),
         (Signature(Kind.DEADLOCK), "", "ranks deadlock in compiled relu"),
+        (
+            Signature(Kind.DEADLOCK),
+            "the run does not end: the ranks wait for each other: rank 0 in gloo:barrier, rank 1 in gloo:all_reduce",
+            "ranks deadlock in compiled relu: rank 0 in gloo:barrier, rank 1 in gloo:all_reduce",
+        ),
         (Signature(Kind.OOM), "", "compiled relu runs out of memory, eager does not"),
         (
             Signature(Kind.COMPILE_GROWTH, message="it doubles with each of # steps"),
@@ -202,7 +214,7 @@ RECORDED = {
         program("    y = torch.relu(x)\n    return (y,)\n", [X]),
     ),
     "inductor_runtime_error": (
-        "compiled examples.whiten raises AssertionError: expected size 8==8, stride 32==1 at …",
+        "compiled examples.whiten raises AssertionError: expected size 8==8, stride 32==1",
         {
             "signature": Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#, stride #==# at dim=#"),
             "error": "AssertionError: expected size 8==8, stride 32==1 at dim=0; expected size 32==32, stride 1==8",
@@ -237,7 +249,7 @@ RECORDED = {
         program("    y = torch.index_copy(x, 0, x, x)\n    return (y,)\n", [X]),
     ),
     "aot_inductor_error": (
-        "to_sparse, to_dense do not compile with AOTInductor: aten::_to_dense: attempted to run …",
+        "[aotinductor] to_sparse, to_dense do not compile with AOTInductor: aten::_to_dense",
         {
             "signature": inductor_error("aten::_to_dense: attempted to run", "NotImplementedError"),
             "error": "NotImplementedError: aten::_to_dense: attempted to run this operator with Meta tensors",
@@ -429,6 +441,12 @@ torch.compile(h)(torch.ones(1))
         (TRANSFORMED, wrong("value"), "", "[dynamo] wrong result of g(x)"),
         (EXPRESSION, wrong("value"), "", "[dynamo] wrong result of x * scale[0]"),
         (MARKED, wrong("value"), "", "[dynamo] wrong result of torch.compiler.assume_constant_result"),
+        (
+            MARKED.replace("compiler.assume_constant_result", "library.custom_op('mine::op', mutates_args=())"),
+            wrong("value"),
+            "",
+            "[dynamo] wrong result of the custom operator mine::op",
+        ),
         (MARKED.replace("@torch", "# "), wrong("value"), "", "[dynamo] wrong result of sin"),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],
@@ -449,6 +467,20 @@ def test_of_a_reduced_script_the_line_at_which_dynamo_stops_is_named() -> None:
     assert "list(weights) does not compile" in title_of(replace(story, log="")), "it is the first call"
 
 
+def test_of_code_of_the_script_the_function_that_raises_is_named() -> None:
+    log = (
+        '  File "repro.py", line 9, in <module>\n    f(x)\n'
+        '  File "repro.py", line 5, in __torch_function__\n    b(*c)\n'
+        '  File "repro.py", line 5, in <listcomp>\n    b(*c)\nAttributeError: no\n\nfrom user code:\n'
+        '   File "repro.py", line 8, in f\n    pass\n'
+    )
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    signature = Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "AttributeError"), "no")
+    story = story_of("accuracy", **reduced, repro=SUBCLASS, signature=signature, log=log)
+    called = replace(story.ablation, cause=SCRIPT_CODE)
+    assert title_of(replace(story, ablation=called)).startswith("__torch_function__ does not compile")
+
+
 def test_a_large_number_and_a_subclass_are_conditions_and_what_fails_in_eager_has_none() -> None:
     text = program("    y = x * 900000000\n    return (y,)\n", [X], "{'dynamic': True}")
     number = NumberFound("argument 2 of `mul`", 900000000, 100, "fails with 900000000, passes with 100")
@@ -456,6 +488,11 @@ def test_a_large_number_and_a_subclass_are_conditions_and_what_fails_in_eager_ha
     story = story_of("accuracy", program=text, ablation=None, signature=wrong(), layer=None, aspects=())
     story = replace(story, reduction=Reduction(9, 1, 5, 1.0, True, True, number=number))
     assert title_of(story) == "wrong result of mul with dynamic=True, 900000000"
+    values = FirstWrong("value", "output 0", "2147483649", "-2147483647", "[3]")
+    shown = replace(story, program=text.replace("{'dynamic': True}", "{}"), answers=Answers(first_wrong=values))
+    assert title_of(shown) == "wrong result of mul with 900000000: eager 2147483649, compiled -2147483647"
+    long = replace(values, eager="0.8414709568023682")
+    assert title_of(replace(shown, answers=Answers(first_wrong=long))) == "wrong result of mul with 900000000"
     sized = replace(
         story, reduction=replace(story.reduction, number=of_size), aspects=(Aspect("Tensor subclasses", "", "Q"),)
     )

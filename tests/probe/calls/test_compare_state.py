@@ -33,6 +33,11 @@ def loses(x, given):
         seen["steps"].append(x.shape[0])
     return x + 1
 
+def sets(x):
+    if not torch.compiler.is_compiling():
+        torch.set_float32_matmul_precision("high")
+    return x + 1
+
 @torch.compiler.disable
 def now():
     times.append(time.time())
@@ -64,6 +69,7 @@ torch.compile(clears, backend="eager")(torch.ones(3), kept)
 lost = torch.compile(loses, backend="eager")
 for size in (3, 3, 3, 3):
     lost(torch.ones(size), kept)
+torch.compile(sets, backend="eager")(torch.ones(3))
 print(len(right), len(seen["steps"]), len(times), model.calls, len(kept))
 """
 
@@ -82,6 +88,7 @@ def test_only_the_state_that_the_compiled_call_loses_is_seen(oracle: ProgramOrac
         "differs_by_itself": (0, 0),
         "clears": (1, 0),
         "loses": (3, 3),
+        "sets": (1, 1),
     }
     failure = wrong_result(compiled)
     assert failure is not None and failure.difference is not None

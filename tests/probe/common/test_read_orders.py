@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import mock_open, patch
 
 import pytest
 
 from repro_kit.runner.subject_start import probe_environment
 from repro_kit.runner.supervised import PROBE, launch
 from repro_kit.runner.write_orders import in_force
+from repro_probe.common.run_files import FindingsDirectory, as_json
 from root import ROOT
 from samples import strangers
 
@@ -125,3 +127,13 @@ def test_an_unknown_value_of_repro_kit_is_told_once(tmp_path):
     env = {**os.environ, "REPRO_KIT": "banana", "PYTHONPATH": source}
     done = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stderr.count("nothing is watched") == 1 and "'banana'" in done.stderr
+
+
+def test_findings_are_written_while_the_program_has_other_functions_in_their_place(tmp_path: Path) -> None:
+    """As under `mock_open` in a test: what was compiled there was compiled."""
+    findings = FindingsDirectory(str(tmp_path), {})
+    with patch("builtins.open", mock_open(read_data="3.0")), patch("json.dumps", return_value="{}"):
+        findings.append("events", as_json({"event": "compile-call"}))
+        findings.write("hello", {"pid": 1})
+    texts = sorted(path.read_text() for path in tmp_path.iterdir())
+    assert texts == ['{"event": "compile-call"}\n', '{"pid": 1}']

@@ -67,7 +67,7 @@ def _description(reduction: Reduction) -> str:
     before, after, steps = reduction.statements_before, reduction.statements_after, len(reduction.steps)
     return (
         f"From {before} to {after} statements in {reduction.seconds:g} seconds, "
-        f"{steps} accepted steps and {reduction.queries} queries."
+        f"{steps} accepted steps and {reduction.queries} tries."
     )
 
 

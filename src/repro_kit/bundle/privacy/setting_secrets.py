@@ -47,6 +47,7 @@ _FORMS = tuple(
         rf"{_PERHAPS_QUOTED}",
         # A user and a secret.
         rf"\b(?:login|authenticate|log_?in|sign_?in|\w*basic_?auth|\w*digest_?auth)\(\s*{_USER},\s*{_QUOTED}",
+        rf"(?<![A-Za-z])(?:login|authenticate|log_in|sign_?in)\([^()\n]{{0,80}}?\b(?:key|token|pin|code)\s*[=:]\s*{_QUOTED}",
         rf"\b(?:auth|credentials?|creds|login)\\*[\"']?\s*[=:]\s*[(\[]\s*{_USER},\s*{_QUOTED}",
         rf"\b(?:auth|credentials?|creds|login|userpwd)\\*[\"']?\s*[=:]\s*\\*[\"']?[\w.@+-]+:{_BARE}",
         r"^[\w.*-]+:(?:\d{2,5}|\*):[\w*.-]+:[\w*.@-]+:(?P<value>[^\s:]{4,})$",  # .pgpass
@@ -195,6 +196,8 @@ _SHELL_FORMS = tuple(
         rf"(?P<second>{_SHELL_WORD})",
         rf"\bconfigure[ \t]+set[ \t]+[\w.]*(?:secret|token|key|password)[\w.]*[ \t]+{_VALUE}",
         rf"\bconfig\w*[ \t]+(?:--)?set[ \t]+\S*(?i:secret|token|password|passwd|pass)\S*[ \t]+{_VALUE}",
+        rf"\bconfig\w*[ \t]+(?:create|update|add|edit)\b[^\n|;&]*?[ \t][\w.-]*(?i:secret|token|passwd"
+        rf"|password|secret_\w*key|api_?key)[ \t=]+{_VALUE}",
         rf"\b(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+{_VALUE}",
         rf"\b(?:mysqladmin|pdftk|nmcli|ipmitool|svn|rclone)\b[^\n|;&]*?[ \t](?:password|(?:input|owner|user)_pw"
         rf"|[\w-]+\.psk)[ \t]+{_VALUE}",

@@ -14,7 +14,8 @@ _KEY = (
     r"activation|product|serial|registration|deploy|service|storage|backup)"
     r"[ _-]?(?:key|token|code|phrase)|secret|token|"
     r"(?:alarm|door|safe|gate|lock|entry|access) code|"
-    r"code (?:for|of|to) the (?:alarm|door|safe|gate|lock|box|vault|room))"
+    r"code (?:for|of|to) the (?:alarm|door|safe|gate|lock|box|vault|room)|"
+    r"(?:security|secret|recovery) answer|answer (?:to|for) (?:the|my|our|your) (?:security|secret|recovery) question)"
 )
 _NOUN = rf"(?<![\w/.-])(?:{_PASSWORD}|{_KEY})(?![\w(\[])"
 _QUOTED = r"[\"'`\u201c\u2018](?P<quoted>[^\"'`\n\u201c\u201d\u2018\u2019]{4,60})[\"'`\u201d\u2019]"
@@ -79,6 +80,8 @@ _SENTENCES = tuple(
         (_STRICT, rf"{_NOUN}[!.:;]?\s+(?:i |was |we )?(?:expected|got|tried|given|received|wanted|used)\s+{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} from {_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} from \S+ to {_GIVEN}"),
+        (_STRICT, r"\b(?-i:(?:[A-Z][A-Z0-9]*_)+(?:PASS[A-Z]*|PWD?|SECRET|TOKEN|KEY))\s+(?:to|is|was|as|with)\s+"
+                  rf"{_GIVEN}"),
         (_STRICT, rf"\b(?:unlock|decrypt|unzip|authenticat|log|sign|connect|ssh|protect|encrypt)\w*\s+"
                   rf"(?:[\w'./@-]+ ){{0,6}}?(?:with|using|by typing|via)\s+{_GIVEN}"),
         (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}{_LINK}[\w.@+-]+\s*(?:[/:|]|and|with)\s*{_GIVEN}"),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_kit.graph import Program
+from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import effects_of, op_name
 from repro_kit.graph.program import Statement
 
@@ -91,6 +91,13 @@ def transforms(program: Program) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
+def shares_memory(program: Program) -> bool:
+    """Whether two arguments of a call are views of one tensor, or one is a view of the other."""
+    homes = {line.name: line.base or line.name for line in program.inputs if isinstance(line, TensorInput)}
+    calls = [[homes[name] for name in dict.fromkeys(call) if name in homes] for call in program.calls]
+    return any(len(set(call)) < len(call) for call in calls)
+
+
 def _computing(program: Program) -> Iterator[Statement]:
     for function in program.functions():
         for statement in function.statements:
@@ -148,6 +155,7 @@ _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:m
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
+_DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
@@ -191,6 +199,14 @@ def construct_of(source: str, line: int = 0) -> Construct:
     )
 
 
+_OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
+
+
+def raising_function(log: str) -> str:
+    """The function of a reduced script that raised while the compiler called it; "" where the traceback shows none."""
+    return next(reversed(_OWN_FRAME.findall(log.partition("\nfrom user code:")[0])), "")
+
+
 def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[ast.Call]:
     """The calls of a plain function of the script in place of the call to it."""
     function = defined.get(ast.unparse(call.func))
@@ -201,8 +217,16 @@ def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[as
 def _decorator(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> str:
     """What torch marks the called function of the script with; "" if there is no mark."""
     function = defined.get(ast.unparse(call.func))
-    decorators = [ast.unparse(each).partition("(")[0] for each in (function.decorator_list if function else ())]
-    return next((name for name in decorators if name.startswith("torch.")), "")
+    return next(filter(None, map(_mark, function.decorator_list if function else ())), "")
+
+
+def _mark(decorator: ast.expr) -> str:
+    """What `decorator` makes of a function, if it is torch's: an operator of its own goes by its name."""
+    mark = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    match decorator:
+        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if mark in _DEFINES:
+            return f"the custom operator {name}"
+    return mark if mark.startswith("torch.") else ""
 
 
 def _is_compiler(node: ast.expr) -> bool:

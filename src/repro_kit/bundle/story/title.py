@@ -14,6 +14,8 @@ from repro_kit.bundle.story.operators import (
     Operator,
     construct_of,
     operators,
+    raising_function,
+    shares_memory,
     transforms,
 )
 from repro_kit.bundle.story.story import Story
@@ -30,8 +32,18 @@ GRADIENT, ARGUMENT = "gradient", "argument"
 
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
-_LEAST_CLAUSE, _LEAST_WORDS = 18, 36  # characters of a part of a message that still tell something
+_LONGEST_VALUE = 14  # characters of one value of a tensor
+_LEAST_CLAUSE = 16  # characters of a part of a message that still tell something
 _CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
+#: Where a phrase begins, or a quotation; and what no title ends with.
+_PHRASE = re.compile(
+    r" (?=(?:at|of|in|on|for|with|from|by|because|but|when|while|than|that|which|and|or|between|since|as|after"
+    r"|before|during|into|over|under|without|due)\b|[‘“'\"`(\[{])"
+)
+_HANGING = re.compile(
+    r"(?:\W|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should|must|may|can|cannot"
+    r"|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
+)
 _WITH = "with "
 _LOST = "validation lost: eager raises "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
@@ -70,6 +82,7 @@ class TitleFacts:
     is_setter: bool = False  # the construct sets a state
     conditions: tuple[str, ...] = ()  # "with dynamic=True", the most telling first
     places: tuple[str, ...] = ()  # of the wrong values: "gradient", "output", "argument"
+    values: tuple[str, ...] = ()  # of the first wrong element: eager's, and the compiled one
     call: str = "torch.compile"
     layer: str | None = None
     addressee: Addressee = Addressee.PYTORCH
@@ -106,13 +119,16 @@ def cut(text: str, longest: int) -> str:
 
 
 def _fitting(details: Sequence[str], room: int) -> str:
-    """The first of `details` that fits; else as many clauses, or words, of the last one as fit and tell something."""
+    """The first of `details` that fits; else as many clauses, or phrases, of the last one as fit and tell something."""
     whole = next((detail for detail in details if len(detail) <= room), "")
     if whole or not details:
         return whole
-    detail = details[-1]
-    ends = [match.start() for match in _CLAUSE.finditer(detail) if _LEAST_CLAUSE <= match.start() <= room]
-    return detail[: ends[-1]] if ends else cut(detail, room) if room >= _LEAST_WORDS else ""
+    for pattern in (_CLAUSE, _PHRASE):
+        ends = [match.start() for match in pattern.finditer(details[-1], _LEAST_CLAUSE) if match.start() <= room]
+        ends = [end for end in ends if not _HANGING.search(details[-1][:end])]
+        if ends:
+            return details[-1][: ends[-1]]
+    return ""
 
 
 def _subject(facts: TitleFacts, *, full: bool) -> str:
@@ -124,7 +140,7 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
         return f"{named[0]}, {named[1]} and {len(named) - 2} more operators"
     if named:
         return ", ".join(named)
-    return facts.construct or "the compiled function"
+    return facts.construct or ("the script" if facts.in_eager else "the compiled function")
 
 
 def _head(facts: TitleFacts, subject: str) -> str:
@@ -184,8 +200,12 @@ def _details(facts: TitleFacts) -> list[str]:
     if signature.kind is Kind.ACCURACY:
         if facts.places == (GRADIENT,):
             return ["; forward agrees"]
+        if facts.values:
+            return [f": eager {facts.values[0]}, compiled {facts.values[1]}", ""]
         says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
         return [f": {message}"] if says_what and message else []
+    if signature.kind is Kind.DEADLOCK:
+        return [f": {ranks}" for ranks in facts.error.split("wait for each other: ")[1:]]
     if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
         return [f": {signature.message}"] if signature.message else []
     if policy.shown_by is ShownBy.EXCEPTION and not policy.any_alike:
@@ -242,7 +262,7 @@ def title_from(signature: Signature | None, layer: str | None, to: Addressee, op
 def facts_of(story: Story) -> TitleFacts:
     """What the title of `story` is made of."""
     program = readable(story.program)
-    construct = _construct(story)
+    construct, raises = _construct(story), raising_function(story.log)
     found = operators(program) if program else tuple(Operator(name, name, name) for name in story.ops)
     at_fault = _at_fault(story, found)
     return TitleFacts(
@@ -250,10 +270,11 @@ def facts_of(story: Story) -> TitleFacts:
         error=story.error,
         operators=tuple((each.plain, each.full) for each in ([at_fault] if at_fault else found)),
         is_narrowed=at_fault is not None,
-        construct=construct.calls[0] if construct.calls else "",
+        construct=raises if story.addressee is Addressee.SCRIPT_CODE and raises else next(iter(construct.calls), ""),
         is_setter=construct.is_setter,
         conditions=tuple(_conditions(story, program, construct)),
         places=_places(story),
+        values=_values(story),
         call=story.call,
         layer=story.layer,
         addressee=story.addressee,
@@ -322,18 +343,11 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     number = story.reduction.number if story.reduction else None
     if number is not None and number.fails >= _LARGE and not number.what.startswith(("dimension", "every size")):
         yield f"with {number.fails}"
-    if _shares_memory(program):
+    if shares_memory(program):
         yield "with inputs that share memory"
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield f"with {SUBCLASS}"
     yield from _of_running(program)
-
-
-def _shares_memory(program: Program) -> bool:
-    """Whether two arguments of a call are views of one tensor, or one is a view of the other."""
-    homes = {line.name: line.base or line.name for line in program.inputs if isinstance(line, TensorInput)}
-    calls = [[homes[name] for name in dict.fromkeys(call) if name in homes] for call in program.calls]
-    return any(len(set(call)) < len(call) for call in calls)
 
 
 def _of_compiling(program: Program) -> Iterator[str]:
@@ -377,3 +391,10 @@ def _places(story: Story) -> tuple[str, ...]:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
     return (place_of(where),) if where else ()
+
+
+def _values(story: Story) -> tuple[str, ...]:
+    """The two values of the first wrong element, where they are short."""
+    first = story.answers.first_wrong
+    pair = (first.eager, first.compiled) if first and first.what in ("value", "nan") else ()
+    return pair if all(0 < len(value) <= _LONGEST_VALUE for value in pair) else ()

@@ -39,7 +39,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import read_text
 from repro_kit.graph import Program, parse, size
-from repro_kit.graph.python_code import without_remarks
+from repro_kit.graph.python_code import in_short_lines, without_remarks
 from repro_kit.recipe import Recipe
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.torchrun import Launch
@@ -115,7 +115,8 @@ class ReproForm:
             return ""
         reduction = self.facts.reduction
         now = size(self.program) if self.program else reduction.statements_after if reduction else 0
-        statements = "1 statement" if now == 1 else f"{now} statements"
+        unit = "operator" if self.program else "statement"
+        statements = f"1 {unit}" if now == 1 else f"{now} {unit}s"
         if reduction is None or not self.reduced:
             return f"One captured graph, {statements}, not reduced."
         stopped = "" if reduction.stopped == "fixpoint" else f" Its {reduction.stopped} ended the reduction."
@@ -123,16 +124,16 @@ class ReproForm:
         if reduction.minimal and self.smallest:
             tried = sum(bool(removal.outcome) for removal in reduction.removals)
             removals = {
-                0: "nothing can be removed from it",
-                1: "the only possible removal does not fail alike",
-            }.get(tried, f"none of {tried} single removals fails alike")
-            minimal = f" It is 1-minimal: {removals}."
+                0: "Nothing can be removed from it.",
+                1: "Nothing more can be removed: the only possible removal does not fail alike.",
+            }.get(tried, f"Nothing more can be removed: none of {tried} single removals fails alike.")
+            minimal = f" {removals}"
         note = "".join(f" {_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
         what = "" if self.program else "The user's script and modules in one file. "
         before, count = reduction.statements_before, reduction.queries
-        queries = "1 query" if count == 1 else f"{count} queries"
-        reduced = f"Reduced from {before} to {statements} in {queries}."
-        kept = f"It has {statements}, not fewer than before, after {queries}."
+        tries = "1 try" if count == 1 else f"{count} tries"
+        reduced = f"Reduced from {before} to {statements} in {tries}."
+        kept = f"It has {statements}, not fewer than before, after {tries}."
         return f"{what}{reduced if now < before else kept}{stopped}{minimal}{note}"
 
     @property
@@ -335,7 +336,7 @@ def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Co
         text = program_check(PlainScript(form.text, 0, 0), asked, facts)
     if form.path is not None:
         settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
-        script = f"import os\n\n{settings}\n" * bool(settings) + (form.text or source_text(form.path))
+        script = f"import os\n\n{settings}\n" * bool(settings) + in_short_lines(form.text or source_text(form.path))
         contents.add_text(REPRO, script, "repro")
         contents.add_text(CHECK, text, "check")
         return []

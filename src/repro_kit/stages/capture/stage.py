@@ -107,7 +107,7 @@ def explain(case: Case, ui: Ui, search: GraphSearch, *, alone: bool = False) -> 
 def _with(rounding: Rounding, attempt: Attempt, data: RoundingData) -> Rounding:
     program = parse(attempt.text)
     tried = from_data(data["tried"], tuple[SettingTried, ...])
-    restored_by = next((trial.setting for trial in tried if trial.agrees), "")
+    restored_by = next((trial.setting for trial in tried if trial.agrees), rounding.restored_by)
     names = set(data["first"])
     first = [statement.line for statement in program.graph.statements if statement.target in names]
     return replace(
@@ -126,7 +126,7 @@ def _why(program: Program, first: Sequence[str], restored_by: str, growth: float
     if growth >= _CHAOTIC:
         return f"the model is chaotic, since it makes one rounding error {growth:.2g} times larger"
     if "emulate_precision_casts" in restored_by:
-        return "a rounding to the narrow dtype, which eager makes between two operators, is left out in a fused kernel"
+        return by_rounding.CASTS_LEFT_OUT
     if "fallback_random" in restored_by:
         return "the compiled graph draws other random numbers"
     if restored_by:

@@ -31,6 +31,7 @@ from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.judge.doubts import doubts
 from repro_probe.protocol.findings import CompiledCallData
 from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS, RecipeData
+from repro_probe.record.surroundings import switches
 from repro_probe.run import outputs
 from repro_probe.run.load_program import set_config
 from repro_probe.run.outputs import Outcome
@@ -329,7 +330,8 @@ def _python_state(torch: Any, call: Call, *, values: bool) -> dict[str, Any]:
     arguments, named = call.arguments
     given = {**{f"argument {at}": value for at, value in enumerate(arguments)}, **named}
     forms = StateDigest(torch, values=False)
-    return {**StateDigest(torch, values=values).of_reach(call.original), **forms.of(given)}
+    settings = {"settings of torch": [*switches(), f"torch.set_default_dtype({torch.get_default_dtype()})"]}
+    return {**StateDigest(torch, values=values).of_reach(call.original), **forms.of(given), **settings}
 
 
 def _in_child(work: Callable[[], Any]) -> str:

@@ -12,6 +12,8 @@ from repro_probe.protocol.findings import finding
 from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES, Orders, ProbeOptions
 
 _LARGEST = 1 << 24  # bytes
+#: A program may put others in their places while it runs, as `mock.patch("builtins.open")` does in a test.
+_open, _dumps = open, json.dumps
 
 
 def read_orders(variables: Mapping[str, str] = os.environ) -> Orders | None:
@@ -60,10 +62,15 @@ def _is_locked(handle: int) -> bool:
     return False
 
 
+def as_json(data: object) -> str:
+    """Return `data` as one line of JSON."""
+    return _dumps(data, default=repr)
+
+
 def write_whole(path: str, text: str) -> None:
     """Write the file `path` so that nobody sees half of it. Raises OSError."""
     aside = f"{path}.{os.getpid()}.part"
-    with open(aside, "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are not valid in a file
+    with _open(aside, "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are not valid in a file
         file.write(text)
     os.replace(aside, path)
 
@@ -81,9 +88,9 @@ class FindingsDirectory:
 
     def write(self, name: str, data: object) -> None:
         """Write `data` as JSON, atomically."""
-        write_whole(self.path(name), json.dumps(data, default=repr, ensure_ascii=False))
+        write_whole(self.path(name), _dumps(data, default=repr, ensure_ascii=False))
 
     def append(self, name: str, line: str) -> None:
         """Append one line to this process's file for the finding `name`."""
-        with open(self.path(name, "jsonl"), "a", encoding="utf-8") as file:
+        with _open(self.path(name, "jsonl"), "a", encoding="utf-8") as file:
             file.write(line + "\n")

@@ -11,7 +11,6 @@ import contextlib
 import faulthandler
 import functools
 import importlib
-import json
 import os
 import sys
 import threading
@@ -22,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from repro_probe.common.imports import when_imported
-from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory, as_json
 from repro_probe.common.tracebacks import dump_at, own_packages
 from repro_probe.common.vec_isa import remember_loads
 from repro_probe.protocol.findings import (
@@ -109,7 +108,7 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
 def _note_settings(findings: FindingsDirectory, settings: CompileSettings) -> None:
     """Append a call of `torch.compile` to the events of this process."""
     event: GraphEvent = {"event": "compile-call", "graph": None, "time": time.time(), "settings": settings}
-    findings.append(EVENTS, json.dumps(event, default=repr))
+    findings.append(EVENTS, as_json(event))
 
 
 def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:

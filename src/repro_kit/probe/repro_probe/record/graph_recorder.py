@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import json
 import os
 import sys
 import threading
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from repro_probe.change.eager_parts import compile_id_of
 from repro_probe.change.override import compile_settings, is_users
 from repro_probe.common.imports import when_imported
-from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.common.run_files import FindingsDirectory, as_json
 from repro_probe.protocol.findings import EVENTS, INPUTS
 from repro_probe.protocol.graph_data import (
     GRAPH,
@@ -141,7 +140,7 @@ class GraphRecorder:
         """Append one line to the events of this process."""
         event = cast(GraphEvent, {"event": name, "graph": graph, "time": time.time(), **more})
         with self.lock:
-            self.findings.append(EVENTS, json.dumps(event, default=repr))
+            self.findings.append(EVENTS, as_json(event))
 
     def failed(self, name: EventName, graph: int | None, error: BaseException) -> None:
         """Record that a graph raised an exception."""
