@@ -12,6 +12,7 @@ from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, OBSERVATION, Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.moved_to_cpu import (
     Recorded,
+    check_backend,
     check_names,
     failing_on_cpu,
     lacking,
@@ -26,7 +27,7 @@ from repro_kit.failure.missing import missing_resource, remedy
 from repro_kit.failure.moved_to_cpu import MovedToCpu
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import copy_atomic, open_plain, read_plain, read_text, write_atomic
-from repro_kit.graph import Program, TensorInput, parse, render, size
+from repro_kit.graph import Program, ScalarInput, TensorInput, parse, render, size
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.options.stages import QueryOptions
 from repro_kit.probe.repro_probe.protocol.orders import ValueOrder
@@ -79,6 +80,7 @@ def storage_in(file: str) -> str:
     return file.removesuffix(".pt").partition("_")[2]
 
 
+_NAMED = 3  # inputs that a sentence names
 _SENTENCES = {
     Status.PASS: (Exit.NOTHING_FAILED, "Nothing failed: the program passes here."),
     Status.INVALID: (Exit.USER_BUG, "The program fails without torch.compile too"),
@@ -123,8 +125,9 @@ def case_from_program(
         write_atomic(original, runnable(programs[number]).encode())
     else:
         program, verdict = _first_failing(programs, inputs, case, options)
+    check_backend(verdict)
     if verdict.status is not Status.FAIL or verdict.failure is None:
-        raise _ending(verdict)
+        raise ending_of(verdict, path, program)
     failure = verdict.failure
     signature = signature_of(failure)
     if verdict.fallback_random:
@@ -143,13 +146,38 @@ def case_from_program(
     ui.done(note)
 
 
-def _ending(verdict: Verdict) -> Stop:
-    """The end of the work on a program that does not fail as one of the compiler's does."""
+def _made_up(path: Path, program: Program) -> tuple[str, ...]:
+    """The inputs whose values nobody recorded: an artifact of torch holds none, a program is what it says."""
+    if _is_program(path):
+        return ()
+    return tuple(
+        line.name
+        for line in program.inputs
+        if (isinstance(line, ScalarInput) and line.value is None)
+        or (isinstance(line, TensorInput) and line.data.file is None and line.base is None)
+    )
+
+
+def ending_of(verdict: Verdict, path: Path, program: Program) -> Stop:
+    """The end of the work on the program of the file `path`, which does not fail as one of the compiler's does.
+
+    What values do in eager that nobody recorded says nothing about the program. Raises Stop for a name that was lost.
+    """
     check_names(verdict)
+    made_up = _made_up(path, program)
     if verdict.status is Status.CANNOT_TELL and verdict.failure and (lacking := missing_resource(verdict.failure)):
         return Stop(Exit.CANNOT_RUN, f"The program could not be run: this machine lacks {lacking}. {remedy(lacking)}.")
     code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
     why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
+    if made_up and verdict.status is Status.INVALID:
+        named = ", ".join(made_up[:_NAMED]) + (f" and {len(made_up) - _NAMED} more" if len(made_up) > _NAMED else "")
+        return Stop(
+            Exit.CANNOT_RUN,
+            f"The graph cannot be judged: no values of {named} were recorded, and with others it fails without "
+            f"torch.compile too ({why}); give the minifier's folder with its storages, or collect the script.",
+        )
+    if made_up and verdict.status is Status.PASS:
+        return Stop(code, f"{sentence[:-1]}, with made-up values, since none were recorded.")
     return Stop(code, f"{sentence}: {why}" if why else sentence)
 
 
@@ -230,14 +258,21 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         return _from_trace
     if not path.is_file():
         return None
-    with open_plain(path) as file:
-        head = file.read(_HEAD).decode("utf-8", "replace")
     if path.suffix == ".py":
-        if any(line.startswith(_PROGRAM) for line in head.splitlines()):
+        if _is_program(path):
             return lambda path, _: [parse(read_text(path))]
         if _REPRO.search(read_plain(path, _LARGEST).decode("utf-8", "replace")):
             return lambda path, _: [_from_runnable(path)]
     return None
+
+
+def _is_program(path: Path) -> bool:
+    """Whether the file at `path` says that it is a program of repro-kit's."""
+    if path.suffix != ".py" or not path.is_file():
+        return False
+    with open_plain(path) as file:
+        head = file.read(_HEAD).decode("utf-8", "replace")
+    return any(line.startswith(_PROGRAM) for line in head.splitlines())
 
 
 def is_trace(path: Path) -> bool:
@@ -281,7 +316,9 @@ def _programs(scripts: Sequence[Runnable]) -> list[Program]:
 def recorded_failure(path: Path, compile_id: str | None) -> Recorded:
     """How the program in `path` failed where it was recorded, if the trace or the case around the file has it."""
     if not is_trace(path):
-        return recorded_in_case(path)
+        if _is_program(path):
+            return recorded_in_case(path)
+        return Recorded(is_wrong_result=_from_runnable(path).recipe.check)
     _, failed = _chosen(path, compile_id)
     failure = failure_from_text(failed.text) if failed else None
     return Recorded(signature_of(failure) if failure else None)

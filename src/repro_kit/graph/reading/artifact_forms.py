@@ -205,7 +205,9 @@ def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
             return float(value) if isinstance(value, float) else int(value)
         case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
             return _called(_CALLS[name], args, symbols)
-        case ast.Call(func=ast.Name(id=name), args=args) if named := _OF_MATH.fullmatch(name):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name) | ast.Name(id=name), args=args) if (
+            named := _OF_MATH.fullmatch(name)
+        ):
             return _called(getattr(math, named[1]), args, symbols)
     raise StageError(f"The size {ast.unparse(node)} cannot be evaluated.")
 
@@ -216,6 +218,36 @@ def _called(function: Callable[..., Any], args: Sequence[ast.expr], symbols: Map
     except (ArithmeticError, TypeError, ValueError) as error:
         raise StageError(f"A size cannot be evaluated: {error}.") from None
     return float(result) if isinstance(result, float) else int(result)
+
+
+#: How torch prints a body that it cannot write: versions before 2.14 leave out those of higher-order operators.
+_LEFT_OUT = re.compile(r"^\s+self\.(\w+) = (?:<\w+>|GraphModule)\(\)[ \t]*$", re.MULTILINE)
+
+
+def left_out(text: str) -> tuple[str, ...]:
+    """The attributes of the artifact `text` whose bodies torch did not write."""
+    return tuple(dict.fromkeys(_LEFT_OUT.findall(text)))
+
+
+def repeats_of(load_args: ast.FunctionDef) -> list[tuple[int, int]]:
+    """(tensor, size) by their places among the arguments: what the tensor says how often is repeated fills the size.
+
+    Since 2.11 torch writes it after the arguments, because random numbers would not do.
+    """
+    pairs = []
+    for node in load_args.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "hasattr(reader, 'args')":
+            places = {
+                ast.unparse(part.targets[0]): part.value.slice.value
+                for part in node.body
+                if isinstance(part, ast.Assign)
+                and isinstance(part.value, ast.Subscript)
+                and isinstance(part.value.slice, ast.Constant)
+                and isinstance(part.value.slice.value, int)
+            }
+            if places.keys() >= {"_repeats", "_output_size"}:
+                pairs.append((places["_repeats"], places["_output_size"]))
+    return pairs
 
 
 _SYMBOL = re.compile(r"[su]\d+")
