@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.programs import ending_of, reader_of, recorded_failure
+from repro_kit.commands.intake.programs import ending_of, lost_storages, reader_of, recorded_failure
 from repro_kit.errors import Exit, ReproKitError, Stop
 from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
 from repro_kit.failure.kinds import Kind
@@ -125,3 +125,31 @@ def test_an_accuracy_minifier_looked_for_a_wrong_result(tmp_path: Path) -> None:
     path = tmp_path / "runnable.py"
     path.write_text(ARTEFACT.format(op="relu"))
     assert recorded_failure(path, None).is_wrong_result
+
+
+def test_of_several_artifacts_none_is_taken_silently(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(ARTEFACT.format(op="relu") + ARTEFACT.format(op="sin"))
+    reader = reader_of(path)
+    assert reader is not None
+    with pytest.raises(
+        ReproKitError, match=r"two.py holds 2 artifacts; choose one with --which N:\n  1: relu\n  2: sin"
+    ):
+        reader(path, None)
+    second = reader_of(path, 2)
+    assert second is not None
+    assert "aten.sin" in render(second(path, None)[0])
+    third = reader_of(path, 3)
+    assert third is not None
+    with pytest.raises(ReproKitError, match="--which N"):
+        third(path, None)
+
+
+def test_files_with_values_that_are_gone_are_named(tmp_path: Path) -> None:
+    text = ARTEFACT.format(op="relu").replace("None, 8", "'0123abcd', 8").replace("save_dir=None", "save_dir='/gone/x'")
+    path = tmp_path / "launcher.py"
+    assert lost_storages(path, text) == (str(tmp_path / "storages/0123abcd"),)
+    (tmp_path / "storages").mkdir()
+    (tmp_path / "storages/0123abcd").write_bytes(b"")
+    assert lost_storages(path, text) == ()
+    assert lost_storages(path, ARTEFACT) == ()

@@ -13,6 +13,7 @@ from repro_kit.artefact.plain import runnable
 from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.graph import ScalarInput, TensorInput, parse, render, size
 from repro_kit.graph.placement import devices_in, on_cpu
+from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe
 
@@ -532,3 +533,23 @@ def test_a_graph_with_kernels_of_the_user_s_is_for_their_gpu() -> None:
     text = REPEATS.replace("        return (torch", f"        y = {launch}\n        return (torch")
     with pytest.raises(CannotRunError, match=r"^GPU only: the graph calls Triton kernels of the user's own"):
         from_runnable(text)
+
+
+def test_several_artifacts_in_one_text_are_told_apart() -> None:
+    for version in ("2.5.1", "2.13.0", "2.15.0"):
+        texts = [text for number, title, text in corpus() if number == version and "branches" not in title]
+        parts = artifacts_in("\n".join(texts))
+        assert [from_runnable(part) for part in parts] == list(map(from_runnable, texts))
+    headless = "\n".join([REPEATS, *REPEATS.split("import torch\n")[1:]])
+    assert [from_runnable(part) for part in artifacts_in(headless)] == [from_runnable(REPEATS)] * 2
+    assert operators_in(REPEATS) == ("repeat_interleave",)
+
+
+def test_arguments_that_a_reader_at_the_top_makes() -> None:
+    head, calls = REPEATS.split("def load_args(reader):\n")
+    lines = [line.strip() for line in calls.splitlines() if "reader.storage" in line or "reader.tensor" in line]
+    made = "\n".join(line.replace("reader.", "inputs.") for line in [*lines, "reader.symint(8)"])
+    text = f"{head}from torch._dynamo.debug_utils import InputReader\ninputs = InputReader()\n{made}\nmod = Repro()\n"
+    assert [line.line for line in from_runnable(text).inputs if "times" not in line.line] == [
+        line.line for line in from_runnable(REPEATS).inputs if "times" not in line.line
+    ]

@@ -131,10 +131,17 @@ def _others(outcome: CaseSummary) -> str:
 _MOST_NOTES = 5
 
 
-def open_job(ctx: click.Context, words: Sequence[str], *, programs: bool = False, compile_id: str | None = None) -> Job:
+def open_job(
+    ctx: click.Context,
+    words: Sequence[str],
+    *,
+    programs: bool = False,
+    compile_id: str | None = None,
+    which: int | None = None,
+) -> Job:
     """The job on the case that the command line asks for, until the command ends.
 
-    `programs`: a program or a trace is taken too; `compile_id` is the graph of a trace.
+    `programs`: a program or a trace is taken too; `compile_id` names the graph of a trace, `which` numbers a program.
     """
     from repro_kit.commands.intake.open_case import Asked, open_case
 
@@ -150,6 +157,7 @@ def open_job(ctx: click.Context, words: Sequence[str], *, programs: bool = False
         {flag for param in ctx.command.params for flag in (*param.opts, *param.secondary_opts)},
         programs,
         compile_id,
+        which,
     )
     return ctx.with_resource(open_case(asked, make_ui(values)))
 

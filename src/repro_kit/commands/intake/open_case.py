@@ -132,6 +132,7 @@ class Asked:
     flags: Collection[str]  # the names of all options of the command
     programs: bool = False  # a program or a trace may be the subject
     compile_id: str | None = None  # the graph of a trace
+    which: int | None = None  # the number of the program in a file, or in the text of an issue
 
     @property
     def output(self) -> str | None:
@@ -157,7 +158,7 @@ def open_case(asked: Asked, ui: Ui) -> Iterator[Job]:
     """
     first = Path(asked.words[0]) if asked.form == "script" and asked.words else None
     alone_in_line = first if len(asked.words) == 1 else None
-    reader = reader_of(alone_in_line) if asked.programs and alone_in_line else None
+    reader = reader_of(alone_in_line, asked.which) if asked.programs and alone_in_line else None
     if first and alone_in_line and reader:
         opened = _of_program(asked, first, reader, ui)
     elif first and (is_case(first) or is_watched(first)):
@@ -234,7 +235,7 @@ def _of_program(
         agree_to_trace(path, ui)
     subject = program_subject(directory, Path.cwd(), asked.python, os.environ)
     with _case_for(asked, directory, subject, ui) as job:
-        recorded = partial(recorded_failure, path, asked.compile_id)
+        recorded = partial(recorded_failure, path, asked.compile_id, asked.which)
         try:
             with ui.stage("read"):
                 case_from_program(path, programs, job.case, job.options.capture, ui, recorded)

@@ -28,6 +28,7 @@ from repro_kit.failure.moved_to_cpu import MovedToCpu
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import copy_atomic, open_plain, read_plain, read_text, write_atomic
 from repro_kit.graph import Program, ScalarInput, TensorInput, parse, render, size
+from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.options.stages import QueryOptions
 from repro_kit.probe.repro_probe.protocol.orders import ValueOrder
@@ -36,6 +37,7 @@ from repro_kit.subject.users_environment import environment
 from repro_kit.trace import CompileFailure, Runnable, is_log, summarise
 from repro_kit.ui import Ui
 
+_STORAGE = re.compile(r"^\s+\w+ = reader\.storage\('(\w+)'", re.MULTILINE)
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
 
 
@@ -113,7 +115,7 @@ def case_from_program(
         return
     here = environment(case.file.subject.python)
     case.store(ENVIRONMENT, here)
-    inputs = _inputs(path, programs, case)
+    inputs = _inputs(path, programs, case, ui)
     devices = lacking(programs, inputs, here.accelerator)
     moved_to_cpu = None
     if devices:
@@ -181,10 +183,13 @@ def ending_of(verdict: Verdict, path: Path, program: Program) -> Stop:
     return Stop(code, f"{sentence}: {why}" if why else sentence)
 
 
-def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
+def _inputs(path: Path, programs: Sequence[Program], case: Case, ui: Ui) -> Path:
     """Return the directory of the values that the programs load."""
     script = path.suffix == ".py"  # a trace may be large, and holds no values
-    storages = storages_of(path, path.read_text(encoding="utf-8", errors="replace")) if script else None
+    text = path.read_text(encoding="utf-8", errors="replace") if script else ""
+    storages = storages_of(path, text)
+    if lost := lost_storages(path, text):
+        ui.warn(f"{lost[0]}{f' and {len(lost) - 1} more files' * (len(lost) > 1)} with values are not there.")
     if storages is None:
         return path.parent / "inputs"
     unpack(storages, programs, case.path / "capture" / "inputs", case.file.subject.python)
@@ -248,9 +253,10 @@ _PROGRAM = "# repro-kit program"
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 
 
-def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
+def reader_of(path: Path, which: int | None = None) -> Callable[[Path, str | None], list[Program]] | None:
     """Return a function that reads the programs in `path`; None for a user's own script, or when there is no file.
 
+    `which` is the number of an artifact in a file that holds several.
     The function takes the path and a compile id (for a trace; None: that of the first failure). It returns the
     programs that may fail, the likeliest first, and raises ReproKitError when there are none.
     """
@@ -262,7 +268,7 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         if _is_program(path):
             return lambda path, _: [parse(read_text(path))]
         if _REPRO.search(read_plain(path, _LARGEST).decode("utf-8", "replace")):
-            return lambda path, _: [_from_runnable(path)]
+            return lambda path, _: [_from_runnable(path, which)]
     return None
 
 
@@ -280,10 +286,36 @@ def is_trace(path: Path) -> bool:
     return any(map(is_log, path.glob("*.log"))) if path.is_dir() else path.suffix != ".py" and is_log(path)
 
 
-def _from_runnable(path: Path) -> Program:
-    text = read_text(path)
+def _from_runnable(path: Path, which: int | None) -> Program:
+    parts = artifacts_in(read_text(path))
+    text = parts[chosen(which, [_in_words(part) for part in parts], f"{path} holds {len(parts)} artifacts")]
     storages = storages_of(path, text)
     return _read(text, str(path), [file.name for file in storages.iterdir()] if storages else [])
+
+
+def chosen(which: int | None, listed: Sequence[str], holds: str) -> int:
+    """The place of the one that `which` chooses of several. Raises UsageError if it names none of those `listed`."""
+    if which is None and len(listed) == 1:
+        return 0
+    if which is None or which > len(listed):
+        lines = "".join(f"\n  {number}: {words}" for number, words in enumerate(listed, 1))
+        raise UsageError(f"{holds}; choose one with --which N:{lines}")
+    return which - 1
+
+
+def _in_words(artifact: str) -> str:
+    names = operators_in(artifact)
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def lost_storages(path: Path, text: str) -> tuple[str, ...]:
+    """The files with values that the launcher `text` at `path` reads, and that are not there."""
+    named = dict.fromkeys(_STORAGE.findall(text))
+    storages = storages_of(path, text)
+    if not named or _SAVE_DIR.search(text) is None:
+        return ()
+    place = storages or path.parent / "storages"
+    return tuple(str(place / name) for name in named if not (place / name).exists())
 
 
 def _read(text: str, name: str, storages: Collection[str] = ()) -> Program:
@@ -313,12 +345,12 @@ def _programs(scripts: Sequence[Runnable]) -> list[Program]:
     return [_read(script.text, f"The graph {script.compile_id} of {script.log}") for script in scripts]
 
 
-def recorded_failure(path: Path, compile_id: str | None) -> Recorded:
+def recorded_failure(path: Path, compile_id: str | None, which: int | None = None) -> Recorded:
     """How the program in `path` failed where it was recorded, if the trace or the case around the file has it."""
     if not is_trace(path):
         if _is_program(path):
             return recorded_in_case(path)
-        return Recorded(is_wrong_result=_from_runnable(path).recipe.check)
+        return Recorded(is_wrong_result=_from_runnable(path, which).recipe.check)
     _, failed = _chosen(path, compile_id)
     failure = failure_from_text(failed.text) if failed else None
     return Recorded(signature_of(failure) if failure else None)

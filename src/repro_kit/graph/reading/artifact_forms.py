@@ -7,6 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from repro_kit.errors import StageError
@@ -38,12 +39,67 @@ class _Plain(ast.NodeTransformer):
         return ast.copy_location(ast.Call(node.args[0], node.args[1:], keywords), node)
 
 
+_CLASS = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
+#: How an artifact of torch begins, and what nothing after its class looks like.
+_BEGINS = re.compile(r"^(?:[su]\d+ = \d+|import (?:os|math|torch)|from math import inf)[ \t]*$", re.MULTILINE)
+_OPERATOR_NAME = re.compile(r"\btorch\.(?:ops\.\w+\.)?(\w+)(?:\.\w+)?\(")
+
+
+def artifacts_in(text: str) -> tuple[str, ...]:
+    """The artifacts in `text`, which may hold several one after the other."""
+    classes = [match.start() for match in _CLASS.finditer(text)]
+    if len(classes) < 2:
+        return (text,)
+    cuts = [0]
+    for here, there in pairwise(classes):
+        begins = [match.start() for match in _BEGINS.finditer(text, here, there)]
+        cuts.append(begins[0] if begins else there)
+    parts = [text[cut:end] for cut, end in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+    head = text[: classes[0]]  # of the first, which counts for one that has none of its own
+    return tuple(part if at == 0 or _BEGINS.search(part) else head + part for at, part in enumerate(parts))
+
+
+def operators_in(text: str) -> tuple[str, ...]:
+    """The operators that the artifact `text` calls, by their short names, each once."""
+    start = _CLASS.search(text)
+    return tuple(dict.fromkeys(_OPERATOR_NAME.findall(text, start.end() if start else 0)))
+
+
 _LIST = "args"
 _MAKER = "rand_strided"
 
 
 def load_args_of(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
-    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None if there is none."""
+    """The arguments that `nodes` make without a ``load_args``, as one; None if there are none.
+
+    Before 2.1 they are a list `args`; others call an ``InputReader`` at the top of the file.
+    """
+    readers = {
+        node.targets[0].id
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).rpartition(".")[2] == "InputReader"
+    }
+    if readers:
+        calls = [node for node in nodes if isinstance(node, ast.Expr | ast.Assign) and _calls_of(node) in readers]
+        function = ast.parse("def load_args(reader): pass").body[0]
+        assert isinstance(function, ast.FunctionDef)
+        function.body = [*calls] or function.body
+        return function
+    return _of_list(nodes)
+
+
+def _calls_of(node: ast.Expr | ast.Assign) -> str:
+    """The object whose method is called; empty for anything else."""
+    match node.value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+            return name
+    return ""
+
+
+def _of_list(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
     elements: list[ast.expr] | None = None
     for node in nodes:
         match node:
