@@ -250,6 +250,7 @@ def _capture(program: Program, verdict: Verdict, moved_to_cpu: MovedToCpu | None
 _HEAD = 20_000  # bytes that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = "# repro-kit program"
+_COMPILES = re.compile(r"\btorch\.(compile|export)\b")
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 
 
@@ -267,9 +268,14 @@ def reader_of(path: Path, which: int | None = None) -> Callable[[Path, str | Non
     if path.suffix == ".py":
         if _is_program(path):
             return lambda path, _: [parse(read_text(path))]
-        if _REPRO.search(read_plain(path, _LARGEST).decode("utf-8", "replace")):
+        if is_artifact(read_plain(path, _LARGEST).decode("utf-8", "replace")):
             return lambda path, _: [_from_runnable(path, which)]
     return None
+
+
+def is_artifact(text: str) -> bool:
+    """Whether `text` is an artifact of torch's, and no script of a user's who calls a module Repro."""
+    return bool(_REPRO.search(text)) and ("run_repro" in text or not _COMPILES.search(text))
 
 
 def _is_program(path: Path) -> bool:

@@ -1,0 +1,400 @@
+"""The text of an issue: its blocks told apart, what it reports, and whether a run fails as it reports.
+
+A text is Markdown, as of an issue, a comment or a mail: its code stands between fences, and so do tracebacks and logs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+from repro_kit.commands.intake.programs import chosen, is_artifact
+from repro_kit.errors import Exit, UsageError
+from repro_kit.failure.classify import concerns_compiler, failures_from_text
+from repro_kit.failure.failure import Failure
+from repro_kit.failure.kinds import Kind, ShownBy
+from repro_kit.failure.messages import same_message, same_op
+from repro_kit.failure.signature import LIKENESS, Strength, in_words, signature_of
+from repro_kit.failure.tracebacks import short
+from repro_kit.graph.reading.artifact_forms import artifacts_in
+
+BlockKind = Literal["script", "artifact", "fragment", "broken", "traceback", "log", "versions", "other"]
+_RUNS = ("script", "artifact")
+_LARGEST = 64 << 20  # bytes
+_FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_QUOTED = re.compile(r"^[ \t]{0,3}> ?")
+_PROMPT = re.compile(r"^(?:>>>|\.\.\.)(?: |$)|^(?:In \[\d+\]: | {3}\.{3}: )")
+_MAGIC = re.compile(r"^[ \t]*[!%].*$", re.MULTILINE)  # of a notebook
+_PYTHON = ("py", "python", "python3", "pycon", "ipython")
+_COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
+_TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
+_STAMP = re.compile(r"^(?:\[\w+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d|^\[\d{4}-\d\d-\d\d \d\d:\d\d", re.MULTILINE)
+_VERSIONS = re.compile(r"PyTorch version:|Collecting environment information|^\W*torch==|Is debug build", re.MULTILINE)
+_TORCH = re.compile(
+    r"(?:PyTorch version:|^\W*torch==|\b(?:py)?torch(?: version)?[ =:`*]+)\s*v?(\d+\.\d+(?:\.\d+)?(?:[.+a-z]\S*)?)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_SYSTEM = re.compile(r"^\W*OS:\W*(?:Microsoft )?(Windows|macOS|Mac OS)", re.MULTILINE | re.IGNORECASE)
+_DEVICE = re.compile(
+    r"""\.(cuda|xpu|mps|hpu)\(\)|["'](cuda|xpu|mps|hpu|npu)(?::\d+)?["']|torch\.(cuda|xpu|mps)\.|(triton)[./]"""
+    r"|\bon (?:a |an )?(?:\w+ )?(CUDA|XPU|MPS|ROCm|A100|H100|H200|GPU)s?\b",
+)
+_WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
+_WRONG = re.compile(
+    rf"\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)[ -](?:\w+ )?{_WHAT}"
+    rf"|silent(?:ly)? (?:wrong|incorrect|error)|silent correctness|allclose\(.*\) *(?:is|returns|->) *False"
+    rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the text. `line` is that of its first one; `problem` says why a broken script is none."""
+
+    kind: BlockKind
+    text: str
+    line: int
+    problem: str = ""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it is a program that compiles something."""
+        return self.kind == "artifact" or bool(_COMPILES.search(self.text))
+
+    @property
+    def words(self) -> str:
+        """The block in one line."""
+        lines = self.text.strip().splitlines()
+        first = next((line.strip() for line in lines if line.strip()), "")
+        return f"{self.kind}, line {self.line}, {len(lines)} lines: {first[:60]}"
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a text says of the failure.
+
+    `failures`: those that it shows. `device`, `system`: where it happened, if it says so and repro-kit knows the word.
+    """
+
+    failures: tuple[Failure, ...] = ()
+    is_wrong_result: bool = False
+    torch: str = ""
+    device: str = ""
+    system: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the text says how it fails."""
+        return bool(self.failures) or self.is_wrong_result
+
+
+@dataclass(frozen=True)
+class Issue:
+    """The text of an issue in blocks, and what stands between them."""
+
+    blocks: tuple[Block, ...]
+    prose: str
+
+    @cached_property
+    def programs(self) -> tuple[Block, ...]:
+        """The blocks that can be run. Several pieces of one script count as one."""
+        whole = tuple(block for block in self.blocks if block.kind in _RUNS)
+        if any(block.compiles for block in whole):
+            return whole
+        pieces = [block for block in self.blocks if block.kind in ("script", "fragment")]
+        if len(pieces) > 1 and any(piece.compiles for piece in pieces) and whole:
+            return (replace(pieces[0], kind="script", text="\n".join(piece.text for piece in pieces)),)
+        return whole
+
+    def program(self, which: int | None, name: str) -> Block:
+        """The block to run: number `which`, else the only one that compiles. Raises UsageError if there is none."""
+        if not self.programs:
+            broken = next((block for block in self.blocks if block.kind == "broken"), None)
+            lacking = (
+                f"the code on line {broken.line} is not whole: {broken.problem}"
+                if broken
+                else ("it has tracebacks or logs, and no code" if self.blocks else "it has no block of code")
+            )
+            raise UsageError(
+                f"Incomplete: nothing of {name} can be run; {lacking}. Ask for a script that imports torch and fails."
+            )
+        compiling = [block for block in self.programs if block.compiles]
+        if which is None and len(compiling) == 1:
+            return compiling[0]
+        listed = [block.words for block in self.programs]
+        return self.programs[chosen(which, listed, f"{name} holds {len(listed)} programs")]
+
+    @cached_property
+    def reported(self) -> Reported:
+        """What the text says of the failure."""
+        shown = [block.text for block in self.blocks if block.kind in ("traceback", "log", "other")]
+        failures = [failure for text in (*shown, self.prose) for failure in failures_from_text(text)]
+        compilers = [failure for failure in failures if concerns_compiler(failure)]
+        said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
+        device = _DEVICE.search(
+            "\n".join([self.prose, *(block.text for block in self.blocks if block.kind != "versions")])
+        )
+        torch, system = _TORCH.search(said), _SYSTEM.search(said)
+        return Reported(
+            tuple(compilers or failures),
+            bool(_WRONG.search(self.prose)),
+            torch[1].rstrip(".,;)`*") if torch else "",
+            next(filter(None, device.groups())).upper() if device else "",
+            system[1] if system else "",
+        )
+
+
+def is_issue(path: Path) -> bool:
+    """Whether `path` names the text of an issue: a file of text, or ``-`` for standard input."""
+    return str(path) == "-" or (path.suffix.lower() in (".md", ".markdown", ".txt") and path.is_file())
+
+
+def read_issue(text: str) -> Issue:
+    """Tell the blocks of `text` apart."""
+    fenced, prose = _fenced(text.replace("\r\n", "\n").replace("\r", "\n"))
+    blocks = [block for language, code, line in fenced for block in _told_apart(language, code, line)]
+    if not fenced and (whole := _script(text)) is not None:
+        return Issue((Block("script", whole, 1),), "")
+    return Issue(tuple(blocks), prose)
+
+
+def script_path(code: str, directory: Path, name: str = "issue") -> Path:
+    """Where the script `code` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
+    for number in count(1):
+        path = directory / (f"{name}-{number}.py" if number > 1 else f"{name}.py")
+        if not path.is_symlink() and (not path.exists() or _holds(path, code)):
+            break
+    return path
+
+
+def _holds(path: Path, code: str) -> bool:
+    return path.is_file() and path.stat().st_size < _LARGEST and path.read_bytes() == code.encode()
+
+
+def _fenced(text: str) -> tuple[list[tuple[str, str, int]], str]:
+    """(language, text, first line) of each part between fences, and the lines outside of them. Quote marks go."""
+    found: list[tuple[str, str, int]] = []
+    prose: list[str] = []
+    inside: list[str] = []
+    fence, language, begun = "", "", 0
+    for number, given in enumerate(text.split("\n"), 1):
+        line = _QUOTED.sub("", given) if not fence or given.lstrip().startswith(">") else given
+        mark = _FENCE.match(line)
+        if not fence:
+            if mark:
+                fence, language, begun, inside = mark["fence"], mark["language"].lower(), number + 1, []
+            else:
+                prose.append(line)
+        elif mark and mark["fence"].startswith(fence) and not mark["language"]:
+            found.append((language, "\n".join(inside), begun))
+            fence = ""
+        else:
+            inside.append(given if _PROMPT.match(given) else line)
+    if fence:
+        found.append((language, "\n".join(inside), begun))
+    return found, "\n".join(prose)
+
+
+def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
+    """The blocks in one fenced part: people paste a script and its traceback together."""
+    text = textwrap.dedent(text)
+    if not text.strip():
+        return
+    if is_artifact(text):
+        for part in artifacts_in(text):
+            yield Block("artifact", part, line + text[: text.find(part)].count("\n"))
+        return
+    shown = _TRACEBACK.search(text)
+    code = text[: shown.start()] if shown else text
+    script = _script(code)
+    if script is not None:
+        yield Block("script", script, line)
+        code = ""
+    rest = text if code else text[shown.start() :] if shown else ""
+    if not rest:
+        return
+    first = line + text[: len(text) - len(rest)].count("\n")
+    if _VERSIONS.search(rest):
+        yield Block("versions", rest, first)
+    elif shown or failures_from_text(rest):
+        yield Block("traceback", rest, first)
+    elif _STAMP.search(rest):
+        yield Block("log", rest, first)
+    elif language in _PYTHON:
+        problem = _problem(_cleaned(rest))
+        yield Block("broken" if problem else "fragment", _cleaned(rest), first, problem)
+    else:
+        yield Block("other", rest, first)
+
+
+def _cleaned(code: str) -> str:
+    """`code` without the prompts and the results of a session, and without the magic of notebooks."""
+    lines = code.split("\n")
+    if any(_PROMPT.match(line) for line in lines):
+        lines = [line[_PROMPT.match(line).end() :] for line in lines if _PROMPT.match(line)]  # type: ignore[union-attr]
+    return _MAGIC.sub("", "\n".join(lines)).strip("\n") + "\n"
+
+
+def _script(code: str) -> str | None:
+    """`code` as a script if it is Python that imports something and speaks of torch."""
+    cleaned = _cleaned(code)
+    if "torch" not in cleaned or _problem(cleaned):
+        return None
+    nodes = ast.walk(ast.parse(cleaned))
+    return cleaned if any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes) else None
+
+
+def _problem(code: str) -> str:
+    """Why `code` is no Python; empty if it is."""
+    try:
+        ast.parse(code)
+    except SyntaxError as error:
+        return f"{error.msg}: {(error.text or '').strip()}"
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return ""
+
+
+def left_out(code: str) -> str:
+    """The first statement of `code` in which the author left something out: ``model = ...``; empty if there is none."""
+    for node in ast.walk(ast.parse(code)):
+        values = [node.value] if isinstance(node, ast.Assign | ast.Return) else []
+        values += node.args if isinstance(node, ast.Call) else []
+        if any(isinstance(value, ast.Constant) and value.value is Ellipsis for value in values):
+            return ast.unparse(node).splitlines()[0]
+    return ""
+
+
+def shown_blocks(issue: Issue, taken: Block) -> Sequence[str]:
+    """The blocks in one line each; the one that is taken has an arrow, those that can be run have their numbers."""
+    numbers = {id(block): str(number) for number, block in enumerate(issue.programs, 1)}
+    blocks = issue.blocks if any(taken is block for block in issue.blocks) else issue.programs
+    return [f"{'→' if block is taken else ' '} {numbers.get(id(block), ' ')}  {block.words}" for block in blocks]
+
+
+AnswerKind = Literal[
+    "reproduces", "fails otherwise", "does not fail here", "cannot run", "incomplete", "no compile", "not known"
+]
+#: What ends a script that needs something which the text, or this machine, does not have.
+_LACKS_PACKAGE = re.compile(r"\b(?:ModuleNotFoundError|ImportError): [^\n]*")
+_LACKS_PART = re.compile(r"\b(?:NameError|UnboundLocalError|FileNotFoundError): [^\n]*")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether the program fails as the text of the issue reports."""
+
+    answer: AnswerKind
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How the run of the program of an issue ended. `graphs`: how many were compiled; None: that is not known."""
+
+    exit: Exit
+    sentence: str = ""
+    failures: tuple[Failure, ...] = ()
+    graphs: int | None = None
+    compared: int = 0  # compiled calls that were compared with eager
+    torch: str = ""
+    accelerator: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a text tells of the program that is run: the failure, and a statement whose value the author left out."""
+
+    reported: Reported
+    left_out: str = ""
+
+    def answer(self, ran: Ran) -> Answer:
+        """Whether the program failed as the text reports."""
+        if ran.failures and ran.exit is not Exit.USER_BUG:
+            return self._of_failure(ran)
+        said = "\n".join([ran.sentence, *(_words(failure) for failure in ran.failures)])
+        if (package := _LACKS_PACKAGE.search(said)) and not self._reports(package[0]):
+            return Answer("cannot run", f"Cannot run here: {package[0]}")
+        if ran.exit in (Exit.USER_BUG, Exit.USAGE, Exit.CANNOT_RUN, Exit.FAILED):
+            if (part := _LACKS_PART.search(said)) and not self._reports(part[0]):
+                return Answer("incomplete", f"Incomplete: the text lacks a part of the program ({part[0]}).")
+            if self.left_out and ran.exit is not Exit.CANNOT_RUN:
+                return Answer("incomplete", f"Incomplete: the text leaves out a value (`{self.left_out}`).")
+        if ran.exit is Exit.USER_BUG:
+            return self._of_failure(ran)
+        if ran.exit is Exit.NOTHING_FAILED:
+            return self._of_pass(ran)
+        return Answer(
+            "cannot run", f"Cannot run here: {ran.sentence.splitlines()[0] if ran.sentence else 'it did not end'}"
+        )
+
+    def _reports(self, words: str) -> bool:
+        return any(words.partition(":")[0] == short(failure.exceptions[-1].type) for failure in self._raised)
+
+    @property
+    def _raised(self) -> list[Failure]:
+        return [failure for failure in self.reported.failures if failure.exceptions]
+
+    def _of_failure(self, ran: Ran) -> Answer:
+        """The answer for a run that failed."""
+        ours = _words(ran.failures[0]) if ran.failures else ran.sentence
+        if ran.exit is Exit.ROUNDING:
+            return Answer("fails otherwise", f"No failure as reported: results differ by rounding alone ({ours}).")
+        if not self.reported.is_known:
+            return Answer("not known", f"It fails here ({ours}), but the text does not show how it failed there.")
+        same = [alike(reported, seen) for reported in self.reported.failures for seen in ran.failures]
+        if self.reported.is_wrong_result and not self.reported.failures:
+            same = [seen.kind is Kind.ACCURACY for seen in ran.failures]
+        theirs = _words(self.reported.failures[0]) if self.reported.failures else "a wrong result"
+        if True not in same and None in same:
+            return Answer(
+                "not known", f"It fails here ({ours}); the text says too little to tell whether it is that failure."
+            )
+        if True not in same:
+            return Answer("fails otherwise", f"Fails otherwise: reported was {theirs}; here it is {ours}.")
+        if ran.exit is Exit.USER_BUG:
+            return Answer("fails otherwise", f"Fails as reported, but without torch.compile too: {ours}.")
+        return Answer("reproduces", f"Reproduces: it fails as reported ({ours}).")
+
+    def _of_pass(self, ran: Ran) -> Answer:
+        """The answer for a run that did not fail."""
+        reported = self.reported
+        if ran.graphs == 0:
+            return Answer("no compile", "No compile: the program ran to its end, and compiled nothing.")
+        if reported.device and reported.device != (ran.accelerator or "").upper():
+            return Answer(
+                "cannot run", f"Cannot run here: the text is about {reported.device}; without it nothing failed."
+            )
+        if not reported.is_known or not (reported.failures or ran.compared):
+            return Answer("not known", "Nothing failed here, but the text does not show how it failed there.")
+        there = f"torch {reported.torch}" if reported.torch else ""
+        there = " on ".join(filter(None, [there, reported.system]))
+        agree = "" if reported.failures else ", and results agree with eager's"
+        here = f" with torch {ran.torch}" if ran.torch else ""
+        return Answer("does not fail here", f"Does not fail here{here}{f' (reported: {there})' * bool(there)}{agree}.")
+
+
+def _words(failure: Failure) -> str:
+    return in_words(signature_of(failure), failure)
+
+
+def alike(reported: Failure, seen: Failure) -> bool | None:
+    """Whether `seen` is the failure `reported`, of which a text may show little; None: it shows too little to tell."""
+    there, here = signature_of(reported), signature_of(seen)
+    if there.kind.policy.shown_by is not ShownBy.EXCEPTION or here.kind.policy.shown_by is not ShownBy.EXCEPTION:
+        return there.matches(here, Strength.CROSS_VERSION) or here.matches(there, Strength.CROSS_VERSION)
+    if there.exceptions[-1:] != here.exceptions[-1:] or not same_op(there.op, here.op):
+        return False
+    if there.message and here.message:
+        return same_message(there.message, here.message, likeness=LIKENESS)
+    if there.frames and here.frames:
+        return there.frames[0] == here.frames[0] and there.message == here.message
+    return None
