@@ -148,7 +148,8 @@ def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> No
 
     Options go before the script; words after the script are its arguments. The same command resumes an interrupted
     run. SCRIPT may also be a .pt2 file of torch.export.save, which is compiled with AOTInductor, or a program that
-    was captured before: an fx_graph_runnable, a script of PyTorch's minifier, or a TORCH_TRACE log or directory.
+    was captured before: an fx_graph_runnable, a script of PyTorch's minifier, or a TORCH_TRACE log or directory. The
+    text of an issue (a Markdown file, or - for standard input) is told apart, and its program runs after a yes.
 
     \b
     repro-kit collect train.py --epochs 1

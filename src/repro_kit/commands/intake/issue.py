@@ -17,7 +17,7 @@ from typing import Literal
 
 from repro_kit.commands.intake.programs import chosen, is_artifact
 from repro_kit.errors import UsageError
-from repro_kit.failure.classify import concerns_compiler, failures_from_text
+from repro_kit.failure.classify import concerns_compiler, failure_from_signal, failures_from_text
 from repro_kit.failure.failure import Failure
 from repro_kit.graph.reading.artifact_forms import artifacts_in
 
@@ -37,6 +37,20 @@ _TORCH = re.compile(
     r"(?:PyTorch version:|^\W*torch==|\b(?:py)?torch(?: version)?[ =:`*]+)\s*v?(\d+\.\d+(?:\.\d+)?(?:[.+a-z]\S*)?)",
     re.MULTILINE | re.IGNORECASE,
 )
+_LAST = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported)(?::|$)", re.MULTILINE)
+_SHELL = re.compile(  # what a shell says when a signal ends a program
+    r"^(?:.*: |\[\d+\].* )?(Segmentation fault|Aborted|Bus error|Floating point exception|Illegal instruction)"
+    r"(?:: \d+)?(?: *\(core dumped\))?\b",
+    re.MULTILINE,
+)
+_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Floating point exception": "SIGFPE",
+    "Illegal instruction": "SIGILL",
+}
+_NAMED = re.compile(r"`([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): [^`]+)`")  # in prose
 _SYSTEM = re.compile(r"^\W*OS:\W*(?:Microsoft )?(Windows|macOS|Mac OS)", re.MULTILINE | re.IGNORECASE)
 _DEVICE = re.compile(
     r"""\.(cuda|xpu|mps|hpu)\(\)|["'](cuda|xpu|mps|hpu|npu)(?::\d+)?["']|torch\.(cuda|xpu|mps)\.|(triton)[./]"""
@@ -132,7 +146,8 @@ class Issue:
     def reported(self) -> Reported:
         """What the text says of the failure."""
         shown = [block.text for block in self.blocks if block.kind in ("traceback", "log", "other")]
-        failures = [failure for text in (*shown, self.prose) for failure in failures_from_text(text)]
+        shown += [self.prose, *_NAMED.findall(self.prose)]
+        failures = [failure for text in shown for failure in _failures_in(text)]
         compilers = [failure for failure in failures if concerns_compiler(failure)]
         said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
         device = _DEVICE.search(
@@ -148,9 +163,18 @@ class Issue:
         )
 
 
+def _failures_in(text: str) -> list[Failure]:
+    """The failures that `text` shows; also what a shell says of a signal, and the end of a notebook's traceback."""
+    found = failures_from_text(text)
+    if not found and (ended := _SHELL.search(text)):
+        return [failure_from_signal(_SIGNALS[ended[1]])]
+    ends = [match.start() for match in _LAST.finditer(text)] if not found and _TRACEBACK.search(text) else []
+    return failures_from_text(text[ends[-1] :]) if ends else found
+
+
 def is_issue(path: Path) -> bool:
-    """Whether `path` names the text of an issue: a file of text, or ``-`` for standard input."""
-    return str(path) == "-" or (path.suffix.lower() in (".md", ".markdown", ".txt") and path.is_file())
+    """Whether `path` names the text of an issue: a file of Markdown, or ``-`` for standard input."""
+    return str(path) == "-" or (path.suffix.lower() in (".md", ".markdown") and path.is_file())
 
 
 def read_issue(text: str) -> Issue:
@@ -162,11 +186,11 @@ def read_issue(text: str) -> Issue:
     return Issue(tuple(blocks), prose)
 
 
-def script_path(code: str, directory: Path, name: str = "issue") -> Path:
-    """Where the script `code` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
+def free_path(text: str, directory: Path, name: str = "issue", suffix: str = ".py") -> Path:
+    """Where `text` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
     for number in count(1):
-        path = directory / (f"{name}-{number}.py" if number > 1 else f"{name}.py")
-        if not path.is_symlink() and (not path.exists() or _holds(path, code)):
+        path = directory / (f"{name}-{number}{suffix}" if number > 1 else f"{name}{suffix}")
+        if not path.is_symlink() and (not path.exists() or _holds(path, text)):
             break
     return path
 
@@ -220,7 +244,7 @@ def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
     first = line + text[: len(text) - len(rest)].count("\n")
     if _VERSIONS.search(rest):
         yield Block("versions", rest, first)
-    elif shown or failures_from_text(rest):
+    elif shown or _failures_in(rest):
         yield Block("traceback", rest, first)
     elif _STAMP.search(rest):
         yield Block("log", rest, first)

@@ -118,13 +118,17 @@ class Told:
             return Answer("not known", "Nothing failed here, but the text does not show how it failed there.")
         there = f"torch {reported.torch}" if reported.torch else ""
         there = " on ".join(filter(None, [there, reported.system]))
-        agree = "" if reported.failures else ", and results agree with eager's"
+        agree = " in one run" if reported.failures else "; results agree with eager's"
         here = f" with torch {ran.torch}" if ran.torch else ""
         return Answer("does not fail here", f"Does not fail here{here}{f' (reported: {there})' * bool(there)}{agree}.")
 
 
 def _words(failure: Failure) -> str:
     return in_words(signature_of(failure), failure)
+
+
+def _root(failure: Failure) -> str:
+    return failure.exceptions[-1].message.strip() if failure.exceptions else ""
 
 
 def alike(reported: Failure, seen: Failure) -> bool | None:
@@ -134,6 +138,9 @@ def alike(reported: Failure, seen: Failure) -> bool | None:
         return there.matches(here, Strength.CROSS_VERSION) or here.matches(there, Strength.CROSS_VERSION)
     if there.exceptions[-1:] != here.exceptions[-1:] or not same_op(there.op, here.op):
         return False
+    begins = _root(reported) and _root(seen).startswith(_root(reported)) and _root(seen) != _root(reported)
+    if begins and there.message != here.message:
+        return None  # the text shows the first words of the message alone
     if there.message and here.message:
         if same_message(there.message, here.message, likeness=LIKENESS):
             return True

@@ -18,7 +18,7 @@ from repro_kit.bundle.privacy.vocabulary import allowed_variables
 from repro_kit.case.case import Case, StageRecord, Subject, locked
 from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, Observation
 from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for
-from repro_kit.commands.intake.issue import is_issue, left_out, read_issue, script_path, shown_blocks
+from repro_kit.commands.intake.issue import free_path, is_issue, left_out, read_issue, shown_blocks
 from repro_kit.commands.intake.issue_answer import Ran, Told
 from repro_kit.commands.intake.moved_to_cpu import (
     digest_of,
@@ -260,7 +260,7 @@ def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     name = "the text" if str(path) == "-" else str(path)
     issue = read_issue(sys.stdin.read(_LARGEST_TEXT) if str(path) == "-" else read_text(path))
     block = issue.program(asked.which, name)
-    script = script_path(block.text, Path.cwd(), "issue" if str(path) == "-" else path.stem)
+    script = free_path(block.text, Path.cwd(), "issue" if str(path) == "-" else path.stem)
     ui.print("\n".join([f"{name} holds", *shown_blocks(issue, block), "", f"{script.name}:", block.text.rstrip()]))
     if not ui.confirm(f"Write this {block.kind} to {script.name}, and run it with your rights?"):
         raise UsageError(f"Nothing was run: {name} holds code; look at it, and give --yes if you trust it.")
