@@ -14,6 +14,7 @@ from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.graph import ScalarInput, TensorInput, parse, render, size
 from repro_kit.graph.placement import devices_in, on_cpu
 from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
+from repro_kit.graph.reading.artifact_names import renamed
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe
 
@@ -553,3 +554,13 @@ def test_arguments_that_a_reader_at_the_top_makes() -> None:
     assert [line.line for line in from_runnable(text).inputs if "times" not in line.line] == [
         line.line for line in from_runnable(REPEATS).inputs if "times" not in line.line
     ]
+
+
+def test_an_operator_that_torch_renamed_has_its_other_name() -> None:
+    old = "a = torch.ops.prims._low_memory_max_pool2d_with_offsets.default(x, [2, 2], [2, 2], [0, 0], [1, 1], False)"
+    lost = "AttributeError: '_OpNamespace' 'prims' object has no attribute '_low_memory_max_pool{}_with_offsets'"
+    new = renamed(old, lost.format("2d"))
+    assert new == old.replace("pool2d", "pool")
+    assert renamed(new, lost.format("")) == old
+    assert renamed(old, "NameError: name 'x' is not defined") == ""
+    assert renamed(old, "") == ""

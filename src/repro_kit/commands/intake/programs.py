@@ -20,15 +20,16 @@ from repro_kit.commands.intake.moved_to_cpu import (
     recorded_in_case,
     write_values,
 )
-from repro_kit.errors import Exit, ReproKitError, StageError, Stop, UsageError
+from repro_kit.errors import CannotRunError, Exit, ReproKitError, StageError, Stop, UsageError
 from repro_kit.failure.classify import failure_from_text
 from repro_kit.failure.failure import Status, Verdict
-from repro_kit.failure.missing import missing_resource, remedy
+from repro_kit.failure.missing import lost_name, missing_resource, remedy
 from repro_kit.failure.moved_to_cpu import MovedToCpu
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import copy_atomic, open_plain, read_plain, read_text, write_atomic
 from repro_kit.graph import Program, ScalarInput, TensorInput, parse, render, size
-from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
+from repro_kit.graph.reading.artifact_forms import artifacts_in, left_out, operators_in
+from repro_kit.graph.reading.artifact_names import renamed
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.options.stages import QueryOptions
 from repro_kit.probe.repro_probe.protocol.orders import ValueOrder
@@ -127,6 +128,8 @@ def case_from_program(
         write_atomic(original, runnable(programs[number]).encode())
     else:
         program, verdict = _first_failing(programs, inputs, case, options)
+        if newer := renamed(render(program), lost_name(verdict.failure)):
+            program, verdict = _first_failing([parse(newer)], inputs, case, options)
     check_backend(verdict)
     if verdict.status is not Status.FAIL or verdict.failure is None:
         raise ending_of(verdict, path, program)
@@ -348,6 +351,12 @@ def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
 
 
 def _programs(scripts: Sequence[Runnable]) -> list[Program]:
+    for script in scripts:
+        if lost := left_out(script.text):
+            raise CannotRunError(
+                f"The graph {script.compile_id} of {script.log} lacks the bodies of its operators ({', '.join(lost)}), "
+                "which no record of the trace shows; collect the script."
+            )
     return [_read(script.text, f"The graph {script.compile_id} of {script.log}") for script in scripts]
 
 
