@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from repro_kit.case.case import Case, Subject
 from repro_kit.commands.intake.programs import ending_of, lost_storages, reader_of, recorded_failure
+from repro_kit.commands.show import story_at
 from repro_kit.errors import Exit, ReproKitError, Stop
 from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
 from repro_kit.failure.kinds import Kind
@@ -153,3 +155,12 @@ def test_files_with_values_that_are_gone_are_named(tmp_path: Path) -> None:
     (tmp_path / "storages/0123abcd").write_bytes(b"")
     assert lost_storages(path, text) == ()
     assert lost_storages(path, ARTEFACT) == ()
+
+
+def test_the_case_of_an_artifact_that_did_not_fail_shows_that(tmp_path: Path) -> None:
+    path = tmp_path / "x.repro"
+    subject = Subject("script", (str(path / "capture" / "program.py"),), str(tmp_path), "python")
+    Case.create(path, subject, "2026-01-01T00:00:00+00:00")
+    with pytest.raises(ReproKitError, match="was not seen to fail here") as error:
+        story_at(path)
+    assert error.value.exit_code is Exit.NOTHING_FAILED

@@ -297,7 +297,7 @@ def is_trace(path: Path) -> bool:
 
 def _from_runnable(path: Path, which: int | None) -> Program:
     parts = artifacts_in(read_text(path))
-    text = parts[chosen(which, [_in_words(part) for part in parts], f"{path} holds {len(parts)} artifacts")]
+    text = parts[chosen(which, list(map(_in_words, parts)), f"{path} holds {len(parts)} artifacts")]
     storages = storages_of(path, text)
     return _read(text, str(path), [file.name for file in storages.iterdir()] if storages else [])
 

@@ -42,7 +42,8 @@ class _Plain(ast.NodeTransformer):
 _CLASS = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 #: How an artifact of torch begins, and what nothing after its class looks like.
 _BEGINS = re.compile(r"^(?:[su]\d+ = \d+|import (?:os|math|torch)|from math import inf)[ \t]*$", re.MULTILINE)
-_OPERATOR_NAME = re.compile(r"\btorch\.(?:ops\.\w+\.)?(\w+)(?:\.\w+)?\(")
+_NO_OPERATORS = ("tensor", "device", "no_grad", "randn", "Size")
+_OPERATOR_NAME = re.compile(r"\btorch\.(?:ops\.\w+\.(\w+)(?:\.\w+)?|(?:\w+\.)*([a-z]\w*))\(")
 
 
 def artifacts_in(text: str) -> tuple[str, ...]:
@@ -62,7 +63,9 @@ def artifacts_in(text: str) -> tuple[str, ...]:
 def operators_in(text: str) -> tuple[str, ...]:
     """The operators that the artifact `text` calls, by their short names, each once."""
     start = _CLASS.search(text)
-    return tuple(dict.fromkeys(_OPERATOR_NAME.findall(text, start.end() if start else 0)))
+    found = _OPERATOR_NAME.finditer(text, start.end() if start else 0)
+    names = dict.fromkeys(match[1] or match[2] for match in found)
+    return tuple(name for name in names if name not in _NO_OPERATORS)
 
 
 _LIST = "args"
