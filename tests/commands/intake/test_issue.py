@@ -160,6 +160,7 @@ MACHINE = {"torch": "2.13.0", "graphs": 1, "compared": 1}
         (Reported((OPEN,), torch="2.4.0", system="macOS"), Ran(Exit.NOTHING_FAILED, **MACHINE), "does not fail here",
          r"with torch 2.13.0 \(reported: torch 2.4.0 on macOS\)"),
         (Reported(is_wrong_result=True), Ran(Exit.NOTHING_FAILED, **MACHINE), "does not fail here", "agree with eager"),
+        (Reported(is_wrong_result=True), Ran(Exit.OK, **MACHINE), "does not fail here", "agree with eager"),
         (Reported(is_wrong_result=True), Ran(Exit.NOTHING_FAILED, graphs=1), "not known", "Nothing failed here"),
         (Reported(), Ran(Exit.NOTHING_FAILED, **MACHINE), "not known", "Nothing failed here"),
         (Reported((OPEN,), device="CUDA"), Ran(Exit.NOTHING_FAILED, **MACHINE), "cannot run", "is about CUDA"),

@@ -227,7 +227,7 @@ def work(
 
 def told_of(job: Job, ending: StageEnding) -> AsReported | None:
     """Whether the program of an issue's text failed as the text reports; None: the run was interrupted."""
-    from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION
+    from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, OBSERVATION
     from repro_kit.commands.intake.issue_answer import Ran
     from repro_kit.pipeline.summary import AsReported
 
@@ -236,7 +236,9 @@ def told_of(job: Job, ending: StageEnding) -> AsReported | None:
         return None
     seen = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
     env = case.load(ENVIRONMENT) if case.holds(ENVIRONMENT) else None
+    alone = case.load(CAPTURE).verdict if case.holds(CAPTURE) else None
     shown = [failure.failure for failure in seen.failures] if seen else []
+    shown = shown or [failure for failure in (alone and alone.failure,) if failure]
     answer = job.told.answer(
         Ran(
             ending.exit_code,

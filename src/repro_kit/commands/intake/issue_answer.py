@@ -71,7 +71,7 @@ class Told:
                 return Answer("incomplete", f"Incomplete: the text leaves out a value (`{self.left_out}`).")
         if ran.exit is Exit.USER_BUG:
             return self._of_failure(ran)
-        if ran.exit is Exit.NOTHING_FAILED:
+        if ran.exit is Exit.NOTHING_FAILED or (ran.exit is Exit.OK and not ran.failures):
             return self._of_pass(ran)
         return Answer(
             "cannot run", f"Cannot run here: {ran.sentence.splitlines()[0] if ran.sentence else 'it did not end'}"
