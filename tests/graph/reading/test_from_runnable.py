@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from repro_kit.artefact.plain import runnable
 from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.graph import ScalarInput, TensorInput, parse, render, size
 from repro_kit.graph.placement import devices_in, on_cpu
-from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
+from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in, symbol_values
 from repro_kit.graph.reading.artifact_names import renamed
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe
@@ -564,3 +565,37 @@ def test_an_operator_that_torch_renamed_has_its_other_name() -> None:
     assert renamed(new, lost.format("")) == old
     assert renamed(old, "NameError: name 'x' is not defined") == ""
     assert renamed(old, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "values"),
+    [
+        # As torch 2.3 writes a graph with two numbers that are no size of any tensor.
+        (["symint(3)", "symint(500)", "symint(400)", "(1, s0, s1, s2)", "symint(300)", "symint(256)"],
+         {"s0": 3, "s1": 500, "s2": 400}),
+        (["symint(7)", "symint(5)", "(s0, 4)", "symint(9)", "(s3, s0)"], {"s0": 5, "s3": 9}),
+        (["symint(893092)", "(s38, 4)"], {"s38": 893092}),
+        (["symint(2)", "symint(3)", "symint(4)", "(s0,)", "(s1,)"], {"s0": 2, "s1": 3}),  # a backward
+    ],
+)  # fmt: skip
+def test_symbols_among_other_numbers_have_the_nearest_values(lines: list[str], values: dict[str, int]) -> None:
+    calls = [f"reader.{line}" if line.startswith("symint") else f"reader.tensor(buf0, {line})" for line in lines]
+    load_args = ast.parse("def load_args(reader):\n" + "".join(f"    {call}\n" for call in calls)).body[0]
+    assert isinstance(load_args, ast.FunctionDef)
+    assert symbol_values(ast.parse(""), load_args) == values
+
+
+def test_a_size_whose_value_the_artifact_lacks_is_named() -> None:
+    text = REPEATS.replace("(3,), dtype=torch.int64", "(s7,), dtype=torch.int64")
+    with pytest.raises(CannotRunError, match=r"does not hold the value of the size s7; .*\(s7 = 8\)"):
+        from_runnable(text.replace("reader.symint(8)", "reader.const('total')"))
+    with pytest.raises(CannotRunError, match="the size total, which depended on data"):
+        from_runnable(REPEATS.replace("symint(8)", "symint(None)"))
+    assert from_runnable("s7 = 3\n" + text)
+
+
+def test_a_graph_that_returns_nothing() -> None:
+    text = REPEATS.replace(
+        "return (torch.ops.aten.repeat_interleave.Tensor(times, output_size = total), x)", "return ()"
+    )
+    assert from_runnable(text).graph.returns

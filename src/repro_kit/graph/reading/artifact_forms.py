@@ -310,6 +310,13 @@ def repeats_of(load_args: ast.FunctionDef) -> list[tuple[int, int]]:
 
 
 _SYMBOL = re.compile(r"[su]\d+")
+
+
+def is_symbol(name: str) -> bool:
+    """Whether `name` is that of a symbolic size."""
+    return bool(_SYMBOL.fullmatch(name))
+
+
 _EXPRESSION = re.compile(r"^(?!\w+ = )[\w*+/(), -]+ = \d+$\n?", re.MULTILINE)
 _NO_ARGUMENTS = re.compile(r"^(def load_args\(reader\):\n)(?=\S)", re.MULTILINE)
 
@@ -340,14 +347,34 @@ def _named(tree: ast.Module) -> dict[str, int]:
 
 
 def _unnamed(load_args: ast.FunctionDef) -> dict[str, int]:
-    symbols: list[str] = []
     values: list[int] = []
+    sizes: list[tuple[int, list[str]]] = []  # of each tensor: how many of `values` come before it, and its symbols
     for node in load_args.body:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr="symint"), args=[ast.Constant(value=int(value))])):
                 values.append(value)
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr="tensor"), args=[_, *shapes])):
                 names = [part.id for shape in shapes for part in ast.walk(shape) if isinstance(part, ast.Name)]
-                symbols += filter(_SYMBOL.fullmatch, names)
-    distinct = list(dict.fromkeys(symbols))
-    return dict(zip(distinct, values, strict=True)) if len(distinct) == len(values) else {}
+                sizes.append((len(values), [name for name in names if _SYMBOL.fullmatch(name)]))
+    distinct = list(dict.fromkeys(name for _, names in sizes for name in names))
+    if len(distinct) == len(values):
+        return dict(zip(distinct, values, strict=True))
+    return _nearest(values, sizes)
+
+
+def _nearest(values: Sequence[int], sizes: Sequence[tuple[int, list[str]]]) -> dict[str, int]:
+    """The values of symbols where the graph has further numbers: those right before the first tensor that has them.
+
+    Where all numbers come before all tensors, as in a backward, the first of them are taken.
+    """
+    found: dict[str, int] = {}
+    used = 0
+    first = min((before for before, _ in sizes), default=0)
+    for before, names in sizes:
+        new = [name for name in dict.fromkeys(names) if name not in found]
+        start = used if first == len(values) else max(used, before - len(new))
+        taken = values[start : min(before, start + len(new))]
+        if new and len(taken) == len(new):
+            found.update(zip(new, taken, strict=True))
+            used = start + len(new)
+    return found

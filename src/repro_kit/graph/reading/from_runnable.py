@@ -25,6 +25,7 @@ from repro_kit.graph.reading.artifact_forms import (
     compiles_dynamos_graph,
     evaluate,
     inlined,
+    is_symbol,
     left_out,
     load_args_of,
     modules,
@@ -291,6 +292,11 @@ class _Reader:
         match call.func.attr:
             case "tensor":
                 self._tensor(call.args, param, options)
+            case "symint" if isinstance(call.args[0], ast.Constant) and call.args[0].value is None:
+                raise CannotRunError(
+                    f"The artifact does not hold the value of the size {param}, which depended on data; collect the "
+                    "script."
+                )
             case "symint":
                 self.scalars.append(ScalarInput(param, self._number(call.args[0])))
                 self.symbolic = True
@@ -330,6 +336,13 @@ class _Reader:
         return tuple(int(self._number(part)) for part in node.elts)
 
     def _number(self, node: ast.expr) -> int | float:
+        names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        unknown = [name for name in names if is_symbol(name) and name not in self.symbols]
+        if unknown:
+            raise CannotRunError(
+                f"The artifact does not hold the value of the size {unknown[0]}; write it at the top of the file, in a "
+                f"line of its own ({unknown[0]} = 8)."
+            )
         return evaluate(node, self.symbols)
 
 
