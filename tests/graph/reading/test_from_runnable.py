@@ -14,8 +14,9 @@ from repro_kit.artefact.plain import runnable
 from repro_kit.errors import CannotRunError, ReproKitError
 from repro_kit.graph import ScalarInput, TensorInput, parse, render, size
 from repro_kit.graph.placement import devices_in, on_cpu
-from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in, symbol_values
+from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
 from repro_kit.graph.reading.artifact_names import renamed
+from repro_kit.graph.reading.artifact_sizes import symbol_values
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe
 
@@ -522,6 +523,13 @@ def test_values_that_must_fit_and_bits_of_values_are_kept() -> None:
     lines = {line.line for line in from_runnable(REPEATS).inputs}
     assert "times = torch.tensor([3, 3, 2], dtype=torch.int64)" in lines
     assert "x = torch.randn(2, dtype=torch.complex64).conj()" in lines
+
+
+def test_a_graph_that_says_the_size_of_what_is_repeated_gets_values_that_fit() -> None:
+    for version, title, text in corpus():
+        if title == "launcher repeated":
+            lines = [line.line for line in from_runnable(text).inputs]
+            assert [line for line in lines if "torch.tensor([3, 3], dtype=torch.int64)" in line], (version, lines)
 
 
 def test_a_module_on_a_device_is_no_lost_name() -> None:

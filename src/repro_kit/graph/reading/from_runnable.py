@@ -23,19 +23,16 @@ from repro_kit.graph.reading.artifact_forms import (
     bodies,
     compares_results,
     compiles_dynamos_graph,
-    evaluate,
     inlined,
-    is_symbol,
     left_out,
     load_args_of,
     modules,
-    repeats_of,
     runnable,
-    symbol_values,
     with_generators,
     without_states,
 )
 from repro_kit.graph.reading.artifact_names import needed, qualified
+from repro_kit.graph.reading.artifact_sizes import evaluate, is_symbol, repeats_in, repeats_of, symbol_values
 from repro_kit.graph.values import contiguous, span
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe, short_name
 
@@ -83,6 +80,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
         )
     reader = _Reader(symbol_values(tree, load_args), storages)
     reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
+    reader.totals |= repeats_in(graph)
     functions = (*bodies(classes, "Repro"), graph)
     imports, preamble = needed(tree.body, functions, [constant.line for constant in constants])
     return Program(
