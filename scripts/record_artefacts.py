@@ -130,6 +130,7 @@ def artefacts(name):
         return backend(graph, arguments)
 
     import torch._inductor.decomposition
+    import torch._inductor.lowering  # of the operators that a decomposition may choose
 
     torch._dynamo.reset()
     call = inputs(name)
