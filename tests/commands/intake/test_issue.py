@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,8 @@ WRONG = Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_re
 OPEN = failure("Attempted to call function marked as skipped: open")
 LOST = failure("name 'build' is not defined", "NameError", Kind.RUNTIME_ERROR)
 GONE = failure("No module named 'timm'", "ModuleNotFoundError", Kind.RUNTIME_ERROR)
-MACHINE = {"torch": "2.13.0", "graphs": 1, "compared": 1}
+RANKS = failure("env:// rendezvous: environment variable RANK expected, but not set", "ValueError", Kind.RUNTIME_ERROR)
+MACHINE: dict[str, Any] = {"torch": "2.13.0", "graphs": 1, "compared": 1}
 
 
 @pytest.mark.parametrize(
@@ -163,6 +165,11 @@ MACHINE = {"torch": "2.13.0", "graphs": 1, "compared": 1}
         (Reported(is_wrong_result=True), Ran(Exit.OK, **MACHINE), "does not fail here", "agree with eager"),
         (Reported(is_wrong_result=True), Ran(Exit.NOTHING_FAILED, graphs=1), "not known", "Nothing failed here"),
         (Reported(), Ran(Exit.NOTHING_FAILED, **MACHINE), "not known", "Nothing failed here"),
+        (Reported((OPEN,), run_with=("--n 3",)), Ran(Exit.NOTHING_FAILED, **MACHINE), "not known", "with --n 3"),
+        (Reported((OPEN,), device="a GPU"), Ran(Exit.NOTHING_FAILED, **MACHINE), "cannot run", "is about a GPU"),
+        (Reported((OPEN,), device="a GPU"), Ran(Exit.NOTHING_FAILED, **MACHINE, accelerator="xpu"),
+         "does not fail here", "in one run"),
+        (Reported((OPEN,)), Ran(Exit.USER_BUG, failures=(RANKS,)), "cannot run", "variable RANK"),
         (Reported((OPEN,), device="CUDA"), Ran(Exit.NOTHING_FAILED, **MACHINE), "cannot run", "is about CUDA"),
     ],
 )  # fmt: skip
@@ -206,6 +213,19 @@ def test_what_a_text_reports_in_other_forms() -> None:
         assert read_issue(prose).reported.is_wrong_result, prose
     assert not read_issue("it is slow").reported.is_known
     assert read_issue(fenced('import torch\nx = torch.ones(2, device="cuda")\n')).reported.device == "CUDA"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Run it as `TORCHINDUCTOR_CPP_WRAPPER=1 python a.py`.", ("TORCHINDUCTOR_CPP_WRAPPER=1",)),
+        ("```console\n$ OMP_NUM_THREADS=4 python t.py --dynamic --n 3\n```", ("OMP_NUM_THREADS=4", "--dynamic --n 3")),
+        ('Set TORCHDYNAMO_VERBOSE=1 for the stack, or TORCH_LOGS="+dynamo"', ()),
+        (fenced("import os, torch\nos.environ['TORCH_X']='1'\n") + "\nwith TORCH_X=1", ()),
+    ],
+)
+def test_variables_and_arguments_of_the_command(text: str, shown: tuple[str, ...]) -> None:
+    assert read_issue(text).reported.run_with == shown
 
 
 def test_files_that_are_texts_and_where_programs_go(tmp_path: Path) -> None:

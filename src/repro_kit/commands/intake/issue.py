@@ -56,6 +56,10 @@ _DEVICE = re.compile(
     r"""\.(cuda|xpu|mps|hpu)\(\)|["'](cuda|xpu|mps|hpu|npu)(?::\d+)?["']|torch\.(cuda|xpu|mps)\.|(triton)[./]"""
     r"|\bon (?:a |an )?(?:\w+ )?(CUDA|XPU|MPS|ROCm|A100|H100|H200|GPU)s?\b",
 )
+_ANY_GPU = "a GPU"
+#: What the text's own command sets, but for what torch's messages advise.
+_VARIABLE = re.compile(r"\b((?:TORCH|PYTORCH|OMP)_?(?!\w*(?:VERBOSE|LOGS|TRACE|DEBUG)\b)\w*)=([^\s`'\"]+)")
+_ARGUMENTS = re.compile(r"(?:^|[\s`$])(?:python3?|torchrun)\b[^\n`]*?\.py[ \t]+(-[^\n`]+)")
 _WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
 _WRONG = re.compile(
     rf"\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)[ -](?:\w+ )?{_WHAT}"
@@ -92,6 +96,7 @@ class Reported:
     """What a text says of the failure.
 
     `failures`: those that it shows. `device`, `system`: where it happened, if it says so and repro-kit knows the word.
+    `run_with`: variables and arguments of the command that the text shows.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -99,6 +104,7 @@ class Reported:
     torch: str = ""
     device: str = ""
     system: str = ""
+    run_with: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -150,17 +156,30 @@ class Issue:
         failures = [failure for text in shown for failure in _failures_in(text)]
         compilers = [failure for failure in failures if concerns_compiler(failure)]
         said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
-        device = _DEVICE.search(
-            "\n".join([self.prose, *(block.text for block in self.blocks if block.kind != "versions")])
-        )
+        everywhere = [self.prose, *(block.text for block in self.blocks if block.kind != "versions")]
+        device = _DEVICE.search("\n".join(everywhere))
         torch, system = _TORCH.search(said), _SYSTEM.search(said)
         return Reported(
             tuple(compilers or failures),
             bool(_WRONG.search(self.prose)),
             torch[1].rstrip(".,;)`*") if torch else "",
-            next(filter(None, device.groups())).upper() if device else "",
+            _device_in(device) if device else "",
             system[1] if system else "",
+            self._run_with(),
         )
+
+    def _run_with(self) -> tuple[str, ...]:
+        """The variables and the arguments of the command that the text shows; those that a program sets are its own."""
+        code = "\n".join(block.text for block in self.programs)
+        shown = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "other")])
+        variables = [match[0] for match in _VARIABLE.finditer(shown) if match[1] not in code]
+        return tuple(dict.fromkeys([*variables, *(match[1].strip() for match in _ARGUMENTS.finditer(shown))]))
+
+
+def _device_in(found: re.Match[str]) -> str:
+    """The device that a text names; `_ANY_GPU` where it may be of any make."""
+    name = next(filter(None, found.groups()))
+    return name.upper() if name.upper() in ("CUDA", "XPU", "MPS", "HPU", "NPU") else _ANY_GPU
 
 
 def _failures_in(text: str) -> list[Failure]:

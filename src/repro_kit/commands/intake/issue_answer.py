@@ -25,7 +25,10 @@ AnswerKind = Literal[
 ]
 _FAILED = (Exit.OK, Exit.UNVERIFIED, Exit.FAILED, Exit.ROUNDING)
 #: What ends a script that needs something which the text, or this machine, does not have.
-_LACKS_PACKAGE = re.compile(r"\b(?:ModuleNotFoundError|ImportError): [^\n]*")
+_LACKS_PACKAGE = re.compile(
+    r"\b(?:ModuleNotFoundError|ImportError|ConnectionError|URLError|HTTPError|SSLError|GatedRepoError"
+    r"|LocalEntryNotFoundError|OfflineModeIsEnabled): [^\n]*|environment variable (?:RANK|WORLD_SIZE)[^\n]*"
+)
 _LACKS_PART = re.compile(r"\b(?:NameError|UnboundLocalError|FileNotFoundError): [^\n]*")
 
 
@@ -100,7 +103,8 @@ class Told:
                 "not known", f"It fails here ({ours}); the text says too little to tell whether it is that failure."
             )
         if True not in same:
-            return Answer("fails otherwise", f"Fails otherwise: reported was {theirs}; here it is {ours}.")
+            eager = ", without torch.compile too" if ran.exit is Exit.USER_BUG else ""
+            return Answer("fails otherwise", f"Fails otherwise: reported was {theirs}; here it is {ours}{eager}.")
         if ran.exit is Exit.USER_BUG:
             return Answer("fails otherwise", f"Fails as reported, but without torch.compile too: {ours}.")
         return Answer("reproduces", f"Reproduces: it fails as reported ({ours}).")
@@ -110,10 +114,14 @@ class Told:
         reported = self.reported
         if ran.graphs == 0:
             return Answer("no compile", "No compile: the program ran to its end, and compiled nothing.")
-        if reported.device and reported.device != (ran.accelerator or "").upper():
+        wanted = reported.device if reported.device != "a GPU" else (ran.accelerator or "a GPU").upper()
+        if reported.device and wanted != (ran.accelerator or "").upper():
             return Answer(
                 "cannot run", f"Cannot run here: the text is about {reported.device}; without it nothing failed."
             )
+        if reported.run_with:
+            named = ", ".join(reported.run_with)
+            return Answer("not known", f"Nothing failed here, but the text runs it with {named}; give that, too.")
         if not reported.is_known or not (reported.failures or ran.compared):
             return Answer("not known", "Nothing failed here, but the text does not show how it failed there.")
         there = f"torch {reported.torch}" if reported.torch else ""

@@ -269,7 +269,8 @@ def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     if block.kind == "script" and not issue.reported.failures and not {"check", "oracle"} & set(asked.given):
         options = options.with_(check="accuracy")
         ui.note("The text shows no exception, so results are compared with eager's (--check accuracy).")
-    told = Told(issue.reported, left_out(block.text))
+    run_with = () if asked.words[1:] else issue.reported.run_with
+    told = Told(replace(issue.reported, run_with=run_with), left_out(block.text))
     inner = replace(asked, words=(str(script), *asked.words[1:]), which=None, options=options)
     with ExitStack() as stack:
         try:
