@@ -185,6 +185,13 @@ def test_a_value_that_was_left_out_is_no_failure_of_another_kind() -> None:
     assert (said.answer, "`model = ...`" in said.sentence) == ("incomplete", True)
 
 
+def test_a_graph_without_its_values_that_passes() -> None:
+    crash = Failure(Kind.CRASH, signal="SIGSEGV")
+    passed = Ran(Exit.NOTHING_FAILED, **MACHINE)
+    assert Told(Reported((crash,)), is_artifact=True).answer(passed).answer == "not known"
+    assert Told(Reported((OPEN,)), is_artifact=True).answer(passed).answer == "does not fail here"
+
+
 def test_messages_that_are_nearly_alike_are_not_decided() -> None:
     first = failure("Expected a proxy for 'a' of type list in frame one")
     assert alike(first, failure("Expected a proxy for 'b' of type list in frame one")) is None

@@ -23,6 +23,7 @@ from repro_kit.failure.tracebacks import short
 AnswerKind = Literal[
     "reproduces", "fails otherwise", "does not fail here", "cannot run", "incomplete", "no compile", "not known"
 ]
+_COMPILING = (Kind.COMPILE_ERROR, Kind.DYNAMO_ERROR)  # which hardly ever depend on values
 _FAILED = (Exit.OK, Exit.UNVERIFIED, Exit.FAILED, Exit.ROUNDING)
 #: What ends a script that needs something which the text, or this machine, does not have.
 _LACKS_PACKAGE = re.compile(
@@ -55,10 +56,14 @@ class Ran:
 
 @dataclass(frozen=True)
 class Told:
-    """What a text tells of the program that is run: the failure, and a statement whose value the author left out."""
+    """What a text tells of the program that is run: the failure, and a statement whose value the author left out.
+
+    `is_artifact`: it is a graph without its values, which are made up.
+    """
 
     reported: Reported
     left_out: str = ""
+    is_artifact: bool = False
 
     def answer(self, ran: Ran) -> Answer:
         """Whether the program failed as the text reports."""
@@ -122,6 +127,8 @@ class Told:
         if reported.run_with:
             named = ", ".join(reported.run_with)
             return Answer("not known", f"Nothing failed here, but the text runs it with {named}; give that, too.")
+        if self.is_artifact and any(failure.kind not in _COMPILING for failure in reported.failures):
+            return Answer("not known", "Nothing failed here, but the text holds no values, and others were made up.")
         if not reported.is_known or not (reported.failures or ran.compared):
             return Answer("not known", "Nothing failed here, but the text does not show how it failed there.")
         there = f"torch {reported.torch}" if reported.torch else ""

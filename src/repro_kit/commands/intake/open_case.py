@@ -270,7 +270,7 @@ def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
         options = options.with_(check="accuracy")
         ui.note("The text shows no exception, so results are compared with eager's (--check accuracy).")
     run_with = () if asked.words[1:] else issue.reported.run_with
-    told = Told(replace(issue.reported, run_with=run_with), left_out(block.text))
+    told = Told(replace(issue.reported, run_with=run_with), left_out(block.text), block.kind == "artifact")
     inner = replace(asked, words=(str(script), *asked.words[1:]), which=None, options=options)
     with ExitStack() as stack:
         try:
