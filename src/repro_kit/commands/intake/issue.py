@@ -304,7 +304,7 @@ def _problem(code: str) -> str:
 
 def left_out(code: str) -> str:
     """The first statement of `code` in which the author left something out: ``model = ...``; empty if there is none."""
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(ast.parse("" if _problem(code) else code)):
         values = [node.value] if isinstance(node, ast.Assign | ast.Return) else []
         values += node.args if isinstance(node, ast.Call) else []
         if any(isinstance(value, ast.Constant) and value.value is Ellipsis for value in values):

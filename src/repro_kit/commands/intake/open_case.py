@@ -248,7 +248,7 @@ def _of_program(
         recorded = partial(recorded_failure, path, asked.compile_id, asked.which)
         try:
             with ui.stage("read"):
-                case_from_program(path, programs, job.case, job.options.capture, ui, recorded)
+                case_from_program(path, programs, job.case, job.options.capture, ui, recorded, asked.which)
         except Stop as stop:
             raise ReproKitError(stop.sentence, stop.exit_code) from stop
         yield job

@@ -99,6 +99,7 @@ def case_from_program(
     options: QueryOptions,
     ui: Ui,
     recorded: Callable[[], Recorded] = Recorded,
+    which: int | None = None,
 ) -> None:
     """Store the first of `programs` (read from `path`) that fails in `case`, as if it had been observed and captured.
 
@@ -116,7 +117,7 @@ def case_from_program(
         return
     here = environment(case.file.subject.python)
     case.store(ENVIRONMENT, here)
-    inputs = _inputs(path, programs, case, ui)
+    inputs = _inputs(path, which, programs, case, ui)
     devices = lacking(programs, inputs, here.accelerator)
     moved_to_cpu = None
     if devices:
@@ -175,21 +176,20 @@ def ending_of(verdict: Verdict, path: Path, program: Program) -> Stop:
     code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
     why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
     if made_up and verdict.status is Status.INVALID:
-        named = ", ".join(made_up[:_NAMED]) + (f" and {len(made_up) - _NAMED} more" if len(made_up) > _NAMED else "")
         return Stop(
             Exit.CANNOT_RUN,
-            f"The graph cannot be judged: no values of {named} were recorded, and with others it fails without "
-            f"torch.compile too ({why}); give the minifier's folder with its storages, or collect the script.",
+            f"The graph cannot be judged: no values of {_listed(made_up)} were recorded, and with others it fails "
+            f"without torch.compile too ({why}); give the minifier's folder with its storages, or collect the script.",
         )
     if made_up and verdict.status is Status.PASS:
         return Stop(code, f"{sentence[:-1]}, with made-up values, since none were recorded.")
     return Stop(code, f"{sentence}: {why}" if why else sentence)
 
 
-def _inputs(path: Path, programs: Sequence[Program], case: Case, ui: Ui) -> Path:
+def _inputs(path: Path, which: int | None, programs: Sequence[Program], case: Case, ui: Ui) -> Path:
     """Return the directory of the values that the programs load."""
     script = path.suffix == ".py"  # a trace may be large, and holds no values
-    text = path.read_text(encoding="utf-8", errors="replace") if script else ""
+    text = _text_of(path, which) if script else ""
     storages = storages_of(path, text)
     if lost := lost_storages(path, text):
         ui.warn(f"{lost[0]}{f' and {len(lost) - 1} more files' * (len(lost) > 1)} with values are not there.")
@@ -252,7 +252,7 @@ def _capture(program: Program, verdict: Verdict, moved_to_cpu: MovedToCpu | None
 
 _HEAD = 20_000  # bytes that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
-_PROGRAM = "# repro-kit program"
+_PROGRAM = b"# repro-kit program"
 _COMPILES = re.compile(r"\btorch\.(compile|export)\b")
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 
@@ -286,8 +286,7 @@ def _is_program(path: Path) -> bool:
     if path.suffix != ".py" or not path.is_file():
         return False
     with open_plain(path) as file:
-        head = file.read(_HEAD).decode("utf-8", "replace")
-    return any(line.startswith(_PROGRAM) for line in head.splitlines())
+        return any(line.startswith(_PROGRAM) for line in file.read(_HEAD).splitlines())
 
 
 def is_trace(path: Path) -> bool:
@@ -296,10 +295,16 @@ def is_trace(path: Path) -> bool:
 
 
 def _from_runnable(path: Path, which: int | None) -> Program:
-    parts = artifacts_in(read_text(path))
-    text = parts[chosen(which, list(map(_in_words, parts)), f"{path} holds {len(parts)} artifacts")]
+    text = _text_of(path, which)
     storages = storages_of(path, text)
     return _read(text, str(path), [file.name for file in storages.iterdir()] if storages else [])
+
+
+def _text_of(path: Path, which: int | None) -> str:
+    """The text of the artifact number `which` in the file. Raises UsageError where that names none of several."""
+    parts = artifacts_in(read_text(path))
+    words = [_listed(operators_in(part)) for part in parts]
+    return parts[chosen(which, words, f"{path} holds {len(parts)} artifacts")]
 
 
 def chosen(which: int | None, listed: Sequence[str], holds: str) -> int:
@@ -312,18 +317,16 @@ def chosen(which: int | None, listed: Sequence[str], holds: str) -> int:
     return which - 1
 
 
-def _in_words(artifact: str) -> str:
-    names = operators_in(artifact)
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def lost_storages(path: Path, text: str) -> tuple[str, ...]:
     """The files with values that the launcher `text` at `path` reads, and that are not there."""
     named = dict.fromkeys(_STORAGE.findall(text))
-    storages = storages_of(path, text)
     if not named or _SAVE_DIR.search(text) is None:
         return ()
-    place = storages or path.parent / "storages"
+    place = storages_of(path, text) or path.parent / "storages"
     return tuple(str(place / name) for name in named if not (place / name).exists())
 
 
