@@ -12,7 +12,8 @@ import pytest
 
 from repro_kit.trace import read
 from repro_kit.trace.extraction import chrome_trace, extracted, listed
-from repro_kit.trace.runnables import bodies_in, repaired
+from repro_kit.trace.record import Record
+from repro_kit.trace.runnables import artifacts, bodies_in, repaired
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HIGHER_ORDER = FIXTURES / "insights" / "higher_order.log"
@@ -103,6 +104,47 @@ def test_bodies_within_bodies_have_names_of_their_own():
     names = [node.name for node in ast.parse(text).body]
     assert names == ["Body_a_a", "Body_a"] and "self.a = Body_a_a()" in text
     assert bodies_in("no graph at all") == {} and bodies_in("class <lambda>(x: not python") == {}
+
+
+SCRIPT = """import torch
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.true_graph_0 = <lambda>()
+    def forward(self, arg0_1, arg1_1):
+        true_graph_0 = self.true_graph_0
+        return (true_graph_0, arg0_1, arg1_1)
+"""
+GRAPH = """class {name}(torch.nn.Module):
+    def forward(self, arg0_1: "f32[3, 4]", arg1_1: "f32[3, 4][4, 1]"):
+        true_graph_0 = self.true_graph_0
+        return (true_graph_0,)
+    class true_graph_0(torch.nn.Module):
+        def forward(self, arg0_1: "f32[3, 4]"):
+            return (torch.ops.aten.{op}.default(arg0_1),)
+"""
+
+
+def records_of(*named: tuple[str, str]) -> list[Record]:
+    return [
+        Record("artifact", {"name": name}, "a.log", "", 1, "0/0", payload=payload)
+        if name == "fx_graph_runnable"
+        else Record(name, {}, "a.log", "", 1, "0/0", payload=payload)
+        for name, payload in named
+    ]
+
+
+@pytest.mark.parametrize("name", ["aot_forward_graph", "inductor_post_grad_graph", "aot_joint_graph"])
+@pytest.mark.parametrize("before", [True, False])
+def test_bodies_that_other_records_of_the_trace_hold(name: str, before: bool) -> None:
+    own = (name, GRAPH.format(name="GraphModule", op="sin"))
+    other = ("aot_backward_graph", GRAPH.format(name="GraphModule", op="cos").replace("arg1_1", "tangents_1"))
+    script = ("fx_graph_runnable", SCRIPT)
+    (found,) = artifacts(records_of(*((other, own, script) if before else (script, other, own))))
+    ast.parse(found.text)
+    assert "aten.sin" in found.text and "aten.cos" not in found.text
+    (lacking,) = artifacts(records_of(script, other, ("dynamo_output_graph", own[1])))
+    assert "<lambda>()" in lacking.text
 
 
 @pytest.mark.torch

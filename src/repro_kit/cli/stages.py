@@ -46,7 +46,7 @@ def capture(ctx: click.Context, /, subject: tuple[str, ...], **_: object) -> Non
 
 @command("minify", cls=SubjectCommand, own=(REDUCTION,))
 @click.argument("subject", nargs=-1, type=click.Path())
-def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | None, history: bool, **_: object) -> None:
+def minify(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> None:
     r"""Reduce the captured program to a smaller one that fails in the same way.
 
     SCRIPT may also be a case, a program, an fx_graph_runnable, the repro.py or minifier_launcher.py of PyTorch's
@@ -63,10 +63,11 @@ def minify(ctx: click.Context, /, subject: tuple[str, ...], compile_id: str | No
     repro-kit minify --compile-id 2/0 /tmp/trace
     repro-kit minify --history train.repro
     """
-    if history:
+    if given["history"]:
         show_history(ctx, subject)
         return
-    run_one_stage(ctx, open_job(ctx, subject, programs=True, compile_id=compile_id), "minify")
+    job = open_job(ctx, subject, programs=True, compile_id=given["compile_id"], which=given["which"])
+    run_one_stage(ctx, job, "minify")
 
 
 def show_history(ctx: click.Context, words: tuple[str, ...]) -> None:
@@ -147,7 +148,8 @@ def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> No
 
     Options go before the script; words after the script are its arguments. The same command resumes an interrupted
     run. SCRIPT may also be a .pt2 file of torch.export.save, which is compiled with AOTInductor, or a program that
-    was captured before: an fx_graph_runnable, a script of PyTorch's minifier, or a TORCH_TRACE log or directory.
+    was captured before: an fx_graph_runnable, a script of PyTorch's minifier, or a TORCH_TRACE log or directory. The
+    text of an issue (a Markdown file, or - for standard input) is told apart, and its program runs after a yes.
 
     \b
     repro-kit collect train.py --epochs 1
@@ -170,7 +172,7 @@ def collect(ctx: click.Context, /, subject: tuple[str, ...], **given: Any) -> No
         names = [name for name in names if STAGES.index(name) <= STAGES.index(until)]
     if not names:
         raise click.UsageError("No stage is left to run.", ctx)
-    job = open_job(ctx, subject, programs=True)
+    job = open_job(ctx, subject, programs=True, which=given["which"])
     work(ctx, job, names, again=only, report=AblationReport() if job.ui.verbose else None)
 
 

@@ -12,6 +12,7 @@ from repro_kit.failure.signature import KEPT_MAGNITUDE, Signature, Strength
 _DEVICE = re.compile(r"(?<![\w.])(?:cuda|xpu|mps|hpu|mtia|npu|cpu)(?::[\d#]+)?(?![\w.])", re.IGNORECASE)
 #: Failures of one device: its memory, its times, its kernels.
 _UNKNOWN = "The record does not say whether it failed there."
+_WRONG = "There its results were wrong, says the record, but not by how much."
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,22 @@ def in_words(devices: tuple[str, ...]) -> str:
     return " and ".join(device.upper() for device in devices)
 
 
-def gpu_only(devices: tuple[str, ...], seen: str, recorded: Signature | None, *, runs: bool = True) -> str:
+def gpu_only(
+    devices: tuple[str, ...],
+    seen: str,
+    recorded: Signature | None,
+    *,
+    runs: bool = True,
+    is_wrong_result: bool = False,
+) -> str:
     """The sentence about a program whose failure does not show on the CPU; `seen` says what it does there.
 
     `runs`: it runs there in eager. What a program lacks on the CPU, it may lack on its own device too.
+    `is_wrong_result`: of the failure no more is known than that.
     """
     where = in_words(devices)
-    failed = f"There it failed: {recorded.summary()}." if recorded else _UNKNOWN
+    unknown = _WRONG if is_wrong_result else _UNKNOWN
+    failed = f"There it failed: {recorded.summary()}." if recorded else unknown
     remedy = f"run the same command on a machine with {where}" if runs else f"a machine with {where} may run it"
     return (
         f"GPU only: the program was recorded on {where}, which this machine lacks, and on the CPU {seen}. {failed}"

@@ -112,6 +112,7 @@ class CollectOptions:
     only: tuple[str, ...] = _stages("--only", "Run only this stage (may be repeated).", ())
     until: str | None = _stages("--until", "Stop after this stage.")
     skip: tuple[str, ...] = _stages("--skip", "Skip this stage (may be repeated).", (), agents=True)
+    which: int | None = option("--which N", "Number of the program in a file or text that holds several.", agents=True)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class MinifyCommandOptions:
     """What `minify` reads."""
 
     compile_id: str | None = option("--compile-id ID", "Graph of a trace to reduce.", shown="the one that fails first")
+    which: int | None = again(CollectOptions, "which")
     history: bool = option("--history", "List the accepted steps of a finished reduction, and stop.")
 
 

@@ -46,6 +46,14 @@ class OtherFailure:
 
 
 @dataclass(frozen=True)
+class AsReported:
+    """Whether the program from the text of an issue fails as the text reports, in a few words and in a sentence."""
+
+    answer: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class CaseSummary:
     """The result of a command on a case; docs/reference/cli.md explains each field to users (`as_json`)."""
 
@@ -78,6 +86,7 @@ class CaseSummary:
     notes: tuple[str, ...] = ()
     rounding: Rounding | None = None  # why results differ without a bug
     answers: Answers | None = None  # the facts that maintainers ask for, if there is a bundle
+    issue: AsReported | None = None  # of a program from the text of an issue
 
     def as_json(self) -> dict[str, Any]:
         """The fields by name, `exit` as a number."""

@@ -95,24 +95,59 @@ class Runnable:
 
 @dataclass
 class Runnables:
-    """All scripts in order. Forward and backward of a graph share a compile id; the forward comes first."""
+    """All scripts in order. Forward and backward of a graph share a compile id; the forward comes first.
+
+    A body that a script lacks is taken from the next printed graph, else from any other one of the same compile
+    whose parameters are those of the script.
+    """
 
     scripts: list[Runnable] = field(default_factory=list)
+    graphs: dict[tuple[str, int | None], list[str]] = field(default_factory=dict)  # with bodies, before the script
 
     def see(self, record: Record) -> None:
-        """Keep an `fx_graph_runnable` artifact; repair it when its graph shows the bodies."""
-        if record.name == "fx_graph_runnable" and record.payload and record.intact:
+        """Keep an `fx_graph_runnable` artifact; repair it when a graph shows the bodies."""
+        key = (record.compile_id or "-", record.rank)
+        name = record.name
+        if not record.payload:
+            return
+        if name == "fx_graph_runnable" and record.intact:
             text, _ = repaired(record.payload, {})
-            self.scripts.append(Runnable(record.compile_id or "-", text, record.rank, record.attempt, record.file))
-        elif record.name == "before_post_grad_graph" and record.payload:
-            self._mend(record.compile_id or "-", record.rank, record.payload)
+            for graph in self.graphs.get(key, ()):
+                text = _completed(text, graph)
+            self.scripts.append(Runnable(key[0], text, record.rank, record.attempt, record.file))
+        elif name == "before_post_grad_graph":
+            self._mend(key, record.payload)
+        elif name.endswith("_graph") and name != _OF_DYNAMO and record.payload.count("class ") > 1:
+            self.graphs.setdefault(key, []).append(record.payload)
+            for at, script in enumerate(self.scripts):
+                if (script.compile_id, script.rank) == key:
+                    self.scripts[at] = replace(script, text=_completed(script.text, record.payload))
 
-    def _mend(self, compile_id: str, rank: int | None, graph: str) -> None:
+    def _mend(self, key: tuple[str, int | None], graph: str) -> None:
         for at in reversed(range(len(self.scripts))):
             runnable = self.scripts[at]
-            if (runnable.compile_id, runnable.rank) == (compile_id, rank):
+            if (runnable.compile_id, runnable.rank) == key:
                 self.scripts[at] = replace(runnable, text=repaired(runnable.text, bodies_in(graph))[0])
                 return
+
+
+_OF_DYNAMO = "dynamo_output_graph"  # its operators are torch's, and its names others
+_FORWARD = re.compile(r"def forward\(self,?(?P<parameters>[^)]*)\)")
+_LEFT_OUT = re.compile(r"^\s+self\.\w+ = (?:<\w+>|GraphModule)\(\)\s*$", re.MULTILINE)
+
+
+def _completed(text: str, graph: str) -> str:
+    """The script `text` with the bodies of `graph`, if it lacks some and the two have the same parameters."""
+    script = text[text.rfind("class Repro") :]
+    if not _LEFT_OUT.search(script) or _parameters(script) != _parameters(graph):
+        return text
+    return repaired(text, bodies_in(graph))[0]
+
+
+def _parameters(text: str) -> list[str]:
+    """The names of the parameters of the first ``forward`` in `text`."""
+    found = _FORWARD.search(text)
+    return re.findall(r"(\w+)(?=\s*(?::|,|$))", re.sub(r'"[^"]*"', "", found["parameters"])) if found else []
 
 
 def artifacts(records: Iterable[Record]) -> list[Runnable]:

@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds compiled code"):
         exported_file(archive(tmp_path / "package.pt2", "p/data/aotinductor/model/x.so"))
     (tmp_path / "launcher.py").write_text(LAUNCHER)
-    with pytest.raises(UsageError, match=r"which .*launcher.py loads"):
+    with pytest.raises(UsageError, match=r"which .*launcher.py loads, does not exist; put it beside launcher.py"):
         exported_file(tmp_path / "launcher.py")
     (tmp_path / "launcher.py").write_text(LAUNCHER.replace("'/gone", "gone + '"))
     with pytest.raises(UsageError, match="is not a script of AOTInductor's minifier"):

@@ -2,9 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.commands.intake.programs import reader_of, recorded_failure
-from repro_kit.errors import ReproKitError
-from repro_kit.graph import Program
+from repro_kit.case.case import Case, Subject
+from repro_kit.commands.intake.programs import ending_of, lost_storages, reader_of, recorded_failure
+from repro_kit.commands.show import story_at
+from repro_kit.errors import Exit, ReproKitError, Stop
+from repro_kit.failure.failure import ExceptionLink, Failure, Status, Verdict
+from repro_kit.failure.kinds import Kind
+from repro_kit.graph import Program, render
 from root import ROOT
 
 FIXTURES = ROOT / "tests/trace/fixtures"
@@ -82,3 +86,81 @@ def test_a_file_that_cannot_be_read_as_a_program_is_named(tmp_path: Path) -> Non
     assert reader is not None
     with pytest.raises(ReproKitError, match=r"repro.py cannot be read as a program: .*no class Repro with a load_args"):
         reader(path, None)
+
+
+ARTEFACT = """import torch
+class Repro(torch.nn.Module):
+    def forward(self, x):
+        return (torch.ops.aten.{op}.default(x),)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)  # x
+load_args._version = 0
+mod = Repro()
+if __name__ == '__main__':
+    from torch._dynamo.repro.after_aot import run_repro
+    run_repro(mod, load_args, accuracy=True, command='run', save_dir=None)
+"""
+
+
+def test_what_made_up_values_do_is_never_the_user_s_fault(tmp_path: Path) -> None:
+    path = tmp_path / "runnable.py"
+    path.write_text(ARTEFACT.format(op="relu"))
+    reader = reader_of(path)
+    assert reader is not None
+    (program,) = reader(path, None)
+    raised = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("RuntimeError", "index out of range"),))
+    ending = ending_of(Verdict(Status.INVALID, raised), path, program)
+    assert ending.exit_code is Exit.CANNOT_RUN
+    assert "no values of x were recorded" in ending.sentence and "index out of range" in ending.sentence
+    assert "with made-up values" in ending_of(Verdict(Status.PASS), path, program).sentence
+    path.write_text(render(program))
+    assert ending_of(Verdict(Status.INVALID, raised), path, program).exit_code is Exit.USER_BUG
+    lost = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("NameError", "name 'f' is not defined"),))
+    with pytest.raises(Stop, match="NameError") as stop:
+        ending_of(Verdict(Status.INVALID, lost), path, program)
+    assert stop.value.exit_code is Exit.CANNOT_RUN
+
+
+def test_an_accuracy_minifier_looked_for_a_wrong_result(tmp_path: Path) -> None:
+    path = tmp_path / "runnable.py"
+    path.write_text(ARTEFACT.format(op="relu"))
+    assert recorded_failure(path, None).is_wrong_result
+
+
+def test_of_several_artifacts_none_is_taken_silently(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(ARTEFACT.format(op="relu") + ARTEFACT.format(op="sin"))
+    reader = reader_of(path)
+    assert reader is not None
+    with pytest.raises(
+        ReproKitError, match=r"two.py holds 2 artifacts; choose one with --which N:\n  1: relu\n  2: sin"
+    ):
+        reader(path, None)
+    second = reader_of(path, 2)
+    assert second is not None
+    assert "aten.sin" in render(second(path, None)[0])
+    third = reader_of(path, 3)
+    assert third is not None
+    with pytest.raises(ReproKitError, match="--which N"):
+        third(path, None)
+
+
+def test_files_with_values_that_are_gone_are_named(tmp_path: Path) -> None:
+    text = ARTEFACT.format(op="relu").replace("None, 8", "'0123abcd', 8").replace("save_dir=None", "save_dir='/gone/x'")
+    path = tmp_path / "launcher.py"
+    assert lost_storages(path, text) == (str(tmp_path / "storages/0123abcd"),)
+    (tmp_path / "storages").mkdir()
+    (tmp_path / "storages/0123abcd").write_bytes(b"")
+    assert lost_storages(path, text) == ()
+    assert lost_storages(path, ARTEFACT) == ()
+
+
+def test_the_case_of_an_artifact_that_did_not_fail_shows_that(tmp_path: Path) -> None:
+    path = tmp_path / "x.repro"
+    subject = Subject("script", (str(path / "capture" / "program.py"),), str(tmp_path), "python")
+    Case.create(path, subject, "2026-01-01T00:00:00+00:00")
+    with pytest.raises(ReproKitError, match="was not seen to fail here") as error:
+        story_at(path)
+    assert error.value.exit_code is Exit.NOTHING_FAILED

@@ -116,6 +116,20 @@ def test_of_a_wrong_result_the_results_are_compared() -> None:
     assert program.recipe.check
 
 
+def test_a_minifier_s_wrong_result_is_no_other_failure() -> None:
+    with pytest.raises(Stop, match=r"^GPU only: .* it fails otherwise .*There its results were wrong, says the record"):
+        moved(Oracle(OTHERWISE), Recorded(is_wrong_result=True))
+    wrong = Verdict(Status.FAIL, Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_rel=0.5)))
+    assert moved(Oracle(wrong), Recorded(is_wrong_result=True))[2] == wrong
+
+
+def test_a_backend_that_is_not_there_is_no_failure() -> None:
+    unknown = Failure(Kind.DYNAMO_ERROR, exceptions=(ExceptionLink("torch._dynamo.exc.InvalidBackend", "'mine'"),))
+    with pytest.raises(Stop, match=r"a backend that is not registered here \('mine'\)") as stop:
+        moved(Oracle(Verdict(Status.FAIL, unknown)), Recorded())
+    assert stop.value.exit_code is Exit.CANNOT_RUN
+
+
 @pytest.mark.torch
 def test_stored_values_name_their_device_too(tmp_path: Path) -> None:
     import torch

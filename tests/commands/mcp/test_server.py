@@ -20,8 +20,7 @@ from mcp import Client
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.commands.mcp.server import make_server, script_in
-from repro_kit.errors import UsageError
+from repro_kit.commands.mcp.server import make_server
 from root import ROOT
 
 FIXTURES = ROOT / "tests/trace/fixtures"
@@ -71,15 +70,6 @@ def call(name: str, arguments: dict[str, Any], **client: Any) -> types.CallToolR
             return await connected.call_tool(name, arguments)
 
     return anyio.run(run)
-
-
-def test_the_script_of_an_issue_is_the_block_that_compiles() -> None:
-    assert script_in(ISSUE).startswith("import torch\n\n@torch.compile")
-    assert script_in("~~~\nimport torch\nx = torch.ones(1)\n~~~") == "import torch\nx = torch.ones(1)\n"
-    assert script_in("import torch\ntorch.compile(print)\n").endswith("print)\n")
-    for text in ("", "it fails with torch.compile", "```python\nimport torch\nx = (\n```", "```\nimport os\n```"):
-        with pytest.raises(UsageError, match="holds no block"):
-            script_in(text)
 
 
 def test_nothing_runs_without_consent(project: Path) -> None:
@@ -146,7 +136,7 @@ def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
         ("show", {"target": "missing.zip"}, "does not exist"),
         ("show", {"target": "log.txt", "python": "x"}, "'python' was unexpected"),
         ("collect", {}, "Give collect a target, or the text"),
-        ("collect", {"text": "no code"}, "holds no block of Python code"),
+        ("collect", {"text": "no code"}, "Incomplete: nothing of the text can be run"),
         ("verify", {"target": "missing.zip"}, "does not exist"),
         ("farm_status", {"farm": "nowhere"}, "nowhere is not a farm"),
         ("show", {"target": "a\0b"}, "has a NUL character"),

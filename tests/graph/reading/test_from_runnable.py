@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +12,11 @@ import pytest
 
 from repro_kit.artefact.plain import runnable
 from repro_kit.errors import CannotRunError, ReproKitError
-from repro_kit.graph import parse, render, size
+from repro_kit.graph import ScalarInput, TensorInput, parse, render, size
 from repro_kit.graph.placement import devices_in, on_cpu
+from repro_kit.graph.reading.artifact_forms import artifacts_in, operators_in
+from repro_kit.graph.reading.artifact_names import renamed
+from repro_kit.graph.reading.artifact_sizes import symbol_values
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe
 
@@ -449,3 +454,156 @@ def test_sizes_in_words_of_python_and_sympy() -> None:
     assert program.inputs[0].line == "x = torch.randn(2, 4, 3, 3)"
     with pytest.raises(ReproKitError, match="A size cannot be evaluated"):
         from_runnable(f"s0 = 0\ns1 = 1\n{text.replace('s0 / 2', '2 % s0')}".replace("math_ceil(2 % s0)", "Mod(2, s0)"))
+
+
+CORPUS = Path(__file__).parent / "artefacts"
+#: Bodies that torch wrote as ``<lambda>()`` or ``GraphModule()`` before 2.14.
+WITHOUT_BODIES = {("2.5.1", "branches"), ("2.13.0", "branches")}
+
+
+def corpus() -> list[tuple[str, str, str]]:
+    """(version of torch, "runnable PROGRAM" or "launcher PROGRAM", text) of scripts/record_artefacts.py."""
+    found = []
+    for file in sorted(CORPUS.glob("*.txt")):
+        _, *parts = re.split(r"^##### (.*)\n", file.read_text(), flags=re.MULTILINE)
+        found += [(file.stem, title, text) for title, text in zip(parts[::2], parts[1::2], strict=True)]
+    return found
+
+
+def test_what_each_torch_writes_is_read_or_the_reason_is_said() -> None:
+    assert len(corpus()) >= 60
+    for version, title, text in corpus():
+        name = title.split()[1]
+        if (version, name) in WITHOUT_BODIES:
+            with pytest.raises(CannotRunError, match=r"lacks the bodies of its operators .*TORCH_TRACE"):
+                from_runnable(text)
+            continue
+        program = from_runnable(text)
+        assert parse(render(program)) == program, (version, title)
+        numbers = [line.value for line in program.inputs if isinstance(line, ScalarInput)]
+        assert None not in numbers, (version, title)
+        if name == "sizes":
+            shapes = [line.shape for line in program.inputs if isinstance(line, TensorInput)]
+            assert sorted(shapes, key=str) == [(1, 3, 6, 8), (5,)], (version, title)
+
+
+def test_sizes_that_the_printer_of_2_15_writes_are_evaluated() -> None:
+    text = ARTIFACT.replace("12*s69**2*(s33 - 1)", "4*math.ceil(s69 / 3)*math.trunc(s33)")
+    text = text.replace("(s33, Max(1, s69 - 2)), (2*s69, 2)", "(math.ceil(s69 / 3), 6)")
+    program = from_runnable(text)
+    assert [line.shape for line in program.inputs if line.line.startswith("arg0_1")] == [(3, 6)]  # type: ignore[union-attr]
+
+
+REPEATS = """
+import torch
+class Repro(torch.nn.Module):
+    def forward(self, x, times, total):
+        return (torch.ops.aten.repeat_interleave.Tensor(times, output_size = total), x)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 16, dtype_hint=torch.complex64)
+    reader.tensor(buf0, (2,), dtype=torch.complex64, conj=True, is_leaf=True)  # x
+    buf1 = reader.storage(None, 24, dtype_hint=torch.int64)
+    reader.tensor(buf1, (3,), dtype=torch.int64, is_leaf=True)  # times
+    reader.symint(8)  # total
+    # Fixup: ensure sum(repeats) == output_size for repeat_interleave
+    if hasattr(reader, 'args'):
+        _repeats = reader.args[1]
+        _output_size = reader.args[2]
+        if isinstance(_repeats, torch.Tensor) and _repeats.dtype == torch.int64:
+            _n = _repeats.numel()
+            _repeats.fill_(_output_size // _n)
+            _repeats[:_output_size % _n] += 1
+load_args._version = 0
+mod = Repro()
+"""
+
+
+def test_values_that_must_fit_and_bits_of_values_are_kept() -> None:
+    lines = {line.line for line in from_runnable(REPEATS).inputs}
+    assert "times = torch.tensor([3, 3, 2], dtype=torch.int64)" in lines
+    assert "x = torch.randn(2, dtype=torch.complex64).conj()" in lines
+
+
+def test_a_graph_that_says_the_size_of_what_is_repeated_gets_values_that_fit() -> None:
+    for version, title, text in corpus():
+        if title == "launcher repeated":
+            lines = [line.line for line in from_runnable(text).inputs]
+            assert [line for line in lines if "torch.tensor([3, 3], dtype=torch.int64)" in line], (version, lines)
+
+
+def test_a_module_on_a_device_is_no_lost_name() -> None:
+    made = 'super().__init__()\n        self.lin = Linear(10, 3).to("cuda:0")\n'
+    text = DYNAMO.replace("super().__init__()\n", made, 1).replace("torch.relu(l_x_)", "self.lin(l_x_)")
+    assert "constant_lin = torch.nn.Linear(10, 3).to('cuda:0')" in render(from_runnable(text))
+
+
+def test_a_graph_with_kernels_of_the_user_s_is_for_their_gpu() -> None:
+    launch = "torch.ops.higher_order.triton_kernel_wrapper_functional(kernel_idx = 0)"
+    text = REPEATS.replace("        return (torch", f"        y = {launch}\n        return (torch")
+    with pytest.raises(CannotRunError, match=r"^GPU only: the graph calls Triton kernels of the user's own"):
+        from_runnable(text)
+
+
+def test_several_artifacts_in_one_text_are_told_apart() -> None:
+    for version in ("2.5.1", "2.13.0", "2.15.0"):
+        texts = [text for number, title, text in corpus() if number == version and "branches" not in title]
+        parts = artifacts_in("\n".join(texts))
+        assert [from_runnable(part) for part in parts] == list(map(from_runnable, texts))
+    headless = "\n".join([REPEATS, *REPEATS.split("import torch\n")[1:]])
+    assert [from_runnable(part) for part in artifacts_in(headless)] == [from_runnable(REPEATS)] * 2
+    assert operators_in(REPEATS) == ("repeat_interleave",)
+
+
+def test_arguments_that_a_reader_at_the_top_makes() -> None:
+    head, calls = REPEATS.split("def load_args(reader):\n")
+    lines = [line.strip() for line in calls.splitlines() if "reader.storage" in line or "reader.tensor" in line]
+    made = "\n".join(line.replace("reader.", "inputs.") for line in [*lines, "reader.symint(8)"])
+    text = f"{head}from torch._dynamo.debug_utils import InputReader\ninputs = InputReader()\n{made}\nmod = Repro()\n"
+    assert [line.line for line in from_runnable(text).inputs if "times" not in line.line] == [
+        line.line for line in from_runnable(REPEATS).inputs if "times" not in line.line
+    ]
+
+
+def test_an_operator_that_torch_renamed_has_its_other_name() -> None:
+    old = "a = torch.ops.prims._low_memory_max_pool2d_with_offsets.default(x, [2, 2], [2, 2], [0, 0], [1, 1], False)"
+    lost = "AttributeError: '_OpNamespace' 'prims' object has no attribute '_low_memory_max_pool{}_with_offsets'"
+    new = renamed(old, lost.format("2d"))
+    assert new == old.replace("pool2d", "pool")
+    assert renamed(new, lost.format("")) == old
+    assert renamed(old, "NameError: name 'x' is not defined") == ""
+    assert renamed(old, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "values"),
+    [
+        # As torch 2.3 writes a graph with two numbers that are no size of any tensor.
+        (["symint(3)", "symint(500)", "symint(400)", "(1, s0, s1, s2)", "symint(300)", "symint(256)"],
+         {"s0": 3, "s1": 500, "s2": 400}),
+        (["symint(7)", "symint(5)", "(s0, 4)", "symint(9)", "(s3, s0)"], {"s0": 5, "s3": 9}),
+        (["symint(893092)", "(s38, 4)"], {"s38": 893092}),
+        (["symint(2)", "symint(3)", "symint(4)", "(s0,)", "(s1,)"], {"s0": 2, "s1": 3}),  # a backward
+    ],
+)  # fmt: skip
+def test_symbols_among_other_numbers_have_the_nearest_values(lines: list[str], values: dict[str, int]) -> None:
+    calls = [f"reader.{line}" if line.startswith("symint") else f"reader.tensor(buf0, {line})" for line in lines]
+    load_args = ast.parse("def load_args(reader):\n" + "".join(f"    {call}\n" for call in calls)).body[0]
+    assert isinstance(load_args, ast.FunctionDef)
+    assert symbol_values(ast.parse(""), load_args) == values
+
+
+def test_a_size_whose_value_the_artifact_lacks_is_named() -> None:
+    text = REPEATS.replace("(3,), dtype=torch.int64", "(s7,), dtype=torch.int64")
+    with pytest.raises(CannotRunError, match=r"does not hold the value of the size s7; .*\(s7 = 8\)"):
+        from_runnable(text.replace("reader.symint(8)", "reader.const('total')"))
+    with pytest.raises(CannotRunError, match="the size total, which depended on data"):
+        from_runnable(REPEATS.replace("symint(8)", "symint(None)"))
+    assert from_runnable("s7 = 3\n" + text)
+
+
+def test_a_graph_that_returns_nothing() -> None:
+    text = REPEATS.replace(
+        "return (torch.ops.aten.repeat_interleave.Tensor(times, output_size = total), x)", "return ()"
+    )
+    assert from_runnable(text).graph.returns

@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from repro_kit.case.case import Case
     from repro_kit.commands.intake.open_case import Job
     from repro_kit.pipeline.run import StageEnding
+    from repro_kit.pipeline.summary import AsReported
 
 
 _NAMED = 3  # other failures
@@ -131,10 +133,17 @@ def _others(outcome: CaseSummary) -> str:
 _MOST_NOTES = 5
 
 
-def open_job(ctx: click.Context, words: Sequence[str], *, programs: bool = False, compile_id: str | None = None) -> Job:
+def open_job(
+    ctx: click.Context,
+    words: Sequence[str],
+    *,
+    programs: bool = False,
+    compile_id: str | None = None,
+    which: int | None = None,
+) -> Job:
     """The job on the case that the command line asks for, until the command ends.
 
-    `programs`: a program or a trace is taken too; `compile_id` is the graph of a trace.
+    `programs`: a program or a trace is taken too; `compile_id` names the graph of a trace, `which` numbers a program.
     """
     from repro_kit.commands.intake.open_case import Asked, open_case
 
@@ -150,6 +159,7 @@ def open_job(ctx: click.Context, words: Sequence[str], *, programs: bool = False
         {flag for param in ctx.command.params for flag in (*param.opts, *param.secondary_opts)},
         programs,
         compile_id,
+        which,
     )
     return ctx.with_resource(open_case(asked, make_ui(values)))
 
@@ -206,9 +216,41 @@ def work(
     result = case_summary(
         case, ending.exit_code, seconds=time.monotonic() - started, error=error, notes=[*ui.notes, ending.sentence]
     )
+    if job.told is not None:
+        result = replace(result, issue=told_of(job, ending))
     show(ui, result, ending.sentence, names)
+    if result.issue is not None:
+        ui.print(result.issue.sentence)
     ui.result(result.as_json())
     ctx.exit(result.exit)
+
+
+def told_of(job: Job, ending: StageEnding) -> AsReported | None:
+    """Whether the program of an issue's text failed as the text reports; None: the run was interrupted."""
+    from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, OBSERVATION
+    from repro_kit.commands.intake.issue_answer import Ran
+    from repro_kit.pipeline.summary import AsReported
+
+    case = job.case
+    if job.told is None or ending.exit_code is Exit.INTERRUPTED:
+        return None
+    seen = case.load(OBSERVATION) if case.holds(OBSERVATION) else None
+    env = case.load(ENVIRONMENT) if case.holds(ENVIRONMENT) else None
+    alone = case.load(CAPTURE).verdict if case.holds(CAPTURE) else None
+    shown = [failure.failure for failure in seen.failures] if seen else []
+    shown = shown or [failure for failure in (alone and alone.failure,) if failure]
+    answer = job.told.answer(
+        Ran(
+            ending.exit_code,
+            ending.sentence or "",
+            tuple(shown),
+            seen.graphs if seen else None,
+            seen.compared if seen else 0,
+            (env.torch or "") if env else "",
+            env.accelerator if env else None,
+        )
+    )
+    return AsReported(answer.answer, answer.sentence)
 
 
 def _failed(case: Case, names: Sequence[str]) -> str:

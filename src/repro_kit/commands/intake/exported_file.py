@@ -140,6 +140,8 @@ def _is_setting(name: str) -> bool:
 
 def _checked(exported: ExportedFile, shown: Path) -> ExportedFile:
     where = "" if exported.path.name == shown.name else f", which {shown} loads,"
+    if not exported.path.is_file():
+        raise UsageError(f"{exported.path}{where} does not exist; put it beside {shown.name}.")
     try:
         with zipfile.ZipFile(exported.path) as archive:
             names = archive.namelist()

@@ -26,6 +26,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.missing import lost_name
 from repro_kit.failure.moved_to_cpu import MovedToCpu, gpu_only, in_words, is_same_on_cpu
 from repro_kit.failure.signature import Signature, signature_of
+from repro_kit.failure.tracebacks import short
 from repro_kit.files import read_text, replacing
 from repro_kit.graph import Program, parse, render
 from repro_kit.graph.placement import device_type, devices_in, on_cpu
@@ -43,10 +44,14 @@ _WRITE = Question(seconds=300, module="repro_probe.query.write_values")
 
 @dataclass(frozen=True)
 class Recorded:
-    """The failure of a program where it was recorded, and the layer that an ablation named there."""
+    """The failure of a program where it was recorded, and the layer that an ablation named there.
+
+    `is_wrong_result`: no more is known of the failure than that a minifier looked for a wrong result.
+    """
 
     signature: Signature | None = None
     layer: Layer | None = None
+    is_wrong_result: bool = False
 
 
 def recorded_in_case(program: Path) -> Recorded:
@@ -141,12 +146,15 @@ def failing_on_cpu(
         if signature is not None and signature.kind is Kind.ACCURACY:
             moved = moved.with_(recipe=moved.recipe.with_(check=True))
         for trial in _trials(moved, oracle, inputs, timeout, sizes=signature is not None):
+            check_backend(trial.verdict)
             failure = trial.verdict.failure if trial.verdict.status is Status.FAIL else None
+            if failure and recorded.is_wrong_result and failure.kind is not Kind.ACCURACY:
+                failure = None
             if failure and (signature is None or is_same_on_cpu(signature, signature_of(failure))):
                 moved_to_cpu = MovedToCpu(devices, signature, recorded.layer, trial.sizes)
                 return number, trial.program, trial.verdict, moved_to_cpu
             trials.append(trial)
-    raise Stop(*_ending(trials, devices, signature))
+    raise Stop(*_ending(trials, devices, recorded))
 
 
 def check_names(verdict: Verdict) -> None:
@@ -160,6 +168,18 @@ def check_names(verdict: Verdict) -> None:
         )
 
 
+def check_backend(verdict: Verdict) -> None:
+    """Raise Stop if the program is compiled with a backend that this torch does not know: nothing was compiled then."""
+    links = verdict.failure.exceptions if verdict.failure else ()
+    unknown = next((link for link in links if short(link.type) == "InvalidBackend"), None)
+    if unknown is not None:
+        raise Stop(
+            Exit.CANNOT_RUN,
+            f"The program is compiled with a backend that is not registered here ({unknown.message.splitlines()[0]}); "
+            "import the package that registers it in the script and collect that, or change the backend in the file.",
+        )
+
+
 def _trials(program: Program, oracle: ProgramOracle, inputs: Path, timeout: float, *, sizes: bool) -> Iterator[Trial]:
     """The program with its own sizes, and then with others: one after the other, as long as the caller asks."""
     variants = [("", program)]
@@ -170,7 +190,7 @@ def _trials(program: Program, oracle: ProgramOracle, inputs: Path, timeout: floa
         yield Trial(variant, words, verdict)
 
 
-def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signature | None) -> tuple[Exit, str]:
+def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Recorded) -> tuple[Exit, str]:
     """The exit code and the sentence for a failure that does not show on the CPU."""
     first = trials[0].verdict
     check_names(first)
@@ -183,7 +203,9 @@ def _ending(trials: Sequence[Trial], devices: tuple[str, ...], recorded: Signatu
     others = [trial for trial in trials if trial.sizes and trial.verdict.status in (Status.PASS, Status.FAIL)]
     if others:
         seen += f", and {len(others)} programs with larger and smaller sizes do not fail in the same way either"
-    return Exit.CANNOT_RUN, gpu_only(devices, seen, recorded, runs=first.status is not Status.INVALID)
+    runs = first.status is not Status.INVALID
+    sentence = gpu_only(devices, seen, recorded.signature, runs=runs, is_wrong_result=recorded.is_wrong_result)
+    return Exit.CANNOT_RUN, sentence
 
 
 def _seen(verdict: Verdict) -> str:

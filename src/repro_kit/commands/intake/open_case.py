@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from repro_kit.bundle.privacy.vocabulary import allowed_variables
 from repro_kit.case.case import Case, StageRecord, Subject, locked
 from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, Observation
 from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for
+from repro_kit.commands.intake.issue import free_path, is_issue, left_out, read_issue, shown_blocks
+from repro_kit.commands.intake.issue_answer import Ran, Told
 from repro_kit.commands.intake.moved_to_cpu import (
     digest_of,
     lacking_here,
@@ -26,7 +29,7 @@ from repro_kit.commands.intake.moved_to_cpu import (
 )
 from repro_kit.commands.intake.programs import case_from_program, is_trace, reader_of, recorded_failure
 from repro_kit.errors import ReproKitError, Stop, UsageError
-from repro_kit.files import check_tree, write_atomic
+from repro_kit.files import check_tree, read_text, write_atomic
 from repro_kit.graph import Program
 from repro_kit.options.stages import Options
 from repro_kit.ownership import is_marked
@@ -53,6 +56,8 @@ from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 from repro_kit.verdicts import observed_failures
 from repro_kit.verdicts.blame import as_wrong_result
+
+_LARGEST_TEXT = 4 << 20  # characters of standard input
 
 
 def case_from_watch(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
@@ -132,6 +137,7 @@ class Asked:
     flags: Collection[str]  # the names of all options of the command
     programs: bool = False  # a program or a trace may be the subject
     compile_id: str | None = None  # the graph of a trace
+    which: int | None = None  # the number of the program in a file, or in the text of an issue
 
     @property
     def output(self) -> str | None:
@@ -147,6 +153,7 @@ class Job:
     options: Options
     ui: Ui
     resumed: bool  # the case existed before
+    told: Told | None = None  # what the text of an issue says of the program
 
 
 @contextmanager
@@ -157,7 +164,11 @@ def open_case(asked: Asked, ui: Ui) -> Iterator[Job]:
     """
     first = Path(asked.words[0]) if asked.form == "script" and asked.words else None
     alone_in_line = first if len(asked.words) == 1 else None
-    reader = reader_of(alone_in_line) if asked.programs and alone_in_line else None
+    if asked.programs and first and is_issue(first):
+        with _of_issue(asked, first, ui) as job:
+            yield job
+        return
+    reader = reader_of(alone_in_line, asked.which) if asked.programs and alone_in_line else None
     if first and alone_in_line and reader:
         opened = _of_program(asked, first, reader, ui)
     elif first and (is_case(first) or is_watched(first)):
@@ -234,13 +245,40 @@ def _of_program(
         agree_to_trace(path, ui)
     subject = program_subject(directory, Path.cwd(), asked.python, os.environ)
     with _case_for(asked, directory, subject, ui) as job:
-        recorded = partial(recorded_failure, path, asked.compile_id)
+        recorded = partial(recorded_failure, path, asked.compile_id, asked.which)
         try:
             with ui.stage("read"):
-                case_from_program(path, programs, job.case, job.options.capture, ui, recorded)
+                case_from_program(path, programs, job.case, job.options.capture, ui, recorded, asked.which)
         except Stop as stop:
             raise ReproKitError(stop.sentence, stop.exit_code) from stop
         yield job
+
+
+@contextmanager
+def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
+    """Of the program in the text of an issue, which is shown, and written to a file after a yes."""
+    name = "the text" if str(path) == "-" else str(path)
+    issue = read_issue(sys.stdin.read(_LARGEST_TEXT) if str(path) == "-" else read_text(path))
+    block = issue.program(asked.which, name)
+    script = free_path(block.text, Path.cwd(), "issue" if str(path) == "-" else path.stem)
+    ui.print("\n".join([f"{name} holds", *shown_blocks(issue, block), "", f"{script.name}:", block.text.rstrip()]))
+    if not ui.confirm(f"Write this {block.kind} to {script.name}, and run it with your rights?"):
+        raise UsageError(f"Nothing was run: {name} holds code; look at it, and give --yes if you trust it.")
+    write_atomic(script, block.text.encode())
+    options = asked.options
+    if block.kind == "script" and not issue.reported.failures and not {"check", "oracle"} & set(asked.given):
+        options = options.with_(check="accuracy")
+        ui.note("The text shows no exception, so results are compared with eager's (--check accuracy).")
+    run_with = () if asked.words[1:] else issue.reported.run_with
+    told = Told(replace(issue.reported, run_with=run_with), left_out(block.text), block.kind == "artifact")
+    inner = replace(asked, words=(str(script), *asked.words[1:]), which=None, options=options)
+    with ExitStack() as stack:
+        try:
+            job = stack.enter_context(open_case(inner, ui))
+        except ReproKitError as error:
+            answer = told.answer(Ran(error.exit_code, str(error)))
+            raise ReproKitError(f"{answer.sentence}\n{error}", error.exit_code) from error
+        yield replace(job, told=told)
 
 
 @contextmanager

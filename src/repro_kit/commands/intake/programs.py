@@ -12,6 +12,7 @@ from repro_kit.case.case import Case, StageRecord
 from repro_kit.case.stage_results import CAPTURE, ENVIRONMENT, OBSERVATION, Capture, Observation, ObservedFailure
 from repro_kit.commands.intake.moved_to_cpu import (
     Recorded,
+    check_backend,
     check_names,
     failing_on_cpu,
     lacking,
@@ -19,14 +20,16 @@ from repro_kit.commands.intake.moved_to_cpu import (
     recorded_in_case,
     write_values,
 )
-from repro_kit.errors import Exit, ReproKitError, StageError, Stop, UsageError
+from repro_kit.errors import CannotRunError, Exit, ReproKitError, StageError, Stop, UsageError
 from repro_kit.failure.classify import failure_from_text
 from repro_kit.failure.failure import Status, Verdict
-from repro_kit.failure.missing import missing_resource, remedy
+from repro_kit.failure.missing import lost_name, missing_resource, remedy
 from repro_kit.failure.moved_to_cpu import MovedToCpu
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import copy_atomic, open_plain, read_plain, read_text, write_atomic
-from repro_kit.graph import Program, TensorInput, parse, render, size
+from repro_kit.graph import Program, ScalarInput, TensorInput, parse, render, size
+from repro_kit.graph.reading.artifact_forms import artifacts_in, left_out, operators_in
+from repro_kit.graph.reading.artifact_names import renamed
 from repro_kit.graph.reading.from_runnable import from_runnable
 from repro_kit.options.stages import QueryOptions
 from repro_kit.probe.repro_probe.protocol.orders import ValueOrder
@@ -35,6 +38,7 @@ from repro_kit.subject.users_environment import environment
 from repro_kit.trace import CompileFailure, Runnable, is_log, summarise
 from repro_kit.ui import Ui
 
+_STORAGE = re.compile(r"^\s+\w+ = reader\.storage\('(\w+)'", re.MULTILINE)
 _SAVE_DIR = re.compile(r"^(?!\s*#).*\bsave_dir=(['\"])(.+?)\1", re.MULTILINE)
 
 
@@ -79,6 +83,7 @@ def storage_in(file: str) -> str:
     return file.removesuffix(".pt").partition("_")[2]
 
 
+_NAMED = 3  # inputs that a sentence names
 _SENTENCES = {
     Status.PASS: (Exit.NOTHING_FAILED, "Nothing failed: the program passes here."),
     Status.INVALID: (Exit.USER_BUG, "The program fails without torch.compile too"),
@@ -94,6 +99,7 @@ def case_from_program(
     options: QueryOptions,
     ui: Ui,
     recorded: Callable[[], Recorded] = Recorded,
+    which: int | None = None,
 ) -> None:
     """Store the first of `programs` (read from `path`) that fails in `case`, as if it had been observed and captured.
 
@@ -111,7 +117,7 @@ def case_from_program(
         return
     here = environment(case.file.subject.python)
     case.store(ENVIRONMENT, here)
-    inputs = _inputs(path, programs, case)
+    inputs = _inputs(path, which, programs, case, ui)
     devices = lacking(programs, inputs, here.accelerator)
     moved_to_cpu = None
     if devices:
@@ -123,8 +129,11 @@ def case_from_program(
         write_atomic(original, runnable(programs[number]).encode())
     else:
         program, verdict = _first_failing(programs, inputs, case, options)
+        if newer := renamed(render(program), lost_name(verdict.failure)):
+            program, verdict = _first_failing([parse(newer)], inputs, case, options)
+    check_backend(verdict)
     if verdict.status is not Status.FAIL or verdict.failure is None:
-        raise _ending(verdict)
+        raise ending_of(verdict, path, program)
     failure = verdict.failure
     signature = signature_of(failure)
     if verdict.fallback_random:
@@ -143,20 +152,47 @@ def case_from_program(
     ui.done(note)
 
 
-def _ending(verdict: Verdict) -> Stop:
-    """The end of the work on a program that does not fail as one of the compiler's does."""
+def _made_up(path: Path, program: Program) -> tuple[str, ...]:
+    """The inputs whose values nobody recorded: an artifact of torch holds none, a program is what it says."""
+    if _is_program(path):
+        return ()
+    return tuple(
+        line.name
+        for line in program.inputs
+        if (isinstance(line, ScalarInput) and line.value is None)
+        or (isinstance(line, TensorInput) and line.data.file is None and line.base is None)
+    )
+
+
+def ending_of(verdict: Verdict, path: Path, program: Program) -> Stop:
+    """The end of the work on the program of the file `path`, which does not fail as one of the compiler's does.
+
+    What values do in eager that nobody recorded says nothing about the program. Raises Stop for a name that was lost.
+    """
     check_names(verdict)
+    made_up = _made_up(path, program)
     if verdict.status is Status.CANNOT_TELL and verdict.failure and (lacking := missing_resource(verdict.failure)):
         return Stop(Exit.CANNOT_RUN, f"The program could not be run: this machine lacks {lacking}. {remedy(lacking)}.")
     code, sentence = _SENTENCES.get(verdict.status, (Exit.FAILED, "The program reported no failure"))
     why = signature_of(verdict.failure).summary() if verdict.failure else verdict.note
+    if made_up and verdict.status is Status.INVALID:
+        return Stop(
+            Exit.CANNOT_RUN,
+            f"The graph cannot be judged: no values of {_listed(made_up)} were recorded, and with others it fails "
+            f"without torch.compile too ({why}); give the minifier's folder with its storages, or collect the script.",
+        )
+    if made_up and verdict.status is Status.PASS:
+        return Stop(code, f"{sentence[:-1]}, with made-up values, since none were recorded.")
     return Stop(code, f"{sentence}: {why}" if why else sentence)
 
 
-def _inputs(path: Path, programs: Sequence[Program], case: Case) -> Path:
+def _inputs(path: Path, which: int | None, programs: Sequence[Program], case: Case, ui: Ui) -> Path:
     """Return the directory of the values that the programs load."""
     script = path.suffix == ".py"  # a trace may be large, and holds no values
-    storages = storages_of(path, path.read_text(encoding="utf-8", errors="replace")) if script else None
+    text = _text_of(path, which) if script else ""
+    storages = storages_of(path, text)
+    if lost := lost_storages(path, text):
+        ui.warn(f"{lost[0]}{f' and {len(lost) - 1} more files' * (len(lost) > 1)} with values are not there.")
     if storages is None:
         return path.parent / "inputs"
     unpack(storages, programs, case.path / "capture" / "inputs", case.file.subject.python)
@@ -216,13 +252,15 @@ def _capture(program: Program, verdict: Verdict, moved_to_cpu: MovedToCpu | None
 
 _HEAD = 20_000  # bytes that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
-_PROGRAM = "# repro-kit program"
+_PROGRAM = b"# repro-kit program"
+_COMPILES = re.compile(r"\btorch\.(compile|export)\b")
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 
 
-def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
+def reader_of(path: Path, which: int | None = None) -> Callable[[Path, str | None], list[Program]] | None:
     """Return a function that reads the programs in `path`; None for a user's own script, or when there is no file.
 
+    `which` is the number of an artifact in a file that holds several.
     The function takes the path and a compile id (for a trace; None: that of the first failure). It returns the
     programs that may fail, the likeliest first, and raises ReproKitError when there are none.
     """
@@ -230,14 +268,25 @@ def reader_of(path: Path) -> Callable[[Path, str | None], list[Program]] | None:
         return _from_trace
     if not path.is_file():
         return None
-    with open_plain(path) as file:
-        head = file.read(_HEAD).decode("utf-8", "replace")
     if path.suffix == ".py":
-        if any(line.startswith(_PROGRAM) for line in head.splitlines()):
+        if _is_program(path):
             return lambda path, _: [parse(read_text(path))]
-        if _REPRO.search(read_plain(path, _LARGEST).decode("utf-8", "replace")):
-            return lambda path, _: [_from_runnable(path)]
+        if is_artifact(read_plain(path, _LARGEST).decode("utf-8", "replace")):
+            return lambda path, _: [_from_runnable(path, which)]
     return None
+
+
+def is_artifact(text: str) -> bool:
+    """Whether `text` is an artifact of torch's, and no script of a user's who calls a module Repro."""
+    return bool(_REPRO.search(text)) and ("run_repro" in text or not _COMPILES.search(text))
+
+
+def _is_program(path: Path) -> bool:
+    """Whether the file at `path` says that it is a program of repro-kit's."""
+    if path.suffix != ".py" or not path.is_file():
+        return False
+    with open_plain(path) as file:
+        return any(line.startswith(_PROGRAM) for line in file.read(_HEAD).splitlines())
 
 
 def is_trace(path: Path) -> bool:
@@ -245,10 +294,40 @@ def is_trace(path: Path) -> bool:
     return any(map(is_log, path.glob("*.log"))) if path.is_dir() else path.suffix != ".py" and is_log(path)
 
 
-def _from_runnable(path: Path) -> Program:
-    text = read_text(path)
+def _from_runnable(path: Path, which: int | None) -> Program:
+    text = _text_of(path, which)
     storages = storages_of(path, text)
     return _read(text, str(path), [file.name for file in storages.iterdir()] if storages else [])
+
+
+def _text_of(path: Path, which: int | None) -> str:
+    """The text of the artifact number `which` in the file. Raises UsageError where that names none of several."""
+    parts = artifacts_in(read_text(path))
+    words = [_listed(operators_in(part)) for part in parts]
+    return parts[chosen(which, words, f"{path} holds {len(parts)} artifacts")]
+
+
+def chosen(which: int | None, listed: Sequence[str], holds: str) -> int:
+    """The place of the one that `which` chooses of several. Raises UsageError if it names none of those `listed`."""
+    if which is None and len(listed) == 1:
+        return 0
+    if which is None or which > len(listed):
+        lines = "".join(f"\n  {number}: {words}" for number, words in enumerate(listed, 1))
+        raise UsageError(f"{holds}; choose one with --which N:{lines}")
+    return which - 1
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def lost_storages(path: Path, text: str) -> tuple[str, ...]:
+    """The files with values that the launcher `text` at `path` reads, and that are not there."""
+    named = dict.fromkeys(_STORAGE.findall(text))
+    if not named or _SAVE_DIR.search(text) is None:
+        return ()
+    place = storages_of(path, text) or path.parent / "storages"
+    return tuple(str(place / name) for name in named if not (place / name).exists())
 
 
 def _read(text: str, name: str, storages: Collection[str] = ()) -> Program:
@@ -275,13 +354,21 @@ def _from_trace(path: Path, compile_id: str | None) -> list[Program]:
 
 
 def _programs(scripts: Sequence[Runnable]) -> list[Program]:
+    for script in scripts:
+        if lost := left_out(script.text):
+            raise CannotRunError(
+                f"The graph {script.compile_id} of {script.log} lacks the bodies of its operators ({', '.join(lost)}), "
+                "which no record of the trace shows; collect the script."
+            )
     return [_read(script.text, f"The graph {script.compile_id} of {script.log}") for script in scripts]
 
 
-def recorded_failure(path: Path, compile_id: str | None) -> Recorded:
+def recorded_failure(path: Path, compile_id: str | None, which: int | None = None) -> Recorded:
     """How the program in `path` failed where it was recorded, if the trace or the case around the file has it."""
     if not is_trace(path):
-        return recorded_in_case(path)
+        if _is_program(path):
+            return recorded_in_case(path)
+        return Recorded(is_wrong_result=_from_runnable(path, which).recipe.check)
     _, failed = _chosen(path, compile_id)
     failure = failure_from_text(failed.text) if failed else None
     return Recorded(signature_of(failure) if failure else None)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,52 +20,15 @@ from mcp.server.stdio import stdio_server
 from repro_kit import __version__
 from repro_kit.bundle.archive import archive
 from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.commands.intake.issue import free_path, is_issue, read_issue
 from repro_kit.commands.mcp import tools
 from repro_kit.commands.mcp.consent import ANSWERS_WITH_QUESTIONS, Planned, check_links, inside, planned, roots_of
 from repro_kit.commands.mcp.consent import KEY as ROOTS
 from repro_kit.commands.mcp.consent import QUESTION as ROOTS_QUESTION
 from repro_kit.commands.mcp.tools import TOOLS, CommandTool, named_tool, schema_of
 from repro_kit.errors import Exit, ReproKitError, UsageError
-from repro_kit.files import write_atomic
+from repro_kit.files import read_text, write_atomic
 from repro_kit.session.system import sentence_of
-
-_LARGEST = 64 << 20  # bytes
-_FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<code>.*?)^(?P=fence)", re.M | re.S)
-_PYTHON = ("", "py", "python", "python3", "pycon")
-_COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
-
-
-def script_in(text: str) -> str:
-    """The code block that is Python, imports torch, and compiles; of several the longest. Raises UsageError."""
-    text = text.replace("\r\n", "\n")
-    blocks = [textwrap.dedent(match["code"]) for match in _FENCE.finditer(text) if match["kind"].lower() in _PYTHON]
-    scripts = [code for code in [*blocks, text] if "torch" in code and _is_python(code)]
-    compiling = [code for code in scripts if _COMPILES.search(code)]
-    if not scripts:
-        raise UsageError("The text holds no block of Python code that imports torch; give the script as a target.")
-    return max(compiling or scripts, key=len)
-
-
-def script_path(code: str, directory: Path) -> Path:
-    """Where the script `code` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
-    for number in count(1):
-        path = directory / (f"issue-{number}.py" if number > 1 else "issue.py")
-        if not path.is_symlink() and (not path.exists() or _holds(path, code)):
-            break
-    return path
-
-
-def _holds(path: Path, code: str) -> bool:
-    return path.is_file() and path.stat().st_size < _LARGEST and path.read_bytes() == code.encode()
-
-
-def _is_python(code: str) -> bool:
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
-
 
 _KEY = "consent"
 _FORM = {
@@ -139,10 +98,13 @@ async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
     roots = await roots_of(ctx, params)
     if roots is None:
         return types.InputRequiredResult(input_requests={ROOTS: ROOTS_QUESTION})
-    code = script_in(arguments.pop("text")) if "text" in arguments else None
-    if code is not None:
-        arguments["target"] = str(script_path(code, Path.cwd()))
+    text = arguments.pop("text", None)
+    if text is not None:
+        arguments["target"] = str(free_path(text, Path.cwd(), "issue", ".md"))
     _check_paths(tool, arguments, roots)
+    if text is None and tool.takes_text and is_issue(Path(arguments["target"])):
+        text = read_text(Path(arguments["target"]))
+    code = read_issue(text).program(arguments.get("which"), "the text").text if text is not None else None
     words = tool.words(arguments)
     if tool.runs:
         target = Path(arguments["target"]).absolute()
@@ -152,8 +114,8 @@ async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
             return answer
         if not answer:
             return _text(plan.refusal, is_error=True)
-        if code is not None:
-            write_atomic(target, code.encode())
+        if text is not None:
+            write_atomic(target, text.encode())
         elif planned(words, target, roots).digest != plan.digest:
             return _text(f"Nothing was run: {target} has changed since the question.", is_error=True)
     return await _run(ctx, tool, words)

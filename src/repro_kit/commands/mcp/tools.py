@@ -65,7 +65,10 @@ class CommandTool:
         if self.takes_words:
             properties["args"] = {**_STRINGS, "description": "Arguments of the script."}
         if self.takes_text:
-            about = "The text of an issue, in place of a target: its Python code is written to a script, which is run."
+            about = (
+                "The text of an issue, in place of a target. Its program is written to a file and run, and the answer "
+                "says whether it fails as the text reports."
+            )
             properties["text"] = {**_STRING, "description": about}
         if self.runs:
             about = "The consent that an earlier refusal asked for. Clients with elicitation are asked instead."
@@ -145,7 +148,7 @@ TOOLS: Mapping[str, CommandTool] = {
             "collect",
             ("collect", "--trace=no"),
             "Run a failing torch.compile script, and make a verified, minimal bundle of its failure. May take minutes.",
-            "Path of the Python script.",
+            "Path of the Python script, or of the text of an issue (a Markdown file).",
             takes_words=True,
             takes_text=True,
             result="manifest",

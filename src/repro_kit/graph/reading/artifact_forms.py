@@ -1,13 +1,11 @@
-"""Parts of an `fx_graph_runnable`: bodies, sizes, generators, and the arguments in older versions of torch."""
+"""Parts of an `fx_graph_runnable`: bodies, generators, and the arguments in older versions of torch."""
 
 from __future__ import annotations
 
 import ast
-import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from repro_kit.errors import StageError
 from repro_kit.graph.program import Function
@@ -38,12 +36,70 @@ class _Plain(ast.NodeTransformer):
         return ast.copy_location(ast.Call(node.args[0], node.args[1:], keywords), node)
 
 
+_CLASS = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
+#: How an artifact of torch begins, and what nothing after its class looks like.
+_BEGINS = re.compile(r"^(?:[su]\d+ = \d+|import (?:os|math|torch)|from math import inf)[ \t]*$", re.MULTILINE)
+_NO_OPERATORS = ("tensor", "device", "no_grad", "randn", "Size")
+_OPERATOR_NAME = re.compile(r"\btorch\.(?:ops\.\w+\.(\w+)(?:\.\w+)?|(?:\w+\.)*([a-z]\w*))\(")
+
+
+def artifacts_in(text: str) -> tuple[str, ...]:
+    """The artifacts in `text`, which may hold several one after the other."""
+    classes = [match.start() for match in _CLASS.finditer(text)]
+    if len(classes) < 2:
+        return (text,)
+    cuts = [0]
+    for here, there in pairwise(classes):
+        begins = [match.start() for match in _BEGINS.finditer(text, here, there)]
+        cuts.append(begins[0] if begins else there)
+    parts = [text[cut:end] for cut, end in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+    head = text[: classes[0]]  # of the first, which counts for one that has none of its own
+    return tuple(part if at == 0 or _BEGINS.search(part) else head + part for at, part in enumerate(parts))
+
+
+def operators_in(text: str) -> tuple[str, ...]:
+    """The operators that the artifact `text` calls, by their short names, each once."""
+    start = _CLASS.search(text)
+    found = _OPERATOR_NAME.finditer(text, start.end() if start else 0)
+    names = dict.fromkeys(match[1] or match[2] for match in found)
+    return tuple(name for name in names if name not in _NO_OPERATORS)
+
+
 _LIST = "args"
 _MAKER = "rand_strided"
 
 
 def load_args_of(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
-    """The list `args` in `nodes` as the ``load_args`` that torch writes since 2.1; None if there is none."""
+    """The arguments that `nodes` make without a ``load_args``, as one; None if there are none.
+
+    Before 2.1 they are a list `args`; others call an ``InputReader`` at the top of the file.
+    """
+    readers = {
+        node.targets[0].id
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).rpartition(".")[2] == "InputReader"
+    }
+    if readers:
+        calls = [node for node in nodes if isinstance(node, ast.Expr | ast.Assign) and _calls_of(node) in readers]
+        function = ast.parse("def load_args(reader): pass").body[0]
+        assert isinstance(function, ast.FunctionDef)
+        function.body = [*calls] or function.body
+        return function
+    return _of_list(nodes)
+
+
+def _calls_of(node: ast.Expr | ast.Assign) -> str:
+    """The object whose method is called; empty for anything else."""
+    match node.value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+            return name
+    return ""
+
+
+def _of_list(nodes: Sequence[ast.stmt]) -> ast.FunctionDef | None:
     elements: list[ast.expr] | None = None
     for node in nodes:
         match node:
@@ -151,74 +207,15 @@ def _function_name(name: str) -> str:
     return name.lower()
 
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Pow: operator.pow,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-}
-_CALLS: dict[str, Callable[..., Any]] = {
-    "Max": max,
-    "Min": min,
-    "max": max,
-    "min": min,
-    "floor": math.floor,
-    "ceiling": math.ceil,
-    "FloorDiv": operator.floordiv,
-    "CeilDiv": lambda a, b: -(-a // b),
-    "CleanDiv": operator.floordiv,
-    "Mod": operator.mod,
-    "PythonMod": operator.mod,
-    "PowByNatural": operator.pow,
-    "TruncToInt": math.trunc,
-    "FloorToInt": math.floor,
-    "CeilToInt": math.ceil,
-    "ToFloat": float,
-    "IntTrueDiv": operator.truediv,
-    "FloatTrueDiv": operator.truediv,
-    "ModularIndexing": lambda a, b, c: a // b % c,
-    "Abs": abs,
-    "Identity": lambda a: a,
-    "RoundToInt": round,
-    "RoundDecimal": round,
-    "LShift": operator.lshift,
-    "RShift": operator.rshift,
-}
-#: How torch prints other functions: of Python (``math_ceil``), and of sympy (``OpaqueUnaryFn_sqrt``).
-_OF_MATH = re.compile(r"(?:math_|OpaqueUnaryFn_|_?sym_)?(sqrt|ceil|floor|trunc|exp|log|log2|sin|cos|tan|pow)")
+#: How torch prints a body that it cannot write: versions before 2.14 leave out those of higher-order operators.
+_LEFT_OUT = re.compile(r"^\s+self\.(\w+) = (?:<\w+>|GraphModule)\(\)[ \t]*$", re.MULTILINE)
 
 
-def evaluate(node: ast.expr, symbols: Mapping[str, int]) -> int | float:
-    """The value of an expression over `symbols`. Raises StageError when the expression is not arithmetic."""
-    match node:
-        case ast.Constant(value=int() | float() as value):
-            return value
-        case ast.Name(id=name) if name in symbols:
-            return symbols[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -evaluate(operand, symbols)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            value = _BINARY[type(op)](evaluate(left, symbols), evaluate(right, symbols))
-            return float(value) if isinstance(value, float) else int(value)
-        case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
-            return _called(_CALLS[name], args, symbols)
-        case ast.Call(func=ast.Name(id=name), args=args) if named := _OF_MATH.fullmatch(name):
-            return _called(getattr(math, named[1]), args, symbols)
-    raise StageError(f"The size {ast.unparse(node)} cannot be evaluated.")
+def left_out(text: str) -> tuple[str, ...]:
+    """The attributes of the artifact `text` whose bodies torch did not write."""
+    return tuple(dict.fromkeys(_LEFT_OUT.findall(text)))
 
 
-def _called(function: Callable[..., Any], args: Sequence[ast.expr], symbols: Mapping[str, int]) -> int | float:
-    try:
-        result = function(*(evaluate(arg, symbols) for arg in args))
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise StageError(f"A size cannot be evaluated: {error}.") from None
-    return float(result) if isinstance(result, float) else int(result)
-
-
-_SYMBOL = re.compile(r"[su]\d+")
 _EXPRESSION = re.compile(r"^(?!\w+ = )[\w*+/(), -]+ = \d+$\n?", re.MULTILINE)
 _NO_ARGUMENTS = re.compile(r"^(def load_args\(reader\):\n)(?=\S)", re.MULTILINE)
 
@@ -226,37 +223,3 @@ _NO_ARGUMENTS = re.compile(r"^(def load_args\(reader\):\n)(?=\S)", re.MULTILINE)
 def runnable(text: str) -> str:
     """`text` without what torch writes that is not Python: ``4*s77 = 32`` at the top, a ``load_args`` without lines."""
     return _NO_ARGUMENTS.sub(r"\1    pass\n", _EXPRESSION.sub("", text))
-
-
-def symbol_values(tree: ast.Module, load_args: ast.FunctionDef) -> dict[str, int]:
-    """The value of each symbol: of the lines ``s33 = 2`` at the top, which older versions of torch leave out.
-
-    There the symbols have the values of the sizes among the arguments, in their order: Dynamo passes a size before the
-    first tensor that has it.
-    """
-    return {**_unnamed(load_args), **_named(tree)}
-
-
-def _named(tree: ast.Module) -> dict[str, int]:
-    return {
-        node.targets[0].id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, int)
-    }
-
-
-def _unnamed(load_args: ast.FunctionDef) -> dict[str, int]:
-    symbols: list[str] = []
-    values: list[int] = []
-    for node in load_args.body:
-        match node:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="symint"), args=[ast.Constant(value=int(value))])):
-                values.append(value)
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="tensor"), args=[_, *shapes])):
-                names = [part.id for shape in shapes for part in ast.walk(shape) if isinstance(part, ast.Name)]
-                symbols += filter(_SYMBOL.fullmatch, names)
-    distinct = list(dict.fromkeys(symbols))
-    return dict(zip(distinct, values, strict=True)) if len(distinct) == len(values) else {}

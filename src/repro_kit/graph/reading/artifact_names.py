@@ -30,6 +30,8 @@ _KNOWN = {
     "_operator": "import _operator",
     "sympy": "import sympy",
 }
+#: Operators that torch has renamed, with the same arguments: each is looked for where a torch lacks the other.
+_RENAMED = (("prims._low_memory_max_pool2d_with_offsets", "prims._low_memory_max_pool_with_offsets"),)
 _PRINTED = re.compile(r"_?(math|operator)_(\w+)")
 _HOMES = {"math": math, "operator": operator}
 _SYMBOLIC = re.compile(r"sym_\w+|_sym_\w+")  # torch.sym_max, torch._sym_sqrt …
@@ -46,6 +48,15 @@ def qualified(value: ast.expr) -> ast.expr:
     changed = Qualified().visit(value)
     assert isinstance(changed, ast.expr)
     return changed
+
+
+def renamed(text: str, lost: str) -> str:
+    """The program `text` with the other name of the operator over which this torch raised `lost`; empty without one."""
+    for pair in _RENAMED:
+        for name, other in (pair, pair[::-1]):
+            if f"torch.ops.{name}." in text and f"'{name.partition('.')[2]}'" in lost:
+                return text.replace(f"torch.ops.{name}.", f"torch.ops.{other}.")
+    return ""
 
 
 def needed(top: Sequence[ast.stmt], functions: Iterable[Function], lines: Iterable[str]) -> tuple[tuple[str, ...], str]:

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from repro_kit.errors import StageError
-from repro_kit.graph.inputs import Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
+from repro_kit.errors import CannotRunError, StageError
+from repro_kit.graph.inputs import Bit, Data, DataKind, Input, ScalarInput, Strided, TensorInput, parse_input
 from repro_kit.graph.placement import group_of, unknown_groups, with_names
 from repro_kit.graph.program import Function, Program
 from repro_kit.graph.program_text import PRIMS, PRIMS_IMPORT, parse_function
@@ -23,20 +23,21 @@ from repro_kit.graph.reading.artifact_forms import (
     bodies,
     compares_results,
     compiles_dynamos_graph,
-    evaluate,
     inlined,
+    left_out,
     load_args_of,
     modules,
     runnable,
-    symbol_values,
     with_generators,
     without_states,
 )
 from repro_kit.graph.reading.artifact_names import needed, qualified
+from repro_kit.graph.reading.artifact_sizes import evaluate, is_symbol, repeats_in, repeats_of, symbol_values
 from repro_kit.graph.values import contiguous, span
 from repro_kit.recipe import Autocast, ProcessGroup, Recipe, short_name
 
 _TRITON = "higher_order.triton_kernel_wrapper"
+_BITS: tuple[Bit, ...] = ("conj", "neg")
 _SETTING = re.compile(r"TORCH(?:INDUCTOR|DYNAMO)_\w+")
 _OF_THE_RUN = re.compile(r"_DIR$|CACHE|DEBUG|LOGS|TRACE|PROFILE|REPRO|VERBOSE|DISABLE$|THREADS$|WORKER")
 
@@ -49,6 +50,11 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     or lacks something that the graph needs (bodies of higher-order operators, arguments other than tensors).
     """
     text = runnable(with_generators(text))
+    if lost := left_out(text):
+        raise CannotRunError(
+            f"The artifact lacks the bodies of its operators ({', '.join(lost)}), which this version of torch did not "
+            "write; give the TORCH_TRACE log that it is from, which has them in other records."
+        )
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -68,9 +74,13 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
     if any(_TRITON in statement.text for statement in graph.statements):
-        raise StageError("It calls the user's own Triton kernels, which a program cannot hold; collect the script.")
+        raise CannotRunError(
+            "GPU only: the graph calls Triton kernels of the user's own, and a program cannot hold them; collect the "
+            "script that defines them, on a machine with the GPU."
+        )
     reader = _Reader(symbol_values(tree, load_args), storages)
     reader.read(load_args, graph.params[: len(graph.params) - len(constants)])
+    reader.totals |= repeats_in(graph)
     functions = (*bodies(classes, "Repro"), graph)
     imports, preamble = needed(tree.body, functions, [constant.line for constant in constants])
     return Program(
@@ -181,9 +191,9 @@ def _is_of_torch(value: ast.expr) -> bool:
 
 
 def _is_module_of_torch(value: ast.expr, classes: Collection[str]) -> bool:
-    """Whether `value` is ``Linear(in_features=8, …)`` of ``from torch.nn import *``, perhaps with ``.cuda()``."""
+    """Whether this is ``Linear(in_features=8, …)`` of ``from torch.nn import *``, perhaps with ``.to(…)``."""
     match value:
-        case ast.Call(func=ast.Attribute(value=inner), args=[]):
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner)):
             return _is_module_of_torch(inner, classes)
         case ast.Call(func=ast.Name(id=name)):
             return name[:1].isupper() and name not in classes and name != "Module"
@@ -251,6 +261,7 @@ class _Reader:
         self.storages: dict[str, _Storage] = {}
         self.scalars: list[ScalarInput] = []
         self.arguments: list[str] = []
+        self.totals: dict[str, int] = {}  # of tensors that say how often each element is repeated: their sums
         self.symbolic = False
 
     def read(self, function: ast.FunctionDef, params: Sequence[str]) -> None:
@@ -268,12 +279,22 @@ class _Reader:
                 self._argument(call, params[len(self.arguments)], options)
         if len(self.arguments) != len(params):
             raise StageError("The artifact's load_args gives fewer arguments than forward takes.")
+        sizes = {scalar.name: scalar.value for scalar in self.scalars}
+        for tensor, size in repeats_of(function):
+            total = sizes.get(params[size])
+            if isinstance(total, int):
+                self.totals[params[tensor]] = total
 
     def _argument(self, call: ast.Call, param: str, options: Mapping[str, ast.expr]) -> None:
         assert isinstance(call.func, ast.Attribute)
         match call.func.attr:
             case "tensor":
                 self._tensor(call.args, param, options)
+            case "symint" if isinstance(call.args[0], ast.Constant) and call.args[0].value is None:
+                raise CannotRunError(
+                    f"The artifact does not hold the value of the size {param}, which depended on data; collect the "
+                    "script."
+                )
             case "symint":
                 self.scalars.append(ScalarInput(param, self._number(call.args[0])))
                 self.symbolic = True
@@ -297,13 +318,15 @@ class _Reader:
             None if dtype == "torch.float32" else dtype,
             storage.device,
             requires_grad,
+            bits=tuple(bit for bit in _BITS if bit in options and ast.literal_eval(options[bit]) is True),
         )
         storage.tensors.append(tensor)
 
     @property
     def lines(self) -> tuple[Input, ...]:
         """The lines of `calls()`."""
-        return (*self.scalars, *(line for storage in self.storages.values() for line in _lines(storage)))
+        tensors = (line for storage in self.storages.values() for line in _lines(storage))
+        return (*self.scalars, *(_filled(line, self.totals.get(line.name)) for line in tensors))
 
     def _numbers(self, node: ast.expr) -> tuple[int, ...]:
         if not isinstance(node, ast.Tuple | ast.List):
@@ -311,10 +334,27 @@ class _Reader:
         return tuple(int(self._number(part)) for part in node.elts)
 
     def _number(self, node: ast.expr) -> int | float:
+        names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        unknown = [name for name in names if is_symbol(name) and name not in self.symbols]
+        if unknown:
+            raise CannotRunError(
+                f"The artifact does not hold the value of the size {unknown[0]}; write it at the top of the file, in a "
+                f"line of its own ({unknown[0]} = 8)."
+            )
         return evaluate(node, self.symbols)
 
 
-def _lines(storage: _Storage) -> list[Input]:
+def _filled(tensor: TensorInput, total: int | None) -> TensorInput:
+    """`tensor` with whole numbers that add up to `total`, if there is one and no file has the values."""
+    shape = tensor.shape
+    if total is None or tensor.data.kind != "zeros" or shape is None or len(shape) != 1 or not shape[0]:
+        return tensor
+    share, more = divmod(total, shape[0])
+    literal = str([share + (at < more) for at in range(shape[0])])
+    return replace(tensor, data=Data("tensor", shape, (literal,)), strided=None)
+
+
+def _lines(storage: _Storage) -> list[TensorInput]:
     """The tensors of one storage: a single one as itself, several as views of a flat base."""
     spans = [
         tensor_input.offset + span(tensor_input.shape or (), tensor_input.stride or ())
@@ -326,11 +366,7 @@ def _lines(storage: _Storage) -> list[Input]:
         plain = tensor.strided.stride == contiguous(tensor.strided.shape) and not tensor.offset
         sizes = tensor.strided.shape if plain else (spans[0],)
         data = replace(tensor.data, sizes=sizes)
-        return [
-            TensorInput(
-                tensor.name, data, None if plain else tensor.strided, tensor.dtype, tensor.device, tensor.requires_grad
-            )
-        ]
+        return [replace(tensor, data=data, strided=None if plain else tensor.strided)]
     if len({tensor_input.dtype for tensor_input in storage.tensors}) > 1:
         names = ", ".join(tensor_input.name for tensor_input in storage.tensors)
         raise StageError(f"Inputs {names} of the artifact share memory under several dtypes.")
@@ -339,8 +375,7 @@ def _lines(storage: _Storage) -> list[Input]:
     first = storage.tensors[0]
     base = TensorInput(storage.name, replace(first.data, sizes=(max(spans),)), None, first.dtype, first.device)
     views = [
-        TensorInput(view.name, Data("view", None, (storage.name,)), view.strided, requires_grad=view.requires_grad)
-        for view in storage.tensors
+        replace(view, data=Data("view", None, (storage.name,)), dtype=None, device=None) for view in storage.tensors
     ]
     return [base, *views]
 

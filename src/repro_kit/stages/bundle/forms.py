@@ -45,7 +45,7 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.torchrun import Launch
 from repro_kit.script.compile_calls import self_checking
 from repro_kit.session.oracles import with_tolerance
-from repro_kit.subject.subject_check import launch_in, rank_subject
+from repro_kit.subject.subject_check import is_program_alone, launch_in, rank_subject
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _SMALLEST = Path("minify/best.py")
@@ -145,6 +145,12 @@ class ReproForm:
 
 def results_of(case: Case) -> CaseResults:
     """Read the results of the stages. Raises ReproKitError when the case holds no failure."""
+    if not case.holds(OBSERVATION) and is_program_alone(case):
+        raise ReproKitError(
+            f"{case.path} holds no failure: the program that it was made from was not seen to fail here; collect it "
+            "again.",
+            Exit.NOTHING_FAILED,
+        )
     observation = case.load(OBSERVATION)
     at = case.file.failure_index
     observed = observation.failures[at] if at < len(observation.failures) else None

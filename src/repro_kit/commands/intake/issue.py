@@ -1,0 +1,319 @@
+"""The text of an issue: its blocks told apart, and what it reports.
+
+A text is Markdown, as of an issue, a comment or a mail: its code stands between fences, and so do tracebacks and logs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+from repro_kit.commands.intake.programs import chosen, is_artifact
+from repro_kit.errors import UsageError
+from repro_kit.failure.classify import concerns_compiler, failure_from_signal, failures_from_text
+from repro_kit.failure.failure import Failure
+from repro_kit.graph.reading.artifact_forms import artifacts_in
+
+BlockKind = Literal["script", "artifact", "fragment", "broken", "traceback", "log", "versions", "other"]
+_RUNS = ("script", "artifact")
+_LARGEST = 64 << 20  # bytes
+_FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_QUOTED = re.compile(r"^[ \t]{0,3}> ?")
+_PROMPT = re.compile(r"^(?:>>>|\.\.\.)(?: |$)|^(?:In \[\d+\]: | {3}\.{3}: )")
+_MAGIC = re.compile(r"^[ \t]*[!%].*$", re.MULTILINE)  # of a notebook
+_PYTHON = ("py", "python", "python3", "pycon", "ipython")
+_COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
+_TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
+_STAMP = re.compile(r"^(?:\[\w+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d|^\[\d{4}-\d\d-\d\d \d\d:\d\d", re.MULTILINE)
+_VERSIONS = re.compile(r"PyTorch version:|Collecting environment information|^\W*torch==|Is debug build", re.MULTILINE)
+_TORCH = re.compile(
+    r"(?:PyTorch version:|^\W*torch==|\b(?:py)?torch(?: version)?[ =:`*]+)\s*v?(\d+\.\d+(?:\.\d+)?(?:[.+a-z]\S*)?)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_LAST = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported)(?::|$)", re.MULTILINE)
+_SHELL = re.compile(  # what a shell says when a signal ends a program
+    r"^(?:.*: |\[\d+\].* )?(Segmentation fault|Aborted|Bus error|Floating point exception|Illegal instruction)"
+    r"(?:: \d+)?(?: *\(core dumped\))?\b",
+    re.MULTILINE,
+)
+_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Floating point exception": "SIGFPE",
+    "Illegal instruction": "SIGILL",
+}
+_NAMED = re.compile(r"`([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): [^`]+)`")  # in prose
+_SYSTEM = re.compile(r"^\W*OS:\W*(?:Microsoft )?(Windows|macOS|Mac OS)", re.MULTILINE | re.IGNORECASE)
+_DEVICE = re.compile(
+    r"""\.(cuda|xpu|mps|hpu)\(\)|["'](cuda|xpu|mps|hpu|npu)(?::\d+)?["']|torch\.(cuda|xpu|mps)\.|(triton)[./]"""
+    r"|\bon (?:a |an )?(?:\w+ )?(CUDA|XPU|MPS|ROCm|A100|H100|H200|GPU)s?\b",
+)
+_ANY_GPU = "a GPU"
+#: What the text's own command sets, but for what torch's messages advise.
+_VARIABLE = re.compile(r"\b((?:TORCH|PYTORCH|OMP)_?(?!\w*(?:VERBOSE|LOGS|TRACE|DEBUG)\b)\w*)=([^\s`'\"]+)")
+_ARGUMENTS = re.compile(r"(?:^|[\s`$])(?:python3?|torchrun)\b[^\n`]*?\.py[ \t]+(-[^\n`]+)")
+_WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
+_WRONG = re.compile(
+    rf"\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)[ -](?:\w+ )?{_WHAT}"
+    rf"|silent(?:ly)? (?:wrong|incorrect|error)|silent correctness|allclose\(.*\) *(?:is|returns|->) *False"
+    rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the text. `line` is that of its first one; `problem` says why a broken script is none."""
+
+    kind: BlockKind
+    text: str
+    line: int
+    problem: str = ""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it is a program that compiles something."""
+        return self.kind == "artifact" or bool(_COMPILES.search(self.text))
+
+    @property
+    def words(self) -> str:
+        """The block in one line."""
+        lines = self.text.strip().splitlines()
+        first = next((line.strip() for line in lines if line.strip()), "")
+        return f"{self.kind}, line {self.line}, {len(lines)} lines: {first[:60]}"
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a text says of the failure.
+
+    `failures`: those that it shows. `device`, `system`: where it happened, if it says so and repro-kit knows the word.
+    `run_with`: variables and arguments of the command that the text shows.
+    """
+
+    failures: tuple[Failure, ...] = ()
+    is_wrong_result: bool = False
+    torch: str = ""
+    device: str = ""
+    system: str = ""
+    run_with: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the text says how it fails."""
+        return bool(self.failures) or self.is_wrong_result
+
+
+@dataclass(frozen=True)
+class Issue:
+    """The text of an issue in blocks, and what stands between them."""
+
+    blocks: tuple[Block, ...]
+    prose: str
+
+    @cached_property
+    def programs(self) -> tuple[Block, ...]:
+        """The blocks that can be run. Several pieces of one script count as one."""
+        whole = tuple(block for block in self.blocks if block.kind in _RUNS)
+        if any(block.compiles for block in whole):
+            return whole
+        pieces = [block for block in self.blocks if block.kind in ("script", "fragment")]
+        if len(pieces) > 1 and any(piece.compiles for piece in pieces) and whole:
+            return (replace(pieces[0], kind="script", text="\n".join(piece.text for piece in pieces)),)
+        return whole
+
+    def program(self, which: int | None, name: str) -> Block:
+        """The block to run: number `which`, else the only one that compiles. Raises UsageError if there is none."""
+        if not self.programs:
+            broken = next((block for block in self.blocks if block.kind == "broken"), None)
+            lacking = (
+                f"the code on line {broken.line} is not whole: {broken.problem}"
+                if broken
+                else ("it has tracebacks or logs, and no code" if self.blocks else "it has no block of code")
+            )
+            raise UsageError(
+                f"Incomplete: nothing of {name} can be run; {lacking}. Ask for a script that imports torch and fails."
+            )
+        compiling = [block for block in self.programs if block.compiles]
+        if which is None and len(compiling) == 1:
+            return compiling[0]
+        listed = [block.words for block in self.programs]
+        return self.programs[chosen(which, listed, f"{name} holds {len(listed)} programs")]
+
+    @cached_property
+    def reported(self) -> Reported:
+        """What the text says of the failure."""
+        shown = [block.text for block in self.blocks if block.kind in ("traceback", "log", "other")]
+        shown += [self.prose, *_NAMED.findall(self.prose)]
+        failures = [failure for text in shown for failure in _failures_in(text)]
+        compilers = [failure for failure in failures if concerns_compiler(failure)]
+        said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
+        everywhere = [self.prose, *(block.text for block in self.blocks if block.kind != "versions")]
+        device = _DEVICE.search("\n".join(everywhere))
+        torch, system = _TORCH.search(said), _SYSTEM.search(said)
+        return Reported(
+            tuple(compilers or failures),
+            bool(_WRONG.search(self.prose)),
+            torch[1].rstrip(".,;)`*") if torch else "",
+            _device_in(device) if device else "",
+            system[1] if system else "",
+            self._run_with(),
+        )
+
+    def _run_with(self) -> tuple[str, ...]:
+        """The variables and the arguments of the command that the text shows; those that a program sets are its own."""
+        code = "\n".join(block.text for block in self.programs)
+        shown = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "other")])
+        variables = [match[0] for match in _VARIABLE.finditer(shown) if match[1] not in code]
+        return tuple(dict.fromkeys([*variables, *(match[1].strip() for match in _ARGUMENTS.finditer(shown))]))
+
+
+def _device_in(found: re.Match[str]) -> str:
+    """The device that a text names; `_ANY_GPU` where it may be of any make."""
+    name = next(filter(None, found.groups()))
+    return name.upper() if name.upper() in ("CUDA", "XPU", "MPS", "HPU", "NPU") else _ANY_GPU
+
+
+def _failures_in(text: str) -> list[Failure]:
+    """The failures that `text` shows; also what a shell says of a signal, and the end of a notebook's traceback."""
+    found = failures_from_text(text)
+    if not found and (ended := _SHELL.search(text)):
+        return [failure_from_signal(_SIGNALS[ended[1]])]
+    ends = [match.start() for match in _LAST.finditer(text)] if not found and _TRACEBACK.search(text) else []
+    return failures_from_text(text[ends[-1] :]) if ends else found
+
+
+def is_issue(path: Path) -> bool:
+    """Whether `path` names the text of an issue: a file of Markdown, or ``-`` for standard input."""
+    return str(path) == "-" or (path.suffix.lower() in (".md", ".markdown") and path.is_file())
+
+
+def read_issue(text: str) -> Issue:
+    """Tell the blocks of `text` apart."""
+    fenced, prose = _fenced(text.replace("\r\n", "\n").replace("\r", "\n"))
+    blocks = [block for language, code, line in fenced for block in _told_apart(language, code, line)]
+    if not fenced and (whole := _script(text)) is not None:
+        return Issue((Block("script", whole, 1),), "")
+    return Issue(tuple(blocks), prose)
+
+
+def free_path(text: str, directory: Path, name: str = "issue", suffix: str = ".py") -> Path:
+    """Where `text` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
+    for number in count(1):
+        path = directory / (f"{name}-{number}{suffix}" if number > 1 else f"{name}{suffix}")
+        if not path.is_symlink() and (not path.exists() or _holds(path, text)):
+            break
+    return path
+
+
+def _holds(path: Path, code: str) -> bool:
+    return path.is_file() and path.stat().st_size < _LARGEST and path.read_bytes() == code.encode()
+
+
+def _fenced(text: str) -> tuple[list[tuple[str, str, int]], str]:
+    """(language, text, first line) of each part between fences, and the lines outside of them. Quote marks go."""
+    found: list[tuple[str, str, int]] = []
+    prose: list[str] = []
+    inside: list[str] = []
+    fence, language, begun = "", "", 0
+    for number, given in enumerate(text.split("\n"), 1):
+        line = _QUOTED.sub("", given) if not fence or given.lstrip().startswith(">") else given
+        mark = _FENCE.match(line)
+        if not fence:
+            if mark:
+                fence, language, begun, inside = mark["fence"], mark["language"].lower(), number + 1, []
+            else:
+                prose.append(line)
+        elif mark and mark["fence"].startswith(fence) and not mark["language"]:
+            found.append((language, "\n".join(inside), begun))
+            fence = ""
+        else:
+            inside.append(given if _PROMPT.match(given) else line)
+    if fence:
+        found.append((language, "\n".join(inside), begun))
+    return found, "\n".join(prose)
+
+
+def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
+    """The blocks in one fenced part: people paste a script and its traceback together."""
+    text = textwrap.dedent(text)
+    if not text.strip():
+        return
+    if is_artifact(text):
+        for part in artifacts_in(text):
+            yield Block("artifact", part, line + text[: text.find(part)].count("\n"))
+        return
+    shown = _TRACEBACK.search(text)
+    code = text[: shown.start()] if shown else text
+    script = _script(code)
+    if script is not None:
+        yield Block("script", script, line)
+        code = ""
+    rest = text if code else text[shown.start() :] if shown else ""
+    if not rest:
+        return
+    first = line + text[: len(text) - len(rest)].count("\n")
+    if _VERSIONS.search(rest):
+        yield Block("versions", rest, first)
+    elif shown or _failures_in(rest):
+        yield Block("traceback", rest, first)
+    elif _STAMP.search(rest):
+        yield Block("log", rest, first)
+    elif language in _PYTHON:
+        problem = _problem(_cleaned(rest))
+        yield Block("broken" if problem else "fragment", _cleaned(rest), first, problem)
+    else:
+        yield Block("other", rest, first)
+
+
+def _cleaned(code: str) -> str:
+    """`code` without the prompts and the results of a session, and without the magic of notebooks."""
+    lines = code.split("\n")
+    if any(_PROMPT.match(line) for line in lines):
+        lines = [line[_PROMPT.match(line).end() :] for line in lines if _PROMPT.match(line)]  # type: ignore[union-attr]
+    return _MAGIC.sub("", "\n".join(lines)).strip("\n") + "\n"
+
+
+def _script(code: str) -> str | None:
+    """`code` as a script if it is Python that imports something and speaks of torch."""
+    cleaned = _cleaned(code)
+    if "torch" not in cleaned or _problem(cleaned):
+        return None
+    nodes = ast.walk(ast.parse(cleaned))
+    return cleaned if any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes) else None
+
+
+def _problem(code: str) -> str:
+    """Why `code` is no Python; empty if it is."""
+    try:
+        ast.parse(code)
+    except SyntaxError as error:
+        return f"{error.msg}: {(error.text or '').strip()}"
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return ""
+
+
+def left_out(code: str) -> str:
+    """The first statement of `code` in which the author left something out: ``model = ...``; empty if there is none."""
+    for node in ast.walk(ast.parse("" if _problem(code) else code)):
+        values = [node.value] if isinstance(node, ast.Assign | ast.Return) else []
+        values += node.args if isinstance(node, ast.Call) else []
+        if any(isinstance(value, ast.Constant) and value.value is Ellipsis for value in values):
+            return ast.unparse(node).splitlines()[0]
+    return ""
+
+
+def shown_blocks(issue: Issue, taken: Block) -> Sequence[str]:
+    """The blocks in one line each; the one that is taken has an arrow, those that can be run have their numbers."""
+    numbers = {id(block): str(number) for number, block in enumerate(issue.programs, 1)}
+    blocks = issue.blocks if any(taken is block for block in issue.blocks) else issue.programs
+    return [f"{'→' if block is taken else ' '} {numbers.get(id(block), ' ')}  {block.words}" for block in blocks]
