@@ -20,6 +20,7 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
     """What was compiled, failed, broke, was compiled again or became a constant; the last sentence is advice."""
     all_sentences = [
         *_compiled(context),
+        *_unread(context),
         *_failed(context),
         *_broken(context),
         *_recompiled(context),
@@ -59,6 +60,14 @@ def _compiled(context: Context) -> Iterator[Sentence]:
     others = [f"{states[state]} {words}" for state, words in _OTHERS.items() if state in states]
     text += f"; {', '.join(others)}" if others else ""
     yield Sentence("✓", f"{text}.", "overview")
+
+
+def _unread(context: Context) -> Iterator[Sentence]:
+    lines = context.insights.lines
+    if lines.unread:
+        were = "was" if lines.unread == 1 else "were"
+        text = f"{lines.unread} of {counted(lines.total, 'line')} of torch {were} not understood"
+        yield Sentence("!", f"{text}; the first: {lines.first}", "overview")
 
 
 _OTHERS = {

@@ -16,7 +16,7 @@ import orjson
 
 from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.files import open_plain
-from repro_kit.trace.record import CONTEXT, Record, compile_id_of, frames_of
+from repro_kit.trace.record import CONTEXT, Epochs, Record, compile_id_of, frames_of, rank_named
 
 _HEADER = re.compile(
     rb"^(?:\[rank\d+\]:)?[VDIWEC](\d{4} \d\d:\d\d:\d\d\.\d+) (\d{1,18}) .*?:\d+\](?: \[[\w!/-]+\])* (\{.*)$"
@@ -49,8 +49,9 @@ class Reader:
 
     def __iter__(self) -> Iterator[Record]:
         earlier: dict[int, str] = {}
+        epochs = Epochs()
         for path in self.logs():
-            log = _Log(path, self.problems, earlier)
+            log = _Log(path, self.problems, earlier, epochs)
             for record in log.records():
                 self.events[record.event] += 1
                 yield record
@@ -131,6 +132,7 @@ class _Log:
     path: Path
     problems: Problems
     earlier: dict[int, str]  # a forked process continues its parent's table, and writes only new entries
+    epochs: Epochs
     tables: dict[int, ChainMap[int, str]] = field(default_factory=dict)  # by process, since several may share a log
 
     def records(self) -> Iterator[Record]:
@@ -177,18 +179,23 @@ class _Log:
         body, intact = _body(payload, checksum) if checksum else (b"", True)
         strings = self._strings(header)
         self.problems.damaged += not intact
+        compile_id, attempt, pid = compile_id_of(data), data.get("attempt") or 0, int(header[2])
+        step = event if event == "dynamo_start" and not attempt else ""
+        rank, known = data.get("rank"), data[event] if isinstance(data[event], dict) else {}
+        about = known.get("compile_id") if event.endswith("compilation_metrics") else None
         return Record(
             event,
             data[event],
             file=self.path.name,
             time=header[1].decode(),
-            pid=int(header[2]),
-            compile_id=compile_id_of(data),
-            attempt=data.get("attempt") or 0,
-            rank=data.get("rank"),
+            pid=pid,
+            compile_id=compile_id,
+            attempt=attempt,
+            rank=rank_named(self.path.name) if rank is None else rank,
             payload=body.decode("utf-8", "replace") if checksum else None,
             intact=intact,
             stack=frames_of(data.get("stack"), strings) if "stack" in data else (),
+            epoch=self.epochs.of(self.path.name, pid, about if isinstance(about, str) else compile_id, step),
             strings=strings,
         )
 

@@ -12,6 +12,7 @@ from repro_kit.trace.insights.breaks import FailedCompile
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, baseline
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.places import CompileRef, is_torch
+from repro_kit.trace.text_log import TextLines
 
 _MOST_COMPILES = 200
 
@@ -19,7 +20,7 @@ _MOST_COMPILES = 200
 def overview_section(context: Context) -> Section:
     """The compiles, the tree of the compiled code, times, caches, settings."""
     overview = context.insights.overview
-    if not overview.compiles:
+    if not overview.compiles and not context.insights.lines.total:
         return Section("overview", "Overview", "nothing was compiled")
     states = ", ".join(f"{number} {state}" for state, number in overview.states().items())
     items = [
@@ -29,7 +30,7 @@ def overview_section(context: Context) -> Section:
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
         items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
-    items += _overview_facts(context, overview)
+    items += [*_overview_facts(context, overview), *_text_facts(context.insights.lines)]
     return Section("overview", "Overview", f"{counted(len(overview.compiles), 'compile')}: {states}", tuple(items))
 
 
@@ -99,6 +100,15 @@ def _overview_facts(context: Context, overview: Overview) -> Iterator[Item]:
         yield Item("Settings that are not at their default", blocks=tuple(blocks))
     if overview.versions:
         yield Item("Versions: " + ", ".join(f"{name} {version}" for name, version in overview.versions.items()))
+
+
+def _text_facts(lines: TextLines) -> Iterator[Item]:
+    """How much of a text of TORCH_LOGS was read."""
+    if lines.unread:
+        yield Item(f"Not understood: {lines.unread} of {counted(lines.total, 'line')} of torch", (), (Code(lines.first),))
+    if lines.other:
+        rows = tuple((kind, str(number)) for kind, number in lines.other.items())
+        yield Item("Lines of torch that explain does not use", (), (Table(("kind", "lines"), rows),))
 
 
 _REASON = 1500  # characters

@@ -20,7 +20,7 @@ from repro_kit.trace.insights.recompiles import Recompiled, Recompiles, reasons_
 from repro_kit.trace.insights.specializations import Specialization, Specializations
 from repro_kit.trace.reader import Problems, read
 from repro_kit.trace.record import Insight, Record
-from repro_kit.trace.text_log import TextReader
+from repro_kit.trace.text_log import TextLines, TextReader
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Insights:
     problems: Problems = field(default_factory=Problems)  # parts of the log that could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
     text: bool = False  # from TORCH_LOGS text only: no times, graphs or inputs
+    lines: TextLines = field(default_factory=TextLines)  # of that text: how much was read
 
 
 def gather(path: str | Path, rank: int | None = None) -> Insights:
@@ -57,7 +58,7 @@ def gather(path: str | Path, rank: int | None = None) -> Insights:
         return replace(insights, parting=parting(insights.ranks.divergences, read(path)))
     text = TextReader(Path(path))
     insights = _ask(_of(text, rank))
-    return replace(insights, text=True, events=dict(text.events))
+    return replace(insights, text=True, events=dict(text.events), lines=text.lines)
 
 
 def _of(records: Iterable[Record], rank: int | None) -> Iterable[Record]:

@@ -262,7 +262,7 @@ class Overviews:
     def result(self) -> Overview:
         """The overview, after all records."""
         outcomes = {
-            CompileRef(compile_.compile_id, compile_.rank, compile_.log): compile_.outcome
+            CompileRef(compile_.compile_id, compile_.rank, compile_.log, compile_.epoch): compile_.outcome
             for compile_ in self.outcomes.all()
         }
         compiles = tuple(self._info(compile_, outcomes.get(compile_.ref)) for compile_ in self.index.compiles.values())

@@ -158,7 +158,7 @@ class Recompiles:
         if guard.actual:
             self.scalars.setdefault(ref, {}).setdefault(source, guard.actual)
         if (guard.kind == Guard.VALUE or guard.actual) and guard.source and guard.expected and against:
-            earlier = CompileRef(against, ref.rank, ref.log)
+            earlier = replace(ref, compile_id=against)
             self.scalars.setdefault(earlier, {}).setdefault(source, guard.expected)
 
     def _values(self, ref: CompileRef, tree: str) -> None:
