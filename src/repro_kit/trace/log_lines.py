@@ -1,6 +1,6 @@
 """Find torch's lines in a text, whatever a terminal, a container or a launcher wrote before each of them.
 
-A line of torch has a *stamp* (level, time, process, place). What stands before the stamp is a *head*. The heads of a text are
+A line of torch has a *stamp* (level, time, process, place). What stands before it is a *head*. The heads of a text are
 learnt first, so that lines without a stamp lose theirs, and the lines of two containers are told apart.
 """
 
@@ -25,10 +25,11 @@ _OLD = (
     rf"{_RANK.format('rank_')}?\[(?P<clock>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+)\] ?"
     rf"(?:\[(?P<id_>{_ID})(?:_(?P<attempt_>\d{{1,9}}))?\] ?)?(?P<logger>torch[\w.]*): \[(?P<level_>[A-Z]+)\] ?"
 )
-#: What people keep of a stamp: ``guards.py:123] [0/1] [__recompiles] ``, ``[0/1] [__recompiles] ``, ``[__recompiles] ``.
+#: What people keep of a stamp: ``guards.py:123] [0/1] [__recompiles] ``, ``[0/1] [__recompiles] ``.
 _SHORT = (
     r"(?:\b[VDIWEC] )?(?:\b[\w./-]{1,200}\.py:\d{1,9}\] ?)?"
-    rf"(?:\[(?P<id__>{_ID})(?:_(?P<attempt__>\d{{1,9}}))?\] ?(?:\[(?P<tag_>__[a-z]\w+)\] ?|(?=torch\._dynamo hit config\.))"
+    rf"(?:\[(?P<id__>{_ID})(?:_(?P<attempt__>\d{{1,9}}))?\] ?"
+    r"(?:\[(?P<tag_>__[a-z]\w+)\] ?|(?=torch\._dynamo hit config\.))"
     r"|\[(?P<tag__>__(?:recompiles(?:_verbose)?|graph_breaks|guards))\] ?)"
 )
 _STAMP = re.compile(f"{_FULL}|{_OLD}|{_SHORT}")
@@ -37,7 +38,8 @@ _TAG = re.compile(r"\[(?P<tag>__\w+)\] ?")
 _TORCH = re.compile(r"(?:^|/)(?:torch|functorch)/")
 #: Messages that are recognised without a stamp, wherever they stand in a line.
 _BARE = re.compile(
-    r"Recompiling function \S+ in .+:\d{1,9}\s*$|Graph break (?:\(user stack suppressed [^)]*\) )?in user code at .+:\d{1,9}"
+    r"Recompiling function \S+ in .+:\d{1,9}\s*$"
+    r"|Graph break (?:\(user stack suppressed [^)]*\) )?in user code at .+:\d{1,9}"
     r"|(?:torch\._dynamo|torchdynamo) hit config\.\w+ \(\d"
 )
 _RANKED = re.compile(r"\[(?:rank(?P<rank>\d{1,9})\]:? ?|[a-z]\w*?(?P<local>\d{1,9})\]:)")
@@ -48,7 +50,8 @@ _ANSI = re.compile(
 )
 _REPEATED = re.compile(r" *\[repeated \d+x across [^\]]*\].*$")  # Ray
 _TIME = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z| ?[+-]\d\d:?\d\d)?|(?:[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z| ?[+-]\d\d:?\d\d)?"
+    r"|(?:[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?"
 )
 _BAR = re.compile(r"\d%\||\d(?:it/s|s/it)")
 _MOST_HEADS = 40
@@ -158,7 +161,10 @@ def _pattern(head: str) -> str:
     """`head` as a pattern: other numbers, and other blanks between words; the blanks at its end stay."""
     core = head.rstrip()
     parts = re.split(r"(\d+|\s+)", core)
-    words = ("" if not part else r"\d+" if part.isdigit() else r"\s+" if part.isspace() else re.escape(part) for part in parts)
+    words = (
+        "" if not part else r"\d+" if part.isdigit() else r"\s+" if part.isspace() else re.escape(part)
+        for part in parts
+    )
     return "".join(words) + re.escape(head[len(core) :])
 
 

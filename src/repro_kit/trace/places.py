@@ -39,6 +39,12 @@ class CompileRef:
         return self.log, self.rank, self.frame_id, self.epoch
 
     @property
+    def number(self) -> int:
+        """The number of the compile among those of its code: 2 of ``0/2``."""
+        number = self.compile_id.rpartition("/")[2]
+        return int(number) if number.isdigit() else 0
+
+    @property
     def frame_id(self) -> str:
         """The part of the id that all compiles of one code object share: ``0`` of ``0/2``."""
         return self.compile_id.rpartition("/")[0] or self.compile_id

@@ -128,17 +128,18 @@ class _Run:
 class Epochs:
     """Numbers the runs of compile ids in each log.
 
-    Compile ids begin anew after ``torch._dynamo.reset()``, in a forked process, and where a second log begins in one file.
+    Compile ids begin anew after ``torch._dynamo.reset()``, in a forked process, and where a second log begins in a file.
     """
 
     runs: dict[tuple[str, int], _Run] = field(default_factory=dict)  # the newest of each process
+    newest: dict[str, _Run] = field(default_factory=dict)  # by log
     counts: Counter[str] = field(default_factory=Counter)  # by log
     of_ids: dict[tuple[str, int, str], int] = field(default_factory=dict)
 
     def of(self, log: str, pid: int, compile_id: str | None, step: str = "") -> int:
         """The epoch of a record. `step` is something that a compile does once; a second time is of a new epoch."""
         pid = pid if pid < _BIGGEST_PID else 0
-        run = self.runs.get((log, pid)) or self._begin(log, pid)
+        run = self.runs.get((log, pid)) or (self.newest.get(log) if not step else None) or self._begin(log, pid)
         if compile_id is None:
             return run.epoch
         if step:
@@ -148,8 +149,14 @@ class Epochs:
             self.of_ids[log, pid, compile_id] = run.epoch
         return self.of_ids.get((log, pid, compile_id), run.epoch)
 
+    def process(self, log: str, pid: int) -> None:
+        """Records of process `pid` follow, whether or not one of them says that a compile begins."""
+        pid = pid if pid < _BIGGEST_PID else 0
+        if (log, pid) not in self.runs:
+            self._begin(log, pid)
+
     def _begin(self, log: str, pid: int) -> _Run:
-        run = self.runs[log, pid] = _Run(self.counts[log])
+        run = self.runs[log, pid] = self.newest[log] = _Run(self.counts[log])
         self.counts[log] += 1
         return run
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import orjson
 
-from repro_kit.trace.reader import opened
 from repro_kit.trace.log_lines import Heads, LogLine, Stamp, log_lines
+from repro_kit.trace.reader import opened
 from repro_kit.trace.record import Epochs, Record, rank_named
 
 _STARTS = re.compile(
@@ -28,7 +28,9 @@ _STARTS = re.compile(
 )
 #: Does not match the warning before a graph break.
 _BREAK = re.compile(
-    r"Graph break(?: (?:\(user stack suppressed [^)]*\) )?in user code at|: (?!from user code at)|: from user code at.*(?:Traceback|Unsupported))", re.S
+    r"Graph break(?: (?:\(user stack suppressed [^)]*\) )?in user code at|: (?!from user code at)"
+    r"|: from user code at.*(?:Traceback|Unsupported))",
+    re.S,
 )
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
 _LIMIT = re.compile(
@@ -42,7 +44,9 @@ _SYMBOL = re.compile(
 _REPLACED = re.compile(r"^set_replacement (?P<symbol>\w+) = (?P<value>-?[\d.]+) \((?P<reason>[^)]*)\)")
 _START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d{1,9})")
 _SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d{1,9}) in (?P<name>\S+)")
-_SPLIT = re.compile(r"; (?=tensor '|[\w.]+\(|[LG]\[|not |-?\d+ <|[A-Za-z_][\w.\[\]'\"]* (?:==|is|!=|in|not) |[A-Z_]+_MATCH)")
+_SPLIT = re.compile(
+    r"; (?=tensor '|[\w.]+\(|[LG]\[|not |-?\d+ <|[A-Za-z_][\w.\[\]'\"]* (?:==|is|!=|in|not) |[A-Z_]+_MATCH)"
+)
 #: The kinds of messages that are read (torch/_logging/_registrations.py), and what needs no reading in them.
 _TAGS = ("__recompiles", "__recompiles_verbose", "__graph_breaks", "__guards")
 _KNOWN = re.compile(
@@ -105,7 +109,9 @@ class TextReader:
     _epochs: Epochs = field(default_factory=Epochs)
     _tally: Counter[str] = field(default_factory=Counter)  # lines of torch: read, unread, or of a kind
     _first: str = ""
-    _twice: dict[int, list[int]] = field(default_factory=dict)  # messages with a stamp and without, by the hash of their text
+    _twice: dict[int, list[int]] = field(
+        default_factory=dict
+    )  # messages with a stamp and without, by the hash of their text
 
     def __iter__(self) -> Iterator[Record]:
         files = sorted(path for path in self.path.iterdir() if path.is_file()) if self.path.is_dir() else [self.path]
@@ -116,6 +122,8 @@ class TextReader:
                 message.rank = rank_named(file.name) if message.rank is None else message.rank
                 if self._is_repeated(message):
                     continue
+                if message.stamp is not None and message.stamp.pid:
+                    self._epochs.process(message.log, message.stamp.pid)
                 records = [*self._records(message, message.log)]
                 self._count(message, bool(records))
                 for record in records:
@@ -299,7 +307,7 @@ def _raw_lines(file: Path) -> Iterator[str]:
 
 
 def _messages(lines: Iterable[LogLine]) -> Iterator[_Message]:
-    """Group `lines` into messages: lines with one place in their stamps, unless a new message begins, and lines without stamps.
+    """Group `lines` into messages: lines whose stamps have one place, unless a new message begins, and those without.
 
     Processes that write to one terminal interleave their lines, so each has its own open message.
     """
