@@ -9,7 +9,7 @@ from repro_kit.explain.report import Sentence
 from repro_kit.explain.sections.advice_section import collective_sentences
 from repro_kit.explain.sections.compiles import cost_of_break, times_compiled, title_of_break, wanted
 from repro_kit.explain.sections.shapes import WORDS, name_of_specialization
-from repro_kit.explain.trials import Ruling, Trial, frames, measured
+from repro_kit.explain.trials import Ruling, Trial
 from repro_kit.trace.insights.overview import OverviewState
 from repro_kit.trace.insights.recompiles import Recompiled
 
@@ -20,6 +20,7 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
     """What was compiled, failed, broke, was compiled again or became a constant; the last sentence is advice."""
     all_sentences = [
         *_compiled(context),
+        *_unread(context),
         *_failed(context),
         *_broken(context),
         *_recompiled(context),
@@ -41,24 +42,32 @@ def _compiled(context: Context) -> Iterator[Sentence]:
             yield Sentence("·", f"{text}; --list names what Inductor wrote.", "overview")
         return
     if context.insights.text:
-        codes = {compile_.code for compile_ in overview.compiles}
-        numbers_in_words = f"{counted(len(overview.compiles), 'compile')} of {counted(len(codes), 'function')}"
+        totals = context.insights.totals
+        numbers_in_words = f"{counted(totals.compiles, 'compile')} of {counted(totals.functions, 'function')}"
         yield Sentence(
             "·", f"A text of TORCH_LOGS: {numbers_in_words}. Only TORCH_TRACE has times, graphs and inputs.", "overview"
         )
         return
-    states, numbers = overview.states(), measured(context.insights, "", 0)
-    if not numbers.compiles:
+    states, totals = overview.states(), context.insights.totals
+    if not totals.graphs:
         ended = ", ".join(f"{states[state]} {words}" for state, words in _OTHERS.items() if state in states)
         yield Sentence("!", f"Nothing was compiled: {ended}.", "overview")
         return
-    functions = counted(frames(context.insights), "function")
-    text = f"{counted(numbers.compiles, 'graph was', 'graphs were')} compiled of {functions}"
+    functions = counted(totals.functions, "function")
+    text = f"{counted(totals.graphs, 'graph was', 'graphs were')} compiled of {functions}"
     text += f" by {len(overview.ranks)} ranks" if len(overview.ranks) > 1 else ""
     text += f" in {seconds(overview.seconds)}" if overview.seconds else ""
     others = [f"{states[state]} {words}" for state, words in _OTHERS.items() if state in states]
     text += f"; {', '.join(others)}" if others else ""
     yield Sentence("✓", f"{text}.", "overview")
+
+
+def _unread(context: Context) -> Iterator[Sentence]:
+    lines = context.insights.lines
+    if lines.unread:
+        were = "was" if lines.unread == 1 else "were"
+        text = f"{lines.unread} of {counted(lines.total, 'line')} of torch {were} not understood"
+        yield Sentence("!", f"{text}; the first: {lines.first}", "overview")
 
 
 _OTHERS = {
@@ -73,7 +82,7 @@ def _failed(context: Context) -> Iterator[Sentence]:
     failures = context.insights.failures
     if failures:
         first = failures[0]
-        total = sum(failure.count for failure in failures)
+        total = context.insights.totals.failures
         reason = headline(first.reason)[:200].rstrip(".")
         at = f" at {context.place(first.where)}" if first.where else ""
         more = f"; {counted(len(failures) - 1, 'other failure')}" if len(failures) > 1 else ""
@@ -92,7 +101,7 @@ def _broken(context: Context) -> Iterator[Sentence]:
     description = (
         f"{title_of_break(first)} ({costs})" if (costs := cost_of_break(context, first)) else title_of_break(first)
     )
-    total = sum(graph_break.count for graph_break in breaks)
+    total = context.insights.totals.graph_breaks
     at = f" at {context.place(first.where)}" if first.where else ""
     if len(breaks) == 1:
         yield Sentence("!", f"{counted(total, 'graph break')}{at}: {description}.", "breaks")
@@ -104,7 +113,7 @@ def _broken(context: Context) -> Iterator[Sentence]:
     )
     places = listed(others, 3)
     elsewhere = f"; others at {places}" if places else ""
-    at_places = f"{total} graph breaks at {counted(1 + len(others), 'place')}"
+    at_places = f"{total} graph breaks at {counted(context.insights.totals.places_of_breaks, 'place')}"
     yield Sentence("!", f"{at_places}, first{at}: {description}{elsewhere}.", "breaks")
 
 
@@ -116,7 +125,8 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
     at = f" ({source_line})" if (source_line := context.place(worst.code)) else ""
     text = f"`{compiled_name(worst.name)}`{at} was compiled {times_compiled(worst)} times{_because(worst)}"
     if worst.hit:
-        text += f", and hit the limit of {worst.limit}: it runs in eager if no graph fits"
+        then = "torch raises FailOnRecompileLimitHit" if worst.raised else "it runs in eager if no graph fits"
+        text += f", and hit the limit of {worst.limit}: {then}"
     others = list(
         {
             (function.name, function.code): function

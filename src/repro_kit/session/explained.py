@@ -45,6 +45,7 @@ class Explained:
     def as_json(self) -> dict[str, Any]:
         """All fields as JSON data."""
         data: dict[str, Any] = to_data(self)
+        data["insights"]["totals"] = to_data(self.insights.totals)
         return data
 
 

@@ -48,6 +48,7 @@ class CompileFailure:
     soft: bool = False
     backward: bool = False
     log: str = ""  # name of the log that records the failure
+    epoch: int = 0  # which run of compile ids in that log
     where: Frame | None = None  # the user's line, if torch names one
 
 
@@ -59,6 +60,7 @@ class Compile:
     rank: int | None
     outcome: CompileOutcome
     log: str = ""
+    epoch: int = 0  # which run of compile ids in that log
 
 
 @dataclass
@@ -68,6 +70,7 @@ class _Seen:
     log: str
     compile_id: str
     rank: int | None
+    epoch: int = 0
     error: str = ""  # dynamo_error: the traceback
     breaks: int = 0  # graph breaks: there are none under fullgraph=True
     forward: dict[str, Any] | None = None  # compilation_metrics
@@ -91,7 +94,10 @@ class _Seen:
         name = tracebacks.short(name)
         text = error or f"{name}: {reason}"
         where = _user_line(metrics)
-        return CompileFailure(self.compile_id, self.rank, name, reason, text, name in _SOFT, backward, self.log, where)
+        soft = name in _SOFT
+        return CompileFailure(
+            self.compile_id, self.rank, name, reason, text, soft, backward, self.log, self.epoch, where
+        )  # fmt: skip
 
     def _counts(self, failure: CompileFailure) -> bool:
         """Whether a failed forward compile is a real failure. It is not one when Dynamo continues in eager by design.
@@ -122,7 +128,7 @@ def _user_line(metrics: dict[str, Any]) -> Frame | None:
 class Compiles:
     """All compiles, in the order in which they began."""
 
-    seen: dict[tuple[str, int | None, str], _Seen] = field(default_factory=dict)
+    seen: dict[tuple[str, int | None, int, str], _Seen] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Note a beginning, an end, an error or a graph break."""
@@ -131,7 +137,8 @@ class Compiles:
             compile_id = record.text("compile_id") or compile_id
         if compile_id is None:
             return
-        seen = self.seen.setdefault((record.file, record.rank, compile_id), _Seen(record.file, compile_id, record.rank))
+        key = record.file, record.rank, record.epoch, compile_id
+        seen = self.seen.setdefault(key, _Seen(record.file, compile_id, record.rank, record.epoch))
         if record.event == "compilation_metrics":
             seen.forward = {key: record.fields.get(key) for key in _KEPT}
         elif record.event == "bwd_compilation_metrics":
@@ -143,7 +150,9 @@ class Compiles:
 
     def all(self) -> list[Compile]:
         """Every compile id with its outcome."""
-        return [Compile(seen.compile_id, seen.rank, seen.outcome(), seen.log) for seen in self.seen.values()]
+        return [
+            Compile(seen.compile_id, seen.rank, seen.outcome(), seen.log, seen.epoch) for seen in self.seen.values()
+        ]
 
     def failures(self) -> list[CompileFailure]:
         """Every compile that failed."""

@@ -55,6 +55,7 @@ class _Names:
         index = self.seen[key]
         self.seen[key] += 1
         name = ref.compile_id.replace("/", "_").replace("!", "ca") if ref else "no_compile"
+        name += f"_anew{ref.epoch}" if ref and ref.epoch else ""
         name += f"_attempt{record.attempt}" if record.attempt else ""
         name += f"_{index}" if index else ""
         size = len(record.payload or "")

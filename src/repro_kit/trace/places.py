@@ -16,24 +16,33 @@ _SHAPE_MACHINERY = re.compile(
 )
 
 
-CodeKey = tuple[str, int | None, str]
+CodeKey = tuple[str, int | None, str, int]
 
 
 @dataclass(frozen=True, order=True)
 class CompileRef:
-    """One compile: torch's compile id, the rank, and the log (one for each process)."""
+    """One compile: torch's compile id, the rank, the log (one for each process), and the run of ids in that log."""
 
     compile_id: str
     rank: int | None = None
     log: str = ""
+    epoch: int = 0
 
     def __str__(self) -> str:
-        return self.compile_id if self.rank is None else f"{self.compile_id} (rank {self.rank})"
+        facts = [f"rank {self.rank}"] if self.rank is not None else []
+        facts += [f"ids begun anew, {self.epoch}"] if self.epoch else []
+        return f"{self.compile_id} ({', '.join(facts)})" if facts else self.compile_id
 
     @property
     def code_key(self) -> CodeKey:
         """The identity of a code object in one process."""
-        return self.log, self.rank, self.frame_id
+        return self.log, self.rank, self.frame_id, self.epoch
+
+    @property
+    def number(self) -> int:
+        """The number of the compile among those of its code: 2 of ``0/2``."""
+        number = self.compile_id.rpartition("/")[2]
+        return int(number) if number.isdigit() else 0
 
     @property
     def frame_id(self) -> str:
@@ -46,7 +55,7 @@ def ref_of(record: Record) -> CompileRef | None:
     compile_id = record.compile_id
     if record.event.endswith("compilation_metrics"):
         compile_id = record.text("compile_id") or compile_id
-    return CompileRef(compile_id, record.rank, record.file) if compile_id else None
+    return CompileRef(compile_id, record.rank, record.file, record.epoch) if compile_id else None
 
 
 def is_torch(file: str) -> bool:

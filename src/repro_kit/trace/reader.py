@@ -6,9 +6,10 @@ import hashlib
 import re
 import shlex
 from collections import ChainMap, Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,7 +17,7 @@ import orjson
 
 from repro_kit.errors import ReproKitError, UsageError
 from repro_kit.files import open_plain
-from repro_kit.trace.record import CONTEXT, Record, compile_id_of, frames_of
+from repro_kit.trace.record import CONTEXT, Epochs, Record, compile_id_of, frames_of, rank_named
 
 _HEADER = re.compile(
     rb"^(?:\[rank\d+\]:)?[VDIWEC](\d{4} \d\d:\d\d:\d\d\.\d+) (\d{1,18}) .*?:\d+\](?: \[[\w!/-]+\])* (\{.*)$"
@@ -26,6 +27,9 @@ _HEADER = re.compile(
 _NAME = "dedicated_log_torch_trace_*.log"
 _LONGEST = 32 << 20  # bytes of a line
 _LARGEST = 256 << 20  # bytes of a payload
+_LOOKED_AT = 2000  # lines in which a rank is looked for
+_TOLD = re.compile(rb'"rank": (\d{1,9})[,}]')
+_ONCE = ("dynamo_start", "recompile_reasons")  # records that a compile writes once, in its first attempt
 _TAB = 9  # begins every line of a payload
 _NUMBERS = ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt")
 
@@ -46,11 +50,15 @@ class Reader:
     path: Path
     problems: Problems = field(default_factory=Problems)
     events: Counter[str] = field(default_factory=Counter)
+    named: tuple[str, ...] = ()  # logs whose rank is that of their file name
 
     def __iter__(self) -> Iterator[Record]:
         earlier: dict[int, str] = {}
-        for path in self.logs():
-            log = _Log(path, self.problems, earlier)
+        epochs, logs = Epochs(), self.logs()
+        ranks = _ranks(logs)
+        self.named = tuple(path.name for path in logs if ranks[path].by_name)
+        for path in logs:
+            log = _Log(path, self.problems, earlier, epochs, ranks[path])
             for record in log.records():
                 self.events[record.event] += 1
                 yield record
@@ -109,6 +117,44 @@ def _body(payload: list[bytes], checksum: str) -> tuple[bytes, bool]:
     return written.removesuffix(b"\n"), False
 
 
+@dataclass(frozen=True)
+class _LogRank:
+    """The rank of a log: by its records, else by its file name.
+
+    `overrides`: its records claim the rank of another log, as those of a copied or renamed log do.
+    """
+
+    rank: int | None = None
+    by_name: bool = False
+    overrides: bool = False
+
+
+def _ranks(logs: Sequence[Path]) -> dict[Path, _LogRank]:
+    recorded = {log: _recorded_rank(log) for log in logs}
+    names = {log: rank_named(log.name) for log in logs}
+    ranks = {}
+    for log in logs:
+        told, named = recorded[log], names[log]
+        taken = told != named and any(
+            other != log and (names[other] if names[other] is not None else recorded[other]) == told for other in logs
+        )
+        if named is not None and (told is None or taken):
+            ranks[log] = _LogRank(named, by_name=True, overrides=told is not None)
+        else:
+            ranks[log] = _LogRank(told)
+    return ranks
+
+
+def _recorded_rank(log: Path) -> int | None:
+    """The first rank that a record near the beginning of `log` tells."""
+    with opened(log) as file:
+        for raw in islice(_lines(file), _LOOKED_AT):
+            found = _TOLD.search(raw) if raw[0] != _TAB and _HEADER.match(raw) else None
+            if found:
+                return int(found[1])
+    return None
+
+
 def _first_line(log: Path) -> bytes:
     with opened(log) as file:
         header = _HEADER.match(file.readline(4096).rstrip(b"\r\n"))
@@ -131,6 +177,8 @@ class _Log:
     path: Path
     problems: Problems
     earlier: dict[int, str]  # a forked process continues its parent's table, and writes only new entries
+    epochs: Epochs
+    rank: _LogRank
     tables: dict[int, ChainMap[int, str]] = field(default_factory=dict)  # by process, since several may share a log
 
     def records(self) -> Iterator[Record]:
@@ -177,18 +225,24 @@ class _Log:
         body, intact = _body(payload, checksum) if checksum else (b"", True)
         strings = self._strings(header)
         self.problems.damaged += not intact
+        compile_id, attempt, pid = compile_id_of(data), data.get("attempt") or 0, int(header[2])
+        rank, known = data.get("rank"), data[event] if isinstance(data[event], dict) else {}
+        name = str(known.get("name", "")) if event == "artifact" else event
+        step = name if name in _ONCE and not attempt else ""
+        about = known.get("compile_id") if event.endswith("compilation_metrics") else None
         return Record(
             event,
             data[event],
             file=self.path.name,
             time=header[1].decode(),
-            pid=int(header[2]),
-            compile_id=compile_id_of(data),
-            attempt=data.get("attempt") or 0,
-            rank=data.get("rank"),
+            pid=pid,
+            compile_id=compile_id,
+            attempt=attempt,
+            rank=self.rank.rank if rank is None or self.rank.overrides else rank,
             payload=body.decode("utf-8", "replace") if checksum else None,
             intact=intact,
             stack=frames_of(data.get("stack"), strings) if "stack" in data else (),
+            epoch=self.epochs.of(self.path.name, pid, about if isinstance(about, str) else compile_id, step),
             strings=strings,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -37,6 +38,7 @@ class Record:
     payload: str | None = None
     intact: bool = True  # the payload agrees with its checksum
     stack: tuple[Frame, ...] = ()  # outermost first
+    epoch: int = 0  # which run of compile ids in its log, see `Epochs`
     strings: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)  # the log's file names
 
     @property
@@ -102,6 +104,61 @@ def compile_id_of(data: dict[str, Any]) -> str | None:
     if frame is not None and compiled is not None:
         parts.append(f"{frame}/{compiled}")
     return "/".join(parts) or None
+
+
+_RANK = re.compile(r"(?:^|[^a-z])rank[_-]?(\d{1,9})(?!\d)", re.IGNORECASE)
+_BIGGEST_PID = 1 << 22  # a larger number is a thread's, as torch before 2.5 writes
+
+
+def rank_named(file: str) -> int | None:
+    """The rank in the name of a log: 3 of ``dedicated_log_torch_trace_rank_3_x.log``."""
+    found = _RANK.search(file)
+    return int(found[1]) if found else None
+
+
+@dataclass
+class _Run:
+    """One run of compile ids: what was begun in it."""
+
+    epoch: int
+    begun: set[tuple[str, str]] = field(default_factory=set)
+
+
+@dataclass
+class Epochs:
+    """Numbers the runs of compile ids in each log.
+
+    Compile ids begin anew after ``torch._dynamo.reset()``, in a forked process, and where a second log begins in a file.
+    """
+
+    runs: dict[tuple[str, int], _Run] = field(default_factory=dict)  # the newest of each process
+    newest: dict[str, _Run] = field(default_factory=dict)  # by log
+    counts: Counter[str] = field(default_factory=Counter)  # by log
+    of_ids: dict[tuple[str, int, str], int] = field(default_factory=dict)
+
+    def of(self, log: str, pid: int, compile_id: str | None, step: str = "") -> int:
+        """The epoch of a record. `step` is something that a compile does once; a second time is of a new epoch."""
+        pid = pid if pid < _BIGGEST_PID else 0
+        run = self.runs.get((log, pid)) or (self.newest.get(log) if not step else None) or self._begin(log, pid)
+        if compile_id is None:
+            return run.epoch
+        if step:
+            if (compile_id, step) in run.begun:
+                run = self._begin(log, pid)
+            run.begun.add((compile_id, step))
+            self.of_ids[log, pid, compile_id] = run.epoch
+        return self.of_ids.get((log, pid, compile_id), run.epoch)
+
+    def process(self, log: str, pid: int) -> None:
+        """Records of process `pid` follow, whether or not one of them says that a compile begins."""
+        pid = pid if pid < _BIGGEST_PID else 0
+        if (log, pid) not in self.runs:
+            self._begin(log, pid)
+
+    def _begin(self, log: str, pid: int) -> _Run:
+        run = self.runs[log, pid] = self.newest[log] = _Run(self.counts[log])
+        self.counts[log] += 1
+        return run
 
 
 class Insight(Protocol):

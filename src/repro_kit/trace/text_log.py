@@ -18,24 +18,19 @@ from typing import Any
 
 import orjson
 
+from repro_kit.trace.log_lines import Heads, LogLine, Stamp, log_lines
 from repro_kit.trace.reader import opened
-from repro_kit.trace.record import Record
+from repro_kit.trace.record import Epochs, Record, rank_named
 
-_PREFIX = re.compile(
-    r"^(?:\[(?:rank|default)(?P<rank>\d{1,9})\]:? ?)?"
-    r"(?:(?P<new>[VDIWEC](?P<time>\d{4} \d\d:\d\d:\d\d\.\d+) (?P<pid>\d{1,18}) (?P<where>\S+:\d+)\] ?)"
-    r"|(?P<old>\[\d{4}-\d\d-\d\d (?P<clock>\d\d:\d\d:\d\d[,.]\d+)\] ?))?"
-)
-_COMPILE = re.compile(r"^\[(?P<id>(?:!\d+/)?\d+/\d+)(?:_(?P<attempt>\d{1,9}))?\] ?")
-_TAG = re.compile(r"^\[(?P<tag>__\w+)\] ?")
-_LOGGER = re.compile(r"^torch[\w.]*?(?:\.(?P<tag>__\w+))?: \[[A-Z]+\] ?")
 _STARTS = re.compile(
     r"^\s*(?:Graph break|Recompiling function|(?:torch\._dynamo|torchdynamo) hit config\.|GUARDS:|Python shape guard"
     r"|create_symbol |create_unbacked|eval |set_replacement |torchdynamo start compiling|Step 1: )"
 )
 #: Does not match the warning before a graph break.
 _BREAK = re.compile(
-    r"Graph break(?: in user code at|: (?!from user code at)|: from user code at.*(?:Traceback|Unsupported))", re.S
+    r"Graph break(?: (?:\(user stack suppressed [^)]*\) )?in user code at|: (?!from user code at)"
+    r"|: from user code at.*(?:Traceback|Unsupported))",
+    re.S,
 )
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
 _LIMIT = re.compile(
@@ -49,47 +44,125 @@ _SYMBOL = re.compile(
 _REPLACED = re.compile(r"^set_replacement (?P<symbol>\w+) = (?P<value>-?[\d.]+) \((?P<reason>[^)]*)\)")
 _START = re.compile(r"^torchdynamo start compiling (?P<name>\S+) (?P<file>[^\n]+?):(?P<line>\d{1,9})")
 _SLOC = re.compile(r"^(?P<code>.*?)  # (?P<file>\S+):(?P<line>\d{1,9}) in (?P<name>\S+)")
+_SPLIT = re.compile(
+    r"; (?=tensor '|[\w.]+\(|[LG]\[|not |-?\d+ <|[A-Za-z_][\w.\[\]'\"]* (?:==|is|!=|in|not) |[A-Z_]+_MATCH)"
+)
+#: The kinds of messages that are read (torch/_logging/_registrations.py), and what needs no reading in them.
+_TAGS = ("__recompiles", "__recompiles_verbose", "__graph_breaks", "__guards")
+_KNOWN = re.compile(
+    r"Graph break from `|Graph break: from user code at|Python shape guard function|Guard eval latency|GUARDS:"
+    r"|def ___make_guard_fn|return |To diagnose recompilation|To log all recompilation"
+)
 _LONGEST_LINE = 1 << 20  # characters; the rest counts as the next line
 _LARGEST = 16 << 20  # characters of a message
+_MOST_TEXTS = 100_000  # messages that are remembered
 _LONGEST = 100_000  # lines of a message; a program's own output after it has no prefix
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """How much of torch's text was read. `first`: the first line that should have been read and was not."""
+
+    total: int = 0  # lines of torch
+    unread: int = 0  # lines that were not understood
+    first: str = ""
+    other: dict[str, int] = field(default_factory=dict)  # lines of kinds that are not asked for, by kind
 
 
 @dataclass
 class _Message:
     """Lines that were logged together."""
 
-    key: tuple[str, ...] | None = None  # common part of their prefixes; None without prefixes
-    lines: list[str] = field(default_factory=list)
-    compile_id: str | None = None
-    attempt: int = 0
+    stamp: Stamp | None = None  # of its first line
+    stream: str = ""
     rank: int | None = None
-    time: str = ""
-    pid: int = 0
+    lines: list[str] = field(default_factory=list)
+    stamped: int = 0  # lines with a stamp
     size: int = 0  # characters in `lines`
+    compile_id: str | None = None
+    log: str = ""
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines).strip("\n")
 
+    @property
+    def tag(self) -> str:
+        return self.stamp.tag if self.stamp else ""
+
+    def add(self, line: str) -> None:
+        """Another line, unless the message is too long to be one."""
+        if len(self.lines) < _LONGEST and self.size < _LARGEST:
+            self.lines.append(line)
+            self.size += len(line)
+
 
 @dataclass
 class TextReader:
-    """Iterates over the records in a text; `events` counts them."""
+    """Iterates over the records in a text; `events` counts them, `lines` what was read of it."""
 
     path: Path
     events: Counter[str] = field(default_factory=Counter)
     _counts: Counter[str] = field(default_factory=Counter)  # number of compiles of a function without ids
-    _reasoned: set[tuple[str, str | None]] = field(default_factory=set)  # compiles with known reasons
-    _symbols: dict[tuple[str | None, str], str] = field(default_factory=dict)  # the source of a symbol
+    _reasoned: set[tuple[str, int, str | None]] = field(default_factory=set)  # compiles with known reasons
+    _symbols: dict[tuple[str, str | None, str], str] = field(default_factory=dict)  # the source of a symbol
+    _epochs: Epochs = field(default_factory=Epochs)
+    _tally: Counter[str] = field(default_factory=Counter)  # lines of torch: read, unread, or of a kind
+    _first: str = ""
+    _twice: dict[int, list[int]] = field(
+        default_factory=dict
+    )  # messages with a stamp and without, by the hash of their text
 
     def __iter__(self) -> Iterator[Record]:
         files = sorted(path for path in self.path.iterdir() if path.is_file()) if self.path.is_dir() else [self.path]
         for file in files:
-            with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
-                for message in _messages(iter(partial(lines.readline, _LONGEST_LINE), "")):
-                    for record in self._records(message, file.name):
-                        self.events[record.event] += 1
-                        yield record
+            heads = Heads.learnt(_raw_lines(file))
+            for message in _messages(log_lines(_raw_lines(file), heads)):
+                message.log = f"{file.name} ({message.stream})" if message.stream else file.name
+                message.rank = rank_named(file.name) if message.rank is None else message.rank
+                if self._is_repeated(message):
+                    continue
+                if message.stamp is not None and message.stamp.pid:
+                    self._epochs.process(message.log, message.stamp.pid)
+                records = [*self._records(message, message.log)]
+                self._count(message, bool(records))
+                for record in records:
+                    self.events[record.event] += 1
+                    yield record
+
+    @property
+    def lines(self) -> TextLines:
+        """What was read so far."""
+        other = {kind: number for kind, number in self._tally.items() if kind not in ("", "?")}
+        return TextLines(sum(self._tally.values()), self._tally["?"], self._first, other)
+
+    def _is_repeated(self, message: _Message) -> bool:
+        """Whether a handler of the program's own wrote the message once more, in its own form."""
+        text = _gist(message)
+        if not text:
+            return False
+        forms = self._twice.setdefault(hash(text), [0, 0]) if len(self._twice) < _MOST_TEXTS else [0, 0]
+        own = message.stamp is None
+        forms[own] += 1
+        return forms[own] <= forms[not own]
+
+    def _count(self, message: _Message, read: bool) -> None:
+        stamp = message.stamp
+        if read:
+            self._tally[""] += message.stamped or len(message.lines)
+        elif stamp is None:
+            if _STARTS.match(message.text):
+                self._unread(message)
+        elif not message.text.strip() or _KNOWN.match(message.text.lstrip()):
+            self._tally[""] += message.stamped
+        elif stamp.tag in _TAGS or (not stamp.tag and stamp.level in "WEC"):
+            self._unread(message)
+        else:
+            self._tally[stamp.tag.strip("_") or "debug"] += message.stamped
+
+    def _unread(self, message: _Message) -> None:
+        self._tally["?"] += message.stamped or 1
+        self._first = self._first or next((line.strip() for line in message.lines if line.strip()), "")[:200]
 
     def _records(self, message: _Message, log: str) -> Iterator[Record]:
         text = message.text
@@ -103,6 +176,7 @@ class TextReader:
         elif stripped.startswith(("GUARDS:", "TREE_GUARD_MANAGER:")):
             yield self._record(message, log, "dynamo_cpp_guards_str", {}, _tree(message.lines))
         elif started := _START.match(stripped):
+            self._begin(message, "start")
             yield self._started(message, log, started)
         elif symbol := _SYMBOL.match(stripped):
             yield self._symbol(message, log, symbol)
@@ -110,10 +184,11 @@ class TextReader:
             yield self._replaced(message, log, replaced, text)
 
     def _recompiled(self, message: _Message, log: str, match: re.Match[str]) -> Iterator[Record]:
-        reasons = _reasons(message.lines)
+        reasons = _reasons(message)
         if message.compile_id is None:
             message.compile_id = self._id(match["name"], reasons)
-        self._reasoned.add((log, message.compile_id))
+        self._begin(message, "recompile")
+        self._reasoned.add(self._key(message))
         yield self._started(message, log, match)
         payload = orjson.dumps(reasons).decode()
         yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, payload)
@@ -129,8 +204,9 @@ class TextReader:
     def _limit(self, message: _Message, log: str, match: re.Match[str]) -> Iterator[Record]:
         if message.compile_id is None:
             message.compile_id = self._id(match["function"], [match["reason"] or ""])
+        self._begin(message, "limit")
         yield self._started(message, log, match, match["function"])
-        if match["reason"] and (log, message.compile_id) not in self._reasoned:
+        if match["reason"] and self._key(message) not in self._reasoned:
             yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, match["reason"])
         reason = f"{match['name']} reached, currently set to {match['n']}"
         metrics = {"compile_id": message.compile_id, "fail_type": "RecompileLimitExceeded", "fail_reason": reason}
@@ -141,16 +217,23 @@ class TextReader:
         return self._record(message, log, "dynamo_start", {"stack": [frame]}, strings={0: match["file"]})
 
     def _symbol(self, message: _Message, log: str, match: re.Match[str]) -> Record:
-        self._symbols[message.compile_id, match["symbol"]] = match["source"]
+        self._symbols[log, message.compile_id, match["symbol"]] = match["source"]
         data: dict[str, Any] = {key: match[key] for key in ("symbol", "val", "source", "vr")}
         return self._record(message, log, "create_symbol", *_at(data, match["rest"]))
 
     def _replaced(self, message: _Message, log: str, match: re.Match[str], text: str) -> Record:
-        source = self._symbols.get((message.compile_id, match["symbol"]))
+        source = self._symbols.get((log, message.compile_id, match["symbol"]))
         data: dict[str, Any] = {key: match[key] for key in ("symbol", "value", "reason")}
         data["sources"] = [source] if source else []
         data, payload, strings = _at(data, text[text.index(")") + 1 :])
         return self._record(message, log, "symbolic_shape_specialization", data, payload, strings)
+
+    def _begin(self, message: _Message, step: str) -> None:
+        """A step that a compile takes once: a second time, the ids have begun anew."""
+        self._epochs.of(message.log, _pid(message), message.compile_id, step)
+
+    def _key(self, message: _Message) -> tuple[str, int, str | None]:
+        return message.log, self._epochs.of(message.log, _pid(message), message.compile_id), message.compile_id
 
     def _record(
         self,
@@ -161,21 +244,44 @@ class TextReader:
         payload: str | None = None,
         strings: dict[int, str] | None = None,
     ) -> Record:
+        stamp, pid = message.stamp, _pid(message)
         return Record(
-            event, data, log, message.time, message.pid, message.compile_id, message.attempt, message.rank, payload,
-            strings=strings or {},
+            event, data, log, stamp.time if stamp else "", pid, message.compile_id, stamp.attempt if stamp else 0,
+            message.rank, payload, strings=strings or {}, epoch=self._epochs.of(log, pid, message.compile_id),
         )  # fmt: skip
 
 
-def _reasons(lines: Iterable[str]) -> list[str]:
+def _pid(message: _Message) -> int:
+    return message.stamp.pid if message.stamp else 0
+
+
+def _gist(message: _Message) -> str:
+    """What a message says, without the program's own lines behind it; empty for messages that are not read."""
+    text = message.text.lstrip()
+    if recompiling := _RECOMPILING.search(text):
+        return "\n".join((recompiling[0].strip(), *(reason.partition("\n")[0].strip() for reason in _reasons(message))))
+    if limit := _LIMIT.search(text):
+        return limit[0].strip()
+    if text.startswith(("GUARDS:", "TREE_GUARD_MANAGER:")):
+        return "\n".join(line.strip() for line in message.lines if "+- " in line)
+    return "\n".join(text.split("\n")[:2]) if _BREAK.match(text) else ""
+
+
+def _reasons(message: _Message) -> list[str]:
     """The items of a list, each with the stack below it."""
     reasons: list[str] = []
-    for line in lines:
+    stack = False
+    for line in message.lines:
         bare = line.strip()
-        if bare.startswith("- "):
-            reasons.append(bare[2:])
-        elif reasons and bare:
-            reasons[-1] += "\n" + (bare if bare == "User stack trace:" else line)
+        item = bare[2:] if bare.startswith("- ") else ""
+        if item and not (item.startswith(" ") or item == "User stack trace:"):
+            reasons += _SPLIT.split(item) if message.tag == "__recompiles_verbose" else [item]
+            stack = False
+        elif reasons and bare and not bare.startswith("guard "):
+            stack = stack or "User stack trace:" in (bare, item)
+            if not stack and message.stamped < 2:
+                break  # the program's own output
+            reasons[-1] += "\n" + ("User stack trace:" if "User stack trace:" in (bare, item) else item or line)
     return reasons
 
 
@@ -195,55 +301,38 @@ def _at(data: dict[str, Any], comment: str) -> tuple[dict[str, Any], None, dict[
     return {**data, "user_stack": [frame]}, None, {0: match["file"]}
 
 
-def _messages(lines: Iterable[str]) -> Iterator[_Message]:
-    """Group `lines` into messages: lines with equal prefixes, unless a new message begins, and lines without prefixes.
+def _raw_lines(file: Path) -> Iterator[str]:
+    with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
+        yield from iter(partial(lines.readline, _LONGEST_LINE), "")
 
-    Ranks that write to one terminal interleave their lines, so each rank has its own open message.
+
+def _messages(lines: Iterable[LogLine]) -> Iterator[_Message]:
+    """Group `lines` into messages: lines whose stamps have one place, unless a new message begins, and those without.
+
+    Processes that write to one terminal interleave their lines, so each has its own open message.
     """
     current = _Message()
-    streams: dict[str, _Message] = {"": current}
-    for raw in lines:
-        line = raw.rstrip("\n")
-        match = _PREFIX.match(line)
-        assert match
-        key, rest = _stripped(match, line[match.end() :])
-        if key is not None:
-            current = streams.setdefault(key[0], _Message())
-        goes_on = key in (current.key, None)  # older torch prefixes the first line only
-        if not goes_on or (_STARTS.match(rest) and current.lines):
+    streams: dict[tuple[str, int | None], _Message] = {("", None): current}
+    latest: dict[str, tuple[str, int | None]] = {}
+    for line in lines:
+        key = (line.stream, line.rank)
+        if line.stamp is None and line.rank is None:
+            key = (latest.get(line.stream) if line.stream else None) or (current.stream, current.rank)
+        latest[key[0]] = key
+        current = streams.setdefault(key, _Message(stream=key[0], rank=key[1]))
+        goes_on = _goes_on(current, line.stamp)
+        if current.stamped > 1 and line.stamp is None and goes_on and not _STARTS.match(line.text):
+            continue  # torch stamps each line of this message, so this line is the program's own
+        if not goes_on or (_STARTS.match(line.text) and current.lines):
             if current.lines:
                 yield current
-            stream = key[0] if key is not None else ""
-            current = streams[stream] = _Message(key, [], *_context(match, line[match.end() :]))
-        if len(current.lines) < _LONGEST and current.size < _LARGEST:
-            current.lines.append(rest)
-            current.size += len(rest)
+            current = streams[key] = _Message(line.stamp, *key)
+            current.compile_id = line.stamp.compile_id if line.stamp else None
+        current.stamped += line.stamp is not None
+        current.add(line.text)
     yield from (message for message in streams.values() if message.lines)
 
 
-def _stripped(prefix: re.Match[str], rest: str) -> tuple[tuple[str, ...] | None, str]:
-    """The identity of a message by its prefix, and the line without the prefix."""
-    if not (prefix["new"] or prefix["old"]):
-        return (None if prefix["rank"] is None else (prefix["rank"],)), rest
-    compiled = _COMPILE.match(rest)
-    rest = rest[compiled.end() :] if compiled else rest
-    names = ""
-    for pattern in (_TAG, _LOGGER):
-        tag = pattern.match(rest)
-        if tag:
-            rest, names = rest[tag.end() :], tag["tag"] or names
-    shown = compiled["id"] if compiled else ""
-    if names == "__guards":  # different lines of torch log the head of a list and its items
-        return (prefix["rank"] or "", names, shown), rest
-    return (prefix["rank"] or "", prefix["where"] or prefix["clock"] or "", prefix["time"] or "", shown), rest
-
-
-def _context(prefix: re.Match[str], rest: str) -> tuple[str | None, int, int | None, str, int]:
-    compiled = _COMPILE.match(rest)
-    return (
-        compiled["id"] if compiled else None,
-        int(compiled["attempt"] or 0) if compiled else 0,
-        int(prefix["rank"]) if prefix["rank"] else None,
-        prefix["time"] or "",
-        int(prefix["pid"] or 0),
-    )
+def _goes_on(message: _Message, stamp: Stamp | None) -> bool:
+    """Whether a line with `stamp` may belong to `message`; older torch stamps the first line only."""
+    return stamp is None or (message.stamp is not None and message.stamp.place == stamp.place)

@@ -31,7 +31,7 @@ class Counts:
 
 @dataclass
 class _Process:
-    recompiled: dict[str, dict[str, Any]] = field(default_factory=dict)  # compile id -> its metrics
+    recompiled: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)  # metrics by epoch and compile id
     breaks: dict[Hashable, Frame | None] = field(default_factory=dict)  # identity of the break -> place
     spans: list[tuple[float, float, str]] = field(default_factory=list)  # begin and end in seconds; function
 
@@ -50,7 +50,7 @@ class Counting:
             process.spans += _span(metrics)
             compile_id = str(metrics.get("compile_id") or record.compile_id or "")
             if record.event == "compilation_metrics" and _is_recompile(compile_id, metrics):
-                process.recompiled[compile_id] = metrics
+                process.recompiled[record.epoch, compile_id] = metrics
         elif record.name == "dynamo_graph_break_reason" and record.payload:
             graph_break = parse(record.payload)
             # Every recompile of the frame meets the same break again, and so does the record that the frame is skipped.

@@ -32,6 +32,7 @@ from repro_kit.trace.extraction import chrome_trace, extracted, listed
 from repro_kit.trace.insights import Insights, gather
 from repro_kit.trace.insights.collectives import is_dump
 from repro_kit.trace.reader import no_log
+from repro_kit.trace.text_log import TextLines
 from repro_kit.ui import Ui
 from repro_kit.verdicts.not_the_compiler import lacks_device, printed_lack
 
@@ -78,8 +79,16 @@ def insights_of(source: TraceSource) -> Insights:
             raise UsageError(
                 f"{source.trace} is the flight recorder's dump of one rank; give the directory with those of all ranks."
             )
-        raise UsageError(no_log(source.trace))
+        raise UsageError(_none_understood(source.trace, insights.lines) or no_log(source.trace))
     return insights
+
+
+def _none_understood(trace: Path, lines: TextLines) -> str:
+    if not lines.total:
+        return ""
+    kinds = f", of kinds that explain does not read ({', '.join(lines.other)})" if lines.other else ""
+    first = f"; the first: {lines.first}" if lines.first else ""
+    return f"{trace} holds {lines.total} lines of torch, and none says what was compiled{kinds}{first}"
 
 
 def explain(source: TraceSource, cwd: Path) -> Explained:

@@ -308,8 +308,8 @@ def _limit(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     setting = "accumulated_recompile_limit" if total else "recompile_limit"
     yield Suggestion(
         f"Raise {setting} to {wanted}, if every one of these compiles is needed",
-        f"`{compiled_name(recompiled.name)}` hit the limit of {recompiled.limit} compiles, and runs in eager if none "
-        "of them fits",
+        f"`{compiled_name(recompiled.name)}` hit the limit of {recompiled.limit} compiles, and "
+        + ("torch raises FailOnRecompileLimitHit" if recompiled.raised else "runs in eager if none of them fits"),
         "recompiles",
         Aim.LIMIT_HITS,
         AppliedChange(config={f"dynamo.{setting}": wanted}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, counted
+from repro_kit.explain.context import Context, counted, listed
 from repro_kit.explain.extra_run import MeasuredRun, Steady
 from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.explain.suggestion import Suggestion
@@ -187,7 +187,8 @@ def _compile_items(context: Context) -> Iterator[Item]:
     if len(ranks.ranks) < 2:
         return
     numbers = ", ".join(f"rank {rank} {number}" for rank, number in ranks.compiles.items())
-    yield Item(f"Compiles of {len(ranks.ranks)} ranks: {numbers}")
+    whence = f"Ranks by the file name: {listed(ranks.named)}" if ranks.named else "Ranks by the records"
+    yield Item(f"Compiles of {len(ranks.ranks)} ranks: {numbers}", blocks=(Words(whence),))
     for divergence in ranks.divergences:
         yield _divergence(divergence, context.insights.parting)
     if ranks.left_out:

@@ -12,6 +12,7 @@ from repro_kit.trace.insights.breaks import FailedCompile
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, baseline
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.places import CompileRef, is_torch
+from repro_kit.trace.text_log import TextLines
 
 _MOST_COMPILES = 200
 
@@ -19,9 +20,10 @@ _MOST_COMPILES = 200
 def overview_section(context: Context) -> Section:
     """The compiles, the tree of the compiled code, times, caches, settings."""
     overview = context.insights.overview
-    if not overview.compiles:
+    if not overview.compiles and not context.insights.lines.total:
         return Section("overview", "Overview", "nothing was compiled")
-    states = ", ".join(f"{number} {state}" for state, number in overview.states().items())
+    totals = context.insights.totals
+    states = ", ".join(f"{number} {state}" for state, number in totals.states.items())
     items = [
         Item("Compiles", blocks=(_compiles(context, overview),)),
         Item("From where", blocks=(_tree(context, overview),)),
@@ -29,8 +31,9 @@ def overview_section(context: Context) -> Section:
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
         items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
-    items += _overview_facts(context, overview)
-    return Section("overview", "Overview", f"{counted(len(overview.compiles), 'compile')}: {states}", tuple(items))
+    items += [*_overview_facts(context, overview), *_text_facts(context.insights.lines)]
+    summary = counted(totals.compiles, "compile") + (f": {states}" if states else "")
+    return Section("overview", "Overview", summary, tuple(items))
 
 
 def _compiles(context: Context, overview: Overview) -> Block:
@@ -87,6 +90,11 @@ def _overview_facts(context: Context, overview: Overview) -> Iterator[Item]:
             for skip in overview.without_cuda_graphs[:_MOST_COMPILES]
         )
         yield Item("Not run by CUDA graphs", blocks=(Table(("id", "reason", "line"), named),))
+    if overview.anew:
+        yield Item(
+            f"Compile ids began anew {counted(overview.anew, 'time')}",
+            blocks=(Words("after torch._dynamo.reset(), in a forked process, or where a second log begins"),),
+        )
     if overview.guards:
         latency = f", {overview.guard_latency_us:.0f} µs to check once" if overview.guard_latency_us else ""
         yield Item(f"Guards: {overview.guards}{latency}")
@@ -101,6 +109,17 @@ def _overview_facts(context: Context, overview: Overview) -> Iterator[Item]:
         yield Item("Versions: " + ", ".join(f"{name} {version}" for name, version in overview.versions.items()))
 
 
+def _text_facts(lines: TextLines) -> Iterator[Item]:
+    """How much of a text of TORCH_LOGS was read."""
+    if lines.unread:
+        yield Item(
+            f"Not understood: {lines.unread} of {counted(lines.total, 'line')} of torch", (), (Code(lines.first),)
+        )
+    if lines.other:
+        rows = tuple((kind, str(number)) for kind, number in lines.other.items())
+        yield Item("Lines of torch that explain does not use", (), (Table(("kind", "lines"), rows),))
+
+
 _REASON = 1500  # characters
 
 
@@ -109,7 +128,7 @@ def failures_section(context: Context) -> Section:
     failures = context.insights.failures
     if not failures:
         return Section("failures", "Failures", "none")
-    summary = f"{counted(sum(failure.count for failure in failures), 'compile')} failed"
+    summary = f"{counted(context.insights.totals.failures, 'compile')} failed"
     return Section("failures", "Failures", summary, tuple(_failure(context, failure) for failure in failures))
 
 
@@ -142,13 +161,9 @@ def breaks_section(context: Context) -> Section:
     breaks = context.insights.breaks
     if not breaks:
         return Section("breaks", "Graph breaks", "none")
-    total, extra = (
-        sum(graph_break.count for graph_break in breaks),
-        sum(graph_break.extra_graphs for graph_break in breaks),
-    )
-    places = {context.place(graph_break.where) or title_of_break(graph_break) for graph_break in breaks}
-    summary = f"{counted(total, 'graph break')} at {counted(len(places), 'place')}"
-    summary += f", which cause {counted(extra, 'more graph')}" if extra else ""
+    totals = context.insights.totals
+    summary = f"{counted(totals.graph_breaks, 'graph break')} at {counted(totals.places_of_breaks, 'place')}"
+    summary += f", which cause {counted(totals.more_graphs, 'more graph')}" if totals.more_graphs else ""
     return Section("breaks", "Graph breaks", summary, tuple(_break(context, graph_break) for graph_break in breaks))
 
 
@@ -199,8 +214,9 @@ def recompiles_section(context: Context) -> Section:
     if not functions:
         return Section("recompiles", "Recompiles", "none")
     times_compiled = sum(recompiled.seconds for recompiled in functions)
-    total = sum(recompiled.count for recompiled in functions)
-    summary = f"{counted(total, 'recompile')} of {counted(len(functions), 'function')}"
+    totals = context.insights.totals
+    summary = f"{counted(totals.recompiles, 'recompile')} of {counted(totals.recompiled_functions, 'function')}"
+    summary += f", {counted(totals.limit_hits, 'compile')} refused by the limit" if totals.limit_hits else ""
     summary += f", {seconds(times_compiled)}" if times_compiled else ""
     return Section(
         "recompiles", "Recompiles", summary, tuple(_recompiled(context, recompiled) for recompiled in functions)
@@ -224,9 +240,9 @@ def _recompiled(context: Context, recompiled: Recompiled) -> Item:
     title = f"{compiled_name(recompiled.name) or 'a function'}: compiled {times_compiled(recompiled)} times{took}"
     blocks: list[Block] = []
     if recompiled.hit:
-        blocks.append(
-            Words(f"It hit the limit of {recompiled.limit} compiles, and runs in eager if none of them fits.")
-        )
+        times = f" {recompiled.hits} times" if recompiled.hits > 1 else ""
+        then = "torch raises FailOnRecompileLimitHit" if recompiled.raised else "it runs in eager if none of them fits"
+        blocks.append(Words(f"It hit the limit of {recompiled.limit} compiles{times}: {then}."))
     elif recompiled.near:
         blocks.append(Words(f"It is near the limit of {recompiled.limit} compiles."))
     blocks += [_recompile_reason(context, reason) for reason in recompiled.reasons[:_REASONS]]

@@ -61,7 +61,7 @@ def similar_section(context: Context) -> Section:
     if not groups:
         return Section("similar", "Similar graphs", "none")
     spare = sum(group.count - 1 for group in groups)
-    summary = f"{counted(spare, 'compile')} repeat a graph with other sizes"
+    summary = f"{counted(spare, 'compile repeats', 'compiles repeat')} a graph with other sizes"
     return Section("similar", "Similar graphs", summary, tuple(_similar_graphs(context, group) for group in groups))
 
 

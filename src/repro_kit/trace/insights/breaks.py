@@ -110,7 +110,7 @@ def grouped(outcomes: Compiles) -> tuple[FailedCompile, ...]:
         )
         group.count += 1
         if len(group.compiles) < _MOST_COMPILES:
-            group.compiles.append(CompileRef(failure.compile_id, failure.rank, failure.log))
+            group.compiles.append(CompileRef(failure.compile_id, failure.rank, failure.log, failure.epoch))
     return tuple(_merged(group) for group in groups.values())
 
 

@@ -250,7 +250,8 @@ class Similar:
         similar = []
         for shape, group in self.groups.items():
             first, _ = group.members[0]
-            alone = [(ref, inputs) for ref, inputs in group.members if (ref.log, ref.rank) == (first.log, first.rank)]
+            process = first.log, first.rank, first.epoch
+            alone = [one for one in group.members if (one[0].log, one[0].rank, one[0].epoch) == process]
             if len(alone) < 2:
                 continue
             columns = list(zip(*(inputs for _, inputs in alone), strict=False))

@@ -180,7 +180,7 @@ class Shapes:
             if guard.kind == Guard.VALUE and guard.expected.lstrip("-").isdigit():
                 source = whole_source(guard.source)
                 values = self.values.setdefault(ref.code_key, {}).setdefault(source, {})
-                values.setdefault(guard.expected, CompileRef(against, ref.rank, ref.log))
+                values.setdefault(guard.expected, replace(ref, compile_id=against))
 
     def _kernels(self, ref: CompileRef, text: str) -> None:
         for kernel in _KERNEL.finditer(text):

@@ -14,13 +14,35 @@ from repro_kit.trace.insights.collectives import Collectives, collectives_in
 from repro_kit.trace.insights.compile_index import CompileIndex, Similar, SimilarGraphs
 from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.guards import Guards, GuardTrees
-from repro_kit.trace.insights.overview import Overview, Overviews
+from repro_kit.trace.insights.overview import COMPILED, Overview, Overviews
 from repro_kit.trace.insights.ranks import Parting, RankBooks, Ranks, parting
 from repro_kit.trace.insights.recompiles import Recompiled, Recompiles, reasons_of
 from repro_kit.trace.insights.specializations import Specialization, Specializations
+from repro_kit.trace.places import CodeKey
 from repro_kit.trace.reader import Problems, read
 from repro_kit.trace.record import Insight, Record
-from repro_kit.trace.text_log import TextReader
+from repro_kit.trace.text_log import TextLines, TextReader
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What is counted in a trace. Every count on a page, in a sentence and in the JSON is one of these.
+
+    `compiles`: those that began. `graphs`: those that ended well (`COMPILED`). `recompiles`: compiles of a function
+    after its first, without those that hit the limit. A function that several processes compile counts once.
+    """
+
+    compiles: int = 0
+    graphs: int = 0
+    functions: int = 0
+    recompiles: int = 0
+    recompiled_functions: int = 0
+    limit_hits: int = 0
+    graph_breaks: int = 0
+    places_of_breaks: int = 0
+    more_graphs: int = 0  # that were compiled of the code after graph breaks
+    failures: int = 0
+    states: dict[str, int] = field(default_factory=dict)  # compiles by how they ended
 
 
 @dataclass(frozen=True)
@@ -41,6 +63,41 @@ class Insights:
     problems: Problems = field(default_factory=Problems)  # parts of the log that could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
     text: bool = False  # from TORCH_LOGS text only: no times, graphs or inputs
+    lines: TextLines = field(default_factory=TextLines)  # of that text: how much was read
+
+    @property
+    def totals(self) -> Totals:
+        """All that is counted on a page."""
+        compiles = self.overview.compiles
+        states = self.overview.states()
+        graphs = sum(states.get(state, 0) for state in COMPILED)
+        hits = sum(recompiled.hits for recompiled in self.recompiles)
+        done = [compile_ for compile_ in compiles if self.text or compile_.state in COMPILED]
+        functions = {compile_.code or compile_.ref.code_key for compile_ in done}
+        return Totals(
+            compiles=self._in_text() - hits if self.text else len(compiles),
+            graphs=0 if self.text else graphs,
+            functions=len(functions),
+            recompiles=sum(recompiled.count for recompiled in self.recompiles),
+            recompiled_functions=len({recompiled.code or recompiled.key for recompiled in self.recompiles}),
+            limit_hits=hits,
+            graph_breaks=sum(graph_break.count for graph_break in self.breaks),
+            places_of_breaks=len({_place_of(graph_break) for graph_break in self.breaks}),
+            more_graphs=sum(graph_break.extra_graphs for graph_break in self.breaks),
+            failures=sum(failure.count for failure in self.failures),
+            states={} if self.text else {str(state): number for state, number in states.items()},
+        )
+
+    def _in_text(self) -> int:
+        """The compiles of which a text tells: a recompile 0/2 tells that there were 0/0 and 0/1."""
+        compiles: dict[CodeKey, int] = {}
+        for ref in (compile_.ref for compile_ in self.overview.compiles):
+            compiles[ref.code_key] = max(compiles.get(ref.code_key, 0), ref.number + 1)
+        return sum(compiles.values())
+
+
+def _place_of(graph_break: GraphBreak) -> object:
+    return (graph_break.where.file, graph_break.where.line) if graph_break.where else graph_break.kind
 
 
 def gather(path: str | Path, rank: int | None = None) -> Insights:
@@ -53,11 +110,14 @@ def gather(path: str | Path, rank: int | None = None) -> Insights:
     insights = _ask(_of(reader, rank))
     collectives = collectives_in(Path(path)) if Path(path).is_dir() else Collectives()
     if reader.events or collectives != Collectives():
-        insights = replace(insights, problems=reader.problems, events=dict(reader.events), collectives=collectives)
+        ranks = replace(insights.ranks, named=reader.named)
+        insights = replace(
+            insights, problems=reader.problems, events=dict(reader.events), collectives=collectives, ranks=ranks
+        )
         return replace(insights, parting=parting(insights.ranks.divergences, read(path)))
     text = TextReader(Path(path))
     insights = _ask(_of(text, rank))
-    return replace(insights, text=True, events=dict(text.events))
+    return replace(insights, text=True, events=dict(text.events), lines=text.lines)
 
 
 def _of(records: Iterable[Record], rank: int | None) -> Iterable[Record]:

@@ -113,6 +113,9 @@ class OverviewState(StrEnum):
     OPEN = "open"  # began, and has no recorded end
 
 
+COMPILED = (OverviewState.OK, OverviewState.BROKEN, OverviewState.RESTARTED, OverviewState.EMPTY)
+
+
 @dataclass(frozen=True)
 class CompileInfo:
     """One compile."""
@@ -169,6 +172,7 @@ class Overview:
     without_cuda_graphs: tuple[SkippedCudaGraphs, ...] = ()
     logs: int = 0
     ranks: tuple[int, ...] = ()
+    anew: int = 0  # how often compile ids began anew, as after torch._dynamo.reset()
 
     def states(self) -> dict[OverviewState, int]:
         """The number of compiles by state."""
@@ -262,7 +266,7 @@ class Overviews:
     def result(self) -> Overview:
         """The overview, after all records."""
         outcomes = {
-            CompileRef(compile_.compile_id, compile_.rank, compile_.log): compile_.outcome
+            CompileRef(compile_.compile_id, compile_.rank, compile_.log, compile_.epoch): compile_.outcome
             for compile_ in self.outcomes.all()
         }
         compiles = tuple(self._info(compile_, outcomes.get(compile_.ref)) for compile_ in self.index.compiles.values())
@@ -284,6 +288,7 @@ class Overviews:
             tuple(self.skipped.values()),
             len(self.index.logs),
             tuple(sorted({rank for rank in self.index.logs.values() if rank is not None})),
+            len({(ref.log, ref.epoch) for ref in self.index.compiles if ref.epoch}),
         )
 
     def _info(self, facts: CompileFacts, outcome: CompileOutcome | None) -> CompileInfo:

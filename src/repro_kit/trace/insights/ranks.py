@@ -43,6 +43,7 @@ class Ranks:
     compiles: dict[int, int] = field(default_factory=dict)  # by rank
     divergences: tuple[Divergence, ...] = ()
     left_out: int = 0
+    named: tuple[str, ...] = ()  # logs whose rank is that of their file name, since no record tells one of their own
 
 
 @dataclass
@@ -54,22 +55,24 @@ class RankBooks:
     graphs: dict[str, dict[int, str]] = field(default_factory=dict)
     schedules: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     caches: dict[str, dict[int, list[str]]] = field(default_factory=dict)
-    compiles: dict[int, dict[str, None]] = field(default_factory=dict)
+    compiles: dict[int, dict[CompileRef, None]] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Record what a rank compiled."""
         ref = ref_of(record) if record.rank is not None else None
         if record.rank is None or ref is None:
             return
-        self.compiles.setdefault(record.rank, {}).setdefault(ref.compile_id)
-        self.refs.setdefault(ref.compile_id, {}).setdefault(record.rank, ref)
+        name = str(replace(ref, rank=None))
+        self.compiles.setdefault(record.rank, {}).setdefault(ref)
+        self.refs.setdefault(name, {}).setdefault(record.rank, ref)
         if record.event == "dynamo_output_graph":
-            digest = hashlib.md5((record.payload or "").encode(), usedforsecurity=False).hexdigest()[:8]
-            self.graphs.setdefault(ref.compile_id, {})[record.rank] = digest
+            text = _of_any_rank(record.payload or "")
+            digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8]
+            self.graphs.setdefault(name, {})[record.rank] = digest
         elif record.name == "inductor_collective_schedule":
-            self.schedules.setdefault(ref.compile_id, {}).setdefault(record.rank, []).append(_schedule(record))
+            self.schedules.setdefault(name, {}).setdefault(record.rank, []).append(_schedule(record))
         elif "_cache_" in record.name and record.event == "artifact":
-            seen = self.caches.setdefault(ref.compile_id, {}).setdefault(record.rank, [])
+            seen = self.caches.setdefault(name, {}).setdefault(record.rank, [])
             seen.append(record.name)
 
     def result(self) -> Ranks:
@@ -80,12 +83,12 @@ class RankBooks:
         return Ranks(ranks, counts, tuple(divergences[:_MOST]), max(0, len(divergences) - _MOST))
 
     def _differences(self, ranks: tuple[int, ...]) -> Iterator[Divergence]:
-        for compile_id in dict.fromkeys(compile_ for rank in ranks for compile_ in self.compiles[rank]):
+        for compile_id in self.refs:
             different = list(_differing("code", compile_id, self._functions(compile_id)))
             if different:  # nothing else of it can be compared
                 yield from different
                 continue
-            states = {rank: "compiled" if compile_id in self.compiles[rank] else "not compiled" for rank in ranks}
+            states = {rank: "compiled" if rank in self.refs[compile_id] else "not compiled" for rank in ranks}
             yield from _differing("compiles", compile_id, states)
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))
             schedules = {rank: "; ".join(texts) for rank, texts in self.schedules.get(compile_id, {}).items()}
@@ -101,6 +104,24 @@ class RankBooks:
             for rank, code in codes.items()
             if code is not None
         }
+
+
+#: What differs between ranks that run the same code, and what stands for it.
+_OF_A_RANK = (
+    (re.compile(r"\b(cuda|xpu|hpu|npu|mtia|maia|privateuseone)(:|', index=)\d+"), r"\1\2*"),
+    (re.compile(r"\b((?:local|global|node|world)?_?rank)([ _=:']{1,4})\d+", re.IGNORECASE), r"\1\2*"),
+    (re.compile(r"\b(localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]):\d{2,5}\b"), "host:*"),
+    (re.compile(r"\b((?:master_)?port)([ =:']{1,4})\d+", re.IGNORECASE), r"\1\2*"),
+    (re.compile(r"\b0x[0-9a-f]{6,}"), "0x*"),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[/\\][\w.+@ -]+)+[/\\](?=[\w.+@-]+)"), ""),
+)
+
+
+def _of_any_rank(text: str) -> str:
+    """`text` without what differs between ranks of one program: devices, ranks, ports, addresses, directories."""
+    for pattern, stands in _OF_A_RANK:
+        text = pattern.sub(stands, text)
+    return text
 
 
 def _schedule(record: Record) -> str:
@@ -195,7 +216,8 @@ def parting(divergences: Iterable[Divergence], records: Iterable[Record]) -> Par
     ranks = one, other
     graphs, guards = dict.fromkeys(ranks, ""), dict.fromkeys(ranks, "")
     for record in records:
-        if record.compile_id == first.compile_id and record.rank in graphs:
+        ref = ref_of(record)
+        if ref is not None and str(replace(ref, rank=None)) == first.compile_id and record.rank in graphs:
             found = {"dynamo_output_graph": graphs, "dynamo_cpp_guards_str": guards}.get(record.event)
             if found is not None:
                 found[record.rank] = record.payload or ""
@@ -225,7 +247,7 @@ def _first_apart(left: str, right: str) -> tuple[Statement | None, Statement | N
 
 
 def _text(statement: Statement | None) -> str:
-    return statement.text if statement else ""
+    return _of_any_rank(statement.text) if statement else ""
 
 
 def _guarded(tree: str) -> Mapping[str, tuple[str, Frame | None]]:

@@ -19,6 +19,7 @@ _LIMIT = re.compile(
 )
 _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORECASE)
 _ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d{1,9})')
+_RAISED = "FailOnRecompileLimitHit"
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # rows of a table of values
@@ -66,13 +67,14 @@ class RecompileTable:
 class Recompiled:
     """A function that was compiled more than once, and why.
 
-    `limit` is the allowed number of compiles, from the trace or torch's default. `hit`: the function ran in eager (or
-    failed) because of the limit. `near`: one or two more compiles will hit the limit.
+    `limit` is the allowed number of compiles, from the trace or torch's default. `hits`: how often a compile was
+    refused because of the limit; the call then runs in eager, or fails (`raised`). `near`: one or two more compiles
+    will hit it.
     """
 
     name: str
     code: Frame | None
-    count: int  # compiles after the first, without the attempt that hit the limit
+    count: int  # compiles after the first, without those that hit the limit
     compiles: tuple[CompileRef, ...] = ()
     reasons: tuple[Reason, ...] = ()
     values: RecompileTable = field(default_factory=RecompileTable)
@@ -80,6 +82,9 @@ class Recompiled:
     limit: int = _USUAL_LIMIT
     hit: bool = False
     near: bool = False
+    hits: int = 0
+    raised: bool = False  # as torch does under fullgraph=True or fail_on_recompile_limit_hit
+    key: CodeKey = ("", None, "", 0)
 
     @property
     def size_related(self) -> bool:
@@ -106,7 +111,8 @@ class Recompiles:
     times: Counter[CodeKey] = field(default_factory=Counter)
     scalars: dict[CompileRef, dict[str, str]] = field(default_factory=dict)
     limits: dict[CodeKey, int] = field(default_factory=dict)
-    hits: set[CodeKey] = field(default_factory=set)
+    hits: dict[CodeKey, set[CompileRef]] = field(default_factory=dict)
+    raised: set[CodeKey] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
         """Use recompile reasons, metrics about the limit, guards and symbols."""
@@ -158,7 +164,7 @@ class Recompiles:
         if guard.actual:
             self.scalars.setdefault(ref, {}).setdefault(source, guard.actual)
         if (guard.kind == Guard.VALUE or guard.actual) and guard.source and guard.expected and against:
-            earlier = CompileRef(against, ref.rank, ref.log)
+            earlier = replace(ref, compile_id=against)
             self.scalars.setdefault(earlier, {}).setdefault(source, guard.expected)
 
     def _values(self, ref: CompileRef, tree: str) -> None:
@@ -173,7 +179,9 @@ class Recompiles:
         if not _HIT.search(reason):
             return
         key = ref.code_key
-        self.hits.add(key)
+        self.hits.setdefault(key, set()).add(ref)
+        if _RAISED in reason:
+            self.raised.add(key)
         match = _LIMIT.search(reason)
         if match:
             self.limits[key] = int(match["n"])
@@ -191,18 +199,22 @@ class Recompiles:
         reasons = [self._reason(group) for group in self.groups.get(key, {}).values()]
         limit = self.limits.get(key, _USUAL_LIMIT)
         made = len(frame.compiles)
-        hit = key in self.hits
+        hits = len(self.hits.get(key, ()))
+        again = max(self.times[key], made - 1, *(compile_.ref.number for compile_ in frame.compiles)) - hits
         return Recompiled(
             frame.code.function if frame.code else "",
             frame.code,
-            max(self.times[key], made - 1) - hit,
+            max(0, again),
             tuple(compile_.ref for compile_ in frame.compiles[:_ROWS]),
             tuple(sorted(reasons, key=lambda reason: -reason.count)),
             self._table(frame),
             sum(compile_.seconds + compile_.backward_us / 1e6 for compile_ in frame.compiles[1:]),
             limit,
-            hit,
-            not hit and limit - 2 <= made,
+            bool(hits),
+            not hits and limit - 2 <= again + 1,
+            hits,
+            key in self.raised,
+            key,
         )
 
     def _reason(self, group: _Group) -> Reason:

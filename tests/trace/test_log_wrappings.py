@@ -1,0 +1,114 @@
+"""A text of TORCH_LOGS says the same, whatever a terminal, a container or a launcher wrote before its lines."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from repro_kit.trace.insights import gather
+
+FIXTURES = Path(__file__).parent / "fixtures"
+OLD = "[2024-04-01 12:00:0{},123] [0/{}] torch._dynamo.guards.__recompiles: [DEBUG]"
+RAY = "(RayTrainWorker pid=4127, ip=10.0.0.7) "
+
+
+def _each(prefix):
+    return lambda lines: [prefix + line for line in lines]
+
+
+def _timed(lines):
+    return [f"2024-07-03T10:{at // 60 % 60:02}:{at % 60:02}.{at:09}Z stderr F {line}" for at, line in enumerate(lines)]
+
+
+def _progress(lines):
+    bar = "step {0}:  {0}%|{1}         | {0}/300 [00:0{2}<00:09,  3.1it/s]"
+    starts = [at for at, line in enumerate(lines) if at and line[:1] in "VIW[" and line[:6] != lines[at - 1][:6]]
+    bars = {at: bar.format(number, "#" * (number % 9), number % 9) for number, at in enumerate([0, *starts])}
+    return [bars.get(at, "") + line for at, line in enumerate(lines)]
+
+
+WRAPPINGS = {
+    "docker compose": _each("trainer-0  | "),
+    "kubernetes": _timed,
+    "docker's json": lambda lines: [json.dumps({"log": line + "\n", "stream": "stderr"}) for line in lines],
+    "ray": _each(RAY),
+    "vllm": _each("(EngineCore_0 pid=1234) "),
+    "hydra": _each("[2024-07-03 10:34:13,123][train][INFO] - "),
+    "slurm": _each("3: "),
+    "journal": _each("Jul 03 10:34:13 node7 python[4127]: "),
+    "colours": lambda lines: [f"\x1b[33m{line}\x1b[0m" for line in lines],
+    "colours of a copy": lambda lines: [f"[2m[33m{line}[0m" for line in lines],
+    "quoted": _each("> "),
+    "commented": _each("# "),
+    "indented": _each("    "),
+    "numbered": lambda lines: [f"{at:6}  {line}" for at, line in enumerate(lines, 1)],
+    "progress bar": _progress,
+    "coloured container": lambda lines: [f"\x1b[36mtrainer-0  | \x1b[0m{line}" for line in lines],
+    "windows": lambda lines: [line + "\r" for line in lines],
+    "quoted container": _each("> trainer-0  | "),
+    "github actions": lambda lines: [f"2024-07-03T10:34:13.{at:07}Z {line}" for at, line in enumerate(lines)],
+}
+
+
+def _texts():
+    texts = {path.stem: path.read_text() for path in sorted((FIXTURES / "insights").glob("*.txt"))}
+    old = "".join(
+        f"{OLD.format(number, number)} {line}\n"
+        for number in (1, 2)
+        for line in (
+            "Recompiling function forward in /data/resnet.py:266",
+            "    triggered by the following guard failure(s):",
+            f"    - tensor 'L['x']' size mismatch at index 0. expected {23 + number}, actual {24 + number}",
+        )
+    )
+    texts["torch 2.3"] = old
+    texts["torch 2.1, one stamp for a message"] = (
+        "[2023-10-02 10:00:00,100] [1/0] torch._dynamo.symbolic_convert.__graph_breaks: [DEBUG] Graph break: "
+        "call_function BuiltinVariable(print) [ConstantVariable(str)] {} from user code at:\n"
+        '  File "/me/a.py", line 5, in f\n    print("hi")\n\n'
+    )
+    texts["short stamps"] = (
+        "[0/2] [__recompiles] Recompiling function forward in /home/user/model/block.py:216\n"
+        "    triggered by the following guard failure(s):\n"
+        "    - 0/0: len(boundaries.sequence_lengths) == 26   # self.attention(  # block.py:250 in f\n"
+        "[1/1] [__recompiles] Recompiling function forward in /home/user/model/attention.py:510\n"
+        "    - 1/0: len(boundaries.sequence_lengths) == 26   # fa4_varlen_attention(  # attention.py:532 in g\n"
+    )
+    texts["a rank"] = "".join(
+        f"[rank3]:V0606 12:51:18.544000 133019546625856 torch/_dynamo/guards.py:2610] [1/1] [__recompiles] {line}\n"
+        for line in (
+            "Recompiling function forward in /workspace/transformer.py:753",
+            "    triggered by the following guard failure(s):",
+            "    - tensor 'L['tgt']' dtype mismatch. expected Half, actual Float",
+        )
+    )
+    return texts
+
+
+TEXTS = _texts()
+
+
+def findings(path):
+    """Everything that a text tells, without the names of logs."""
+    insights = asdict(gather(path))
+    for field in ("events", "problems"):
+        del insights[field]
+    return _without_logs(insights)
+
+
+def _without_logs(value):
+    if isinstance(value, dict):
+        return {key: _without_logs(part) for key, part in value.items() if key not in ("log", "logs")}
+    return [_without_logs(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_wrapped_text_says_what_the_text_says(tmp_path, name):
+    log = tmp_path / "log.txt"
+    log.write_text(TEXTS[name])
+    plain = findings(log)
+    assert plain["recompiles"] or plain["breaks"] or plain["shapes"]["symbols"]
+    for wrapping, wrapped in WRAPPINGS.items():
+        log.write_text("\n".join(wrapped(TEXTS[name].splitlines())) + "\n")
+        assert findings(log) == plain, wrapping
