@@ -163,6 +163,7 @@ def _nightly_request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
         BuildChoice(build, None, values["package"], values["python"], selection, side="new"),
         values["timeout"] or NightlyRequest.timeout,
         not values["no_bisect"],
+        values["notify"] or "",
     )
 
 
@@ -218,6 +219,8 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
         not values["no_bisect"],
         values["retry"],
         parse_shard(values["shard"]) if values["shard"] else None,
+        values["twin"] or "",
+        values["notify"] or "",
     )
     with interruptible():
         ctx.exit(run(_place(ctx), request, make_ui(values)))
@@ -239,10 +242,18 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
 
 @command("report", farm, short_help="Write the farm as a static site.")
 def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
-    """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
-    from repro_kit.commands.farm.export import report
+    """Write the farm as a site that loads nothing, and a Markdown text for each release.
 
-    ctx.exit(report(_place(ctx), output, make_ui(merged(ctx))))
+    The site has a filterable list, a page for each case, an Atom feed and JSON. --issue keeps the text of the newest
+    release in an issue: GitHub's `gh` replaces what the issue says, after a yes.
+    """
+    from repro_kit.bundle.story.issue_form import REPOSITORY
+    from repro_kit.commands.farm.file import issue_link
+    from repro_kit.commands.farm.site import SiteRequest, report
+
+    values = merged(ctx)
+    request = SiteRequest(output, issue_link(values["issue"] or "", values["repo"] or REPOSITORY))
+    ctx.exit(report(_place(ctx), request, make_ui(values)))
 
 
 @command("file", farm, short_help="Prepare a case's issue, or the comment that it is fixed.")

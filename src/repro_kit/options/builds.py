@@ -137,6 +137,15 @@ class RegressionOptions(RunLimit):
 
 
 @dataclass(frozen=True)
+class NotifyOptions:
+    """Who is told."""
+
+    notify: str | None = option(
+        "--notify CMD", "Run this command, with the JSON on its stdin, when there is something to tell.", rule=RUNS
+    )
+
+
+@dataclass(frozen=True)
 class NightlyOptions(SourceOptions, InstallOptions, RegressionOptions):
     """The build of the night."""
 
@@ -164,6 +173,9 @@ class FarmRunOptions(RegressionOptions):
     )
     workers: int | None = option("--workers N", "Cases that run at the same time.", shown="1; Slurm, Dask: all")
     retry: bool = option("--retry", "Run again what could not run.")
+    twin: str | None = option(
+        "--twin BUILD", "Run each case on this stable build, too: it tells whose a regression is.", rule=INSTALLS
+    )
     shard: str | None = option("--shard I/N", "Run only this part of the cases; `farm merge` joins the parts.")
 
 
@@ -179,6 +191,10 @@ class FarmReportOptions:
     """Where `farm report` writes."""
 
     output: Path | None = option("-o --output DIR", "Directory.", shown="FARM/report", rule=WRITES)
+    issue: str | None = option(
+        "--issue LINK", "Put the text of the newest release into this issue: a link, or its number.", rule=SENDS
+    )
+    repo: str | None = option("--repo OWNER/NAME", "Repository of --issue on GitHub.", shown="pytorch/pytorch")
 
 
 @dataclass(frozen=True)
@@ -202,11 +218,19 @@ class FarmExportOptions:
 COMMANDS: dict[str, tuple[type, ...]] = {
     "verify": (VerifyOptions, BuildOptions, TableOptions, InterfaceOptions),
     "bisect": (BisectOptions, OfflineOptions, InterfaceOptions),
-    "nightly": (NightlyOptions, InterfaceOptions),
+    "nightly": (NightlyOptions, NotifyOptions, InterfaceOptions),
     "farm add": (FarmOptions, OutputOptions),
-    "farm run": (FarmOptions, BuildOptions, InstallOptions, OfflineOptions, FarmRunOptions, InterfaceOptions),
+    "farm run": (
+        FarmOptions,
+        BuildOptions,
+        InstallOptions,
+        OfflineOptions,
+        FarmRunOptions,
+        NotifyOptions,
+        InterfaceOptions,
+    ),
     "farm status": (FarmOptions, FarmStatusOptions, OutputOptions),
-    "farm report": (FarmOptions, FarmReportOptions, OutputOptions),
+    "farm report": (FarmOptions, FarmReportOptions, InterfaceOptions),
     "farm file": (FarmOptions, FarmFileOptions, InterfaceOptions),
     "farm export": (FarmOptions, FarmExportOptions, OutputOptions),
     "farm merge": (FarmOptions, OutputOptions),

@@ -147,7 +147,9 @@ def test_no_network_is_no_alarm(farm: Callable[..., Result], project: Path, monk
 def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], project: Path) -> None:
     farm("add", script("a", FAILS))
     with closing(sqlite3.connect(project / "farm" / HISTORY)) as history:
-        history.executescript("DROP TABLE nights; DROP TABLE last_seen; PRAGMA user_version = 2")
+        history.executescript(
+            "DROP TABLE nights; DROP TABLE last_seen; ALTER TABLE units DROP COLUMN metrics; PRAGMA user_version = 2"
+        )
     assert states(farm) == {"a": "new"}
     with FarmPlace(project / "farm").writing(create=True) as store:
         assert store.last_night() == (None, {})
@@ -277,6 +279,11 @@ def write(farm: Path, change: str, value: str) -> None:
     history.close()
 
 
+def read(path: Path) -> str:
+    """What a reader of the site gets to see of a file."""
+    return "" if path.suffix == ".zip" else path.read_text()
+
+
 def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result], project: Path) -> None:
     bundle(project / "one.repro.zip", FAILS)
     bundle(project / "<b>two.repro.zip", FAILS + "# another\n", message="boom of the lowering")
@@ -293,7 +300,14 @@ def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result
         assert not re.search(r"(src|href)=.?https?:", page.read_text())
     index = pages[0].read_text()
     assert "&lt;b&gt;two" in index and "<b>two" not in index
-    assert index.count('<path class="fails"') == 1 and "duplicate of" in index
+    assert index.count('<path class="fails"') == 2 and "duplicate of" in index  # one of them in the key
+    assert not [path for path in site.rglob("*.*") if str(project) in (text := read(path)) or sys.executable in text]
+    page = next(path.read_text() for path in pages[1:] if ">open<" in path.read_text())
+    assert page.index("boom of the lowering&#39;)") < page.index("<table>")  # its code comes first
+    assert {path.name for path in site.glob("files/*/*")} == {"repro.py", "bundle.repro.zip"}
+    written = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    assert farm("report", "-o", "site").exit_code == 0
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == written
     feed = ElementTree.fromstring((site / "feed.atom").read_text())
     assert len(feed.findall("{http://www.w3.org/2005/Atom}entry")) == 2
     data = json.loads((site / "farm.json").read_text())

@@ -68,7 +68,7 @@ def file_case(place: FarmPlace, request: FileRequest, ui: Ui) -> Exit:
     """Prepare the text, show it, and send it after a yes. Raises ReproKitError when there is nothing to say."""
     with place.reading() as store:
         case = named_case(store.cases(), request.case)
-        issue = _link(request) or case.issue
+        issue = issue_link(request.issue, request.repository) or case.issue
         draft = _draft(place, store, case, request, issue)
     path = place.drafts / f"{case.name}.md"
     write_atomic(path, draft.body.encode())
@@ -104,17 +104,17 @@ def _sent(draft: Draft, path: Path, ui: Ui) -> str:
     return link or where
 
 
-def _link(request: FileRequest) -> str:
+def issue_link(issue: str, repository: str) -> str:
     """The link to the issue that the user names; "" for none. Raises UsageError."""
-    if not _REPOSITORY.fullmatch(request.repository):
-        raise UsageError(f"--repo takes OWNER/NAME, not {request.repository!r}.")
-    number = request.issue.removeprefix("#")
+    if not _REPOSITORY.fullmatch(repository):
+        raise UsageError(f"--repo takes OWNER/NAME, not {repository!r}.")
+    number = issue.removeprefix("#")
     if number.isdecimal():
-        return f"https://github.com/{request.repository}/issues/{number}"
-    if request.issue and not _LINK.fullmatch(request.issue):
+        return f"https://github.com/{repository}/issues/{number}"
+    if issue and not _LINK.fullmatch(issue):
         raise UsageError(f"--issue takes a number, or a link like https://github.com/pytorch/pytorch/issues/1, not "
-                         f"{request.issue!r}.")  # fmt: skip
-    return request.issue
+                         f"{issue!r}.")  # fmt: skip
+    return issue
 
 
 def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequest, issue: str) -> Draft:
