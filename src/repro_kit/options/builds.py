@@ -180,6 +180,18 @@ class FarmRunOptions(RegressionOptions):
 
 
 @dataclass(frozen=True)
+class FarmImportOptions:
+    """Of which build results are that come from elsewhere."""
+
+    build: str | None = option("--build BUILD", "The build that the tests ran on: its version.")
+    line: str = option("--line NAME", "The series of builds that it belongs to.", "tests")
+    twins: tuple[Path, ...] = option(
+        "--twin FILE", "Results of the same tests on the stable build, of the same day.", ()
+    )
+    stable: str | None = option("--stable BUILD", "The version of that build.")
+
+
+@dataclass(frozen=True)
 class FarmStatusOptions:
     """Which cases `farm status` shows."""
 
@@ -229,6 +241,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
         NotifyOptions,
         InterfaceOptions,
     ),
+    "farm import": (FarmOptions, FarmImportOptions, NotifyOptions, OutputOptions),
     "farm status": (FarmOptions, FarmStatusOptions, OutputOptions),
     "farm report": (FarmOptions, FarmReportOptions, InterfaceOptions),
     "farm file": (FarmOptions, FarmFileOptions, InterfaceOptions),

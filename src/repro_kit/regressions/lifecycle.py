@@ -180,6 +180,21 @@ def _flips(verdicts: Sequence[UnitResult], marks: Sequence[Mark | None], tally: 
         yield VerdictFlip(before, after, chance_to_miss(tally.failed, tally.runs, passed) if tally.flaky else 0.0)
 
 
+def beginning(standing: Standing, verdicts: Sequence[UnitResult], tally: Tally) -> VerdictFlip | None:
+    """Where a case that fails on the newest builds began to; None if it has not passed before.
+
+    The passes before may be too few to be sure of it: the flip's confidence says how sure it is.
+    """
+    if standing.trend is not Trend.FAILS or (standing.flips and not standing.flips[-1].fixed):
+        return standing.flips[-1] if standing.trend is Trend.FAILS else None
+    stretches = [(fails, list(group)) for fails, group in groupby(filter(_decides, verdicts), lambda each: each.fails)]
+    if len(stretches) < 2:
+        return None
+    before, after = stretches[-2][1], stretches[-1][1]
+    chance = chance_to_miss(tally.failed, tally.runs, sum(each.passed for each in before))
+    return VerdictFlip(before[-1], after[0], chance)
+
+
 class State(StrEnum):
     """The state of a case, most urgent first."""
 

@@ -13,7 +13,7 @@ from repro_kit.regressions.unit import UnitResult
 #: A line of a case's output that holds a measurement: ``METRIC compile_seconds 12.5``.
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e[+-]?[0-9]{1,2})?"
 _LINE = re.compile(rf"^METRIC[ \t]+([A-Za-z][\w.-]{{0,59}})[ \t]+({_NUMBER})[ \t]*\r?$", re.MULTILINE | re.ASCII)
-_MOST = 32  # measurements of one run
+MOST_METRICS = 32  # of one run
 #: How much larger the median must be, and how improbable that is by chance, before a number counts as worse.
 WORSE = 1.2
 SIGNIFICANT = 0.001
@@ -41,7 +41,7 @@ class Worse:
 
 def metrics_in(output: str) -> tuple[tuple[str, float], ...]:
     """The measurements that a case has printed."""
-    return tuple((name, float(value)) for name, value in _LINE.findall(output)[:_MOST])
+    return tuple((name, float(value)) for name, value in _LINE.findall(output)[:MOST_METRICS])
 
 
 def worse(verdicts: Sequence[UnitResult]) -> list[Worse]:

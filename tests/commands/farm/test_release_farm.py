@@ -12,6 +12,6 @@ def test_the_farm_says_what_happened_in_sixty_nights(tmp_path: Path) -> None:
     assert replay.mistakes() == []
     (text,) = replay.written().values()
     assert text.startswith(
-        "# torch 2.16: 8 regressions\n\n5 of torch, 3 of the app or its packages, 0 of which it is not"
+        "# Release 2.16: 8 regressions\n\n5 of torch, 3 of the app or its packages, 0 of which it is not"
     )
     assert text.count("cases show nothing on") == 2 and "## Flaky" in text and "## They no longer say anything" in text

@@ -139,7 +139,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
                 store.untrack(line)
         count = 0
         for case in theirs.cases():
-            fresh = list(_fresh(list(theirs.units(case.id)), list(store.units(case.id))))
+            fresh = list(fresh_units(list(theirs.units(case.id)), list(store.units(case.id))))
             store.record(fresh)
             count += len(fresh)
     return count
@@ -157,7 +157,7 @@ def _copy(source: Path, target: Path, farm: Path) -> None:
     shutil.copytree(source, target, ignore=left_out)
 
 
-def _fresh(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator[UnitResult]:
+def fresh_units(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator[UnitResult]:
     """The units that are not here yet. A unit made apart with the number of one that is here gets the next number."""
     attempts = {(unit.line, unit.build): unit.attempt + 1 for unit in ours}
     here = {replace(unit, attempt=0) for unit in ours}

@@ -25,6 +25,7 @@ from repro_kit.commands.show import story_at
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.files import read_plain, write_atomic
 from repro_kit.regressions.lifecycle import State, release_table
+from repro_kit.regressions.release import without_twins
 from repro_kit.regressions.store import FarmCase, FarmStore
 from repro_kit.repro_run.untrusted import REPRO
 from repro_kit.session.github import send
@@ -161,7 +162,7 @@ def _story(entry: Path) -> Story | None:
 def _tables(case: FarmCase, results: Results) -> str:
     """A table for each line on which the case was run, without private paths."""
     shown = []
-    for line, of_line in results.items():
+    for line, of_line in without_twins(results).items():
         names = {result.build: _without_paths(result.build) for result in of_line}
         shown.append(f"{line}:\n\n{release_table(of_line, case.facts.repeats, names).as_markdown()}")
     return "\n".join(shown)

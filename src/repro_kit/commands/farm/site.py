@@ -33,6 +33,7 @@ from repro_kit.ui import Ui
 _ROWS = 30  # of a table in the text of a release, which must fit into an issue
 _FEED = 200  # newest changes in the feed
 _LARGEST = 32 << 20  # bytes of a bundle that is offered
+_READABLE = 0o644  # a file of the site
 _LONGEST = 200_000  # characters of a case's code that its page shows
 #: The class of a verdict in the strips, and the top and the height of its box: the shape tells them apart as well.
 _CLASSES = {
@@ -348,6 +349,7 @@ def _bundle_files(entry: Path, target: Path, public: Public) -> Iterator[tuple[s
         if not (target / name).exists():
             members = {member: path.read_bytes() for member, path in sorted(files.items()) if member != CHECKSUMS}
             pack(target / name, {**members, CHECKSUMS: checksums(members)})
+            (target / name).chmod(_READABLE)
         yield "bundle", name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from repro_kit.commands.farm.place import FarmPlace, named_case
@@ -14,12 +14,13 @@ from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.regressions.build import Mark
 from repro_kit.regressions.groups import SIMILAR, behave_alike, likeness, parted
 from repro_kit.regressions.lifecycle import (
+    CELLS,
     NOT_RUN_YET,
     Judged,
     Standing,
     State,
-    Trend,
     VerdictFlip,
+    beginning,
     judge,
     release_table,
     standing_of,
@@ -50,18 +51,8 @@ class CaseStanding:
     standings: tuple[Standing, ...]
     tally: Tally
     marks: Mapping[str, Mark]  # by build, with its line; also of the twins
-    attributions: Mapping[str, Attribution] = field(default_factory=dict)  # by line: whose its last regression is
-
-    @property
-    def began(self) -> tuple[Standing, VerdictFlip] | None:
-        """The line on which it fails now and passed before, and where it began."""
-        failing = (each for each in self.standings if each.trend is Trend.FAILS and each.flips)
-        return next(((each, each.flips[-1]) for each in failing if not each.flips[-1].fixed), None)
-
-    @property
-    def attribution(self) -> Attribution | None:
-        """Whose the regression is; None if it does not fail now, or never passed."""
-        return self.attributions.get(self.began[0].line) if self.began else None
+    began: tuple[Standing, VerdictFlip] | None = None  # where it fails now, and passed before
+    attribution: Attribution | None = None  # whose that is
 
     @property
     def rate(self) -> str:
@@ -109,17 +100,15 @@ class FarmJudge:
             for twin in twins
             if is_twin(line) and (twin.fails or twin.passes)
         }
-        attributions = {
-            each.line: whose(each.flips[-1], self.builds[each.line], twins_of(results, each.line))
-            for each in standings
-            if each.flips and not each.flips[-1].fixed
-        }
-        return CaseStanding(standings, tally, marks, attributions)
+        flips = ((each, beginning(each, own.get(each.line, ()), tally)) for each in standings)
+        began = next(((each, flip) for each, flip in flips if flip), None)
+        attribution = began and whose(began[1], self.builds[began[0].line], twins_of(results, began[0].line))
+        return CaseStanding(standings, tally, marks, began, attribution)
 
     def repeat(self, case: FarmCase, standing: CaseStanding) -> str:
         """The commands that run a case on the builds that its state follows from."""
-        commands = []
-        for each in standing.standings:
+        commands: list[str] = []
+        for each in () if case.is_imported else standing.standings:
             ends = [build for flip in each.flips for build in (flip.before.build, flip.after.build)]
             named = ",".join(dict.fromkeys([*ends, *([each.newest.build] if each.newest else [])]))
             if named:
@@ -284,13 +273,19 @@ def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str
     lines = [("state", f"{case.state} since {case.since}"), ("failure", case.facts.told), ("why", case.evidence)]
     lines += [("rate", rate)] if rate else []
     lines += [("issue", case.issue)] if case.issue else []
-    lines += [("files", str(place.entry(case.id))), ("from", case.source)]
+    lines += [] if case.is_imported else [("files", str(place.entry(case.id)))]
+    lines += [("from", case.source)]
     lines += [("repeat", again)] if again else []
     ui.panel(case.name, lines)
     tables = []
-    for line, of_line in results.items():
-        table = release_table(of_line, case.facts.repeats)
-        ui.table(line, table.columns, table.rows)
+    for line, of_line in without_twins(results).items():
+        table, twins = release_table(of_line, case.facts.repeats), twins_of(results, line)
+        columns, rows = table.columns, table.rows
+        if twins:
+            beside = [CELLS[twins[each.build].outcome] if each.build in twins else "" for each in of_line]
+            columns = (*columns[:2], "stable build", *columns[2:])
+            rows = tuple((*row[:2], twin, *row[2:]) for row, twin in zip(rows, beside, strict=True))
+        ui.table(line, columns, rows)
         ui.print(table.sentence)
         tables.append({"line": line, **table.as_json()})
     history = store.transitions(case.id)
