@@ -16,7 +16,10 @@ from repro_kit.options.declare import Option, Source
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 _TABLE = re.compile(r"(<!-- options: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The commands with a table of their own, which has what the one of `collect` lacks.
-_OTHERS = ("demo", "minify", "bundle", "explain", "verify", "bisect", "nightly", "farm run", "farm status", "farm file")
+_OTHERS = (
+    *("demo", "minify", "bundle", "explain", "verify", "bisect", "nightly"),
+    *("farm run", "farm import", "farm status", "farm report", "farm file"),
+)
 
 
 def written(page: str) -> str:
