@@ -146,25 +146,27 @@ def _time(said: str | None, otherwise: str) -> str:
 
 
 def _result(case: ElementTree.Element) -> UnitResult:
-    """What one element says. A test that is known to fail (xfail) fails; one that passes against that passes."""
-    seconds, metrics = _number(case.get("time")) or 0.0, _metrics(case)
-    made = {"seconds": seconds, "metrics": metrics}
+    """What one element says."""
+    return replace(_verdict(case), seconds=_number(case.get("time")) or 0.0, metrics=_metrics(case))
+
+
+def _verdict(case: ElementTree.Element) -> UnitResult:
+    """The outcome of a test. One that is known to fail (xfail) fails; one that passes against that passes."""
     again = [each for each in case if each.tag in ("rerunFailure", "flakyFailure", "rerun", "flakyError", "rerunError")]
     bad = next((each for each in case if each.tag in ("failure", "error")), None)
     skipped = case.find("skipped")
     if skipped is not None and skipped.get("type") != "pytest.xfail":
-        note = f"it was skipped: {_said(skipped)}".removesuffix(": ")
-        return UnitResult("", RunOutcome.CANNOT_TELL, note=note, **made)
+        return UnitResult("", RunOutcome.CANNOT_TELL, note=f"it was skipped: {_said(skipped)}".removesuffix(": "))
     if bad is not None and _said(bad).startswith(_NOT_ITS_OWN):
-        return UnitResult("", RunOutcome.CANNOT_TELL, note=_said(bad), **made)
+        return UnitResult("", RunOutcome.CANNOT_TELL, note=_said(bad))
     if bad is not None and "XPASS(strict)" not in _said(bad):
         failure = Signature(Kind.TIMEOUT) if _TIME_OUT.search(_said(bad)) else None
-        return UnitResult("", RunOutcome.FAILS_ALIKE, 1 + len(again), note=_said(bad), failure=failure, **made)
+        return UnitResult("", RunOutcome.FAILS_ALIKE, 1 + len(again), note=_said(bad), failure=failure)
     if skipped is not None:
-        return UnitResult("", RunOutcome.FAILS_ALIKE, 1, note=f"it is known to fail: {_said(skipped)}", **made)
+        return UnitResult("", RunOutcome.FAILS_ALIKE, 1, note=f"it is known to fail: {_said(skipped)}")
     if again:
-        return UnitResult("", RunOutcome.FAILS_ALIKE, len(again), 1, note=_said(again[0]), **made)
-    return UnitResult("", RunOutcome.PASSES, 0, 1, **made)
+        return UnitResult("", RunOutcome.FAILS_ALIKE, len(again), 1, note=_said(again[0]))
+    return UnitResult("", RunOutcome.PASSES, 0, 1)
 
 
 def _said(element: ElementTree.Element) -> str:

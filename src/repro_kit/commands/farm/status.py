@@ -280,11 +280,12 @@ def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str
     tables = []
     for line, of_line in without_twins(results).items():
         table, twins = release_table(of_line, case.facts.repeats), twins_of(results, line)
-        columns, rows = table.columns, table.rows
+        columns: Sequence[str] = table.columns
+        rows: Sequence[Sequence[str]] = table.rows
         if twins:
             beside = [CELLS[twins[each.build].outcome] if each.build in twins else "" for each in of_line]
-            columns = (*columns[:2], "stable build", *columns[2:])
-            rows = tuple((*row[:2], twin, *row[2:]) for row, twin in zip(rows, beside, strict=True))
+            columns = (*table.columns[:2], "stable build", *table.columns[2:])
+            rows = [(*row[:2], twin, *row[2:]) for row, twin in zip(table.rows, beside, strict=True)]
         ui.table(line, columns, rows)
         ui.print(table.sentence)
         tables.append({"line": line, **table.as_json()})
