@@ -17,17 +17,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 _TABLE = re.compile(r"(<!-- options: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The commands with a table of their own, which has what the one of `collect` lacks.
 _OTHERS = (
-    "check",
-    "demo",
-    "minify",
-    "bundle",
-    "explain",
-    "verify",
-    "bisect",
-    "nightly",
-    "farm run",
-    "farm status",
-    "farm file",
+    *("check", "demo", "minify", "bundle", "explain", "verify", "bisect", "nightly"),
+    *("farm run", "farm import", "farm status", "farm report", "farm file"),
 )
 
 

@@ -131,7 +131,8 @@ def nightly(ctx: click.Context, /, folder: Path, **_: object) -> None:
     repro-kit nightly cases --yes
     repro-kit nightly cases --yes --nightly cu126
 
-    Exit 0: nothing newly fails; 1: a new or different failure; 125: no build is available, or it does not install.
+    Exit 0: nothing newly fails; 1: a new or different failure; 125: no build is available, it does not install, or no
+    case can run on it.
     """
     from repro_kit.commands.farm.nightly import nightly
     from repro_kit.session.system import interruptible
@@ -163,6 +164,7 @@ def _nightly_request(folder: Path, values: dict[str, Any]) -> NightlyRequest:
         BuildChoice(build, None, values["package"], values["python"], selection, side="new"),
         values["timeout"] or NightlyRequest.timeout,
         not values["no_bisect"],
+        values["notify"] or "",
     )
 
 
@@ -203,7 +205,8 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
     repro-kit farm run --yes --releases 2.10:
     repro-kit farm run --yes --nightly cpu --workers 2
 
-    Exit 0: nothing newly fails; 1: a case fails that was fixed, or never failed before; 125: no build is available.
+    Exit 0: nothing newly fails, or there is no new build; 1: a case fails that was fixed, or never failed before, or a
+    number is worse; 125: no build is available, or so many cases show nothing at once that there is no verdict.
     """
     from repro_kit.commands.farm.run import FarmRun, parse_shard, run
     from repro_kit.session.system import interruptible
@@ -218,9 +221,39 @@ def run(ctx: click.Context, /, cases: tuple[str, ...], **_: object) -> None:
         not values["no_bisect"],
         values["retry"],
         parse_shard(values["shard"]) if values["shard"] else None,
+        values["twin"] or "",
+        values["notify"] or "",
     )
     with interruptible():
         ctx.exit(run(_place(ctx), request, make_ui(values)))
+
+
+@command("import", farm, short_help="Take up the results of tests (JUnit's XML).")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+def import_results(ctx: click.Context, /, files: tuple[Path, ...], **_: object) -> None:
+    r"""Take up the results of tests that ran on a build, from JUnit's XML. Each test is a case. Nothing is run.
+
+    \b
+    pytest --junitxml nightly.xml
+    repro-kit farm import nightly.xml --build 2.16.0.dev20261128 --twin stable.xml --stable 2.15.0
+
+    Properties that are numbers are compared as well. Exit 0: nothing newly fails; 1: a test newly fails, or a number is
+    worse; 125: so many tests show nothing at once that there is no verdict.
+    """
+    from repro_kit.commands.farm.junit import ImportRequest, import_results_of
+
+    values = merged(ctx)
+    if not values["build"]:
+        raise UsageError("Give --build, the version of torch that the tests ran on.")
+    request = ImportRequest(
+        files,
+        values["build"],
+        values["line"],
+        values["twins"],
+        values["stable"] or "",
+        values["notify"] or "",
+    )
+    ctx.exit(import_results_of(_place(ctx), request, make_ui(values)))
 
 
 @command("status", farm, short_help="Show the states of the cases, or one case.")
@@ -239,10 +272,18 @@ def status(ctx: click.Context, /, cases: tuple[str, ...], states: tuple[str, ...
 
 @command("report", farm, short_help="Write the farm as a static site.")
 def report(ctx: click.Context, /, output: Path | None, **_: object) -> None:
-    """Write the farm as a site that loads nothing: a filterable list, a page for each case, an Atom feed, JSON."""
-    from repro_kit.commands.farm.export import report
+    """Write the farm as a site that loads nothing, and a Markdown text for each release.
 
-    ctx.exit(report(_place(ctx), output, make_ui(merged(ctx))))
+    The site has a filterable list, a page for each case, an Atom feed and JSON. --issue keeps the text of the newest
+    release in an issue: GitHub's `gh` replaces what the issue says, after a yes.
+    """
+    from repro_kit.bundle.story.issue_form import REPOSITORY
+    from repro_kit.commands.farm.file import issue_link
+    from repro_kit.commands.farm.site import SiteRequest, report
+
+    values = merged(ctx)
+    request = SiteRequest(output, issue_link(values["issue"] or "", values["repo"] or REPOSITORY))
+    ctx.exit(report(_place(ctx), request, make_ui(values)))
 
 
 @command("file", farm, short_help="Prepare a case's issue, or the comment that it is fixed.")

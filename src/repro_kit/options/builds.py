@@ -137,6 +137,15 @@ class RegressionOptions(RunLimit):
 
 
 @dataclass(frozen=True)
+class NotifyOptions:
+    """Who is told."""
+
+    notify: str | None = option(
+        "--notify CMD", "Run this command, with the JSON on its stdin, when there is something to tell.", rule=RUNS
+    )
+
+
+@dataclass(frozen=True)
 class NightlyOptions(SourceOptions, InstallOptions, RegressionOptions):
     """The build of the night."""
 
@@ -164,7 +173,22 @@ class FarmRunOptions(RegressionOptions):
     )
     workers: int | None = option("--workers N", "Cases that run at the same time.", shown="1; Slurm, Dask: all")
     retry: bool = option("--retry", "Run again what could not run.")
+    twin: str | None = option(
+        "--twin BUILD", "Run each case on this stable build, too: it tells whose a regression is.", rule=INSTALLS
+    )
     shard: str | None = option("--shard I/N", "Run only this part of the cases; `farm merge` joins the parts.")
+
+
+@dataclass(frozen=True)
+class FarmImportOptions:
+    """Of which build results are that come from elsewhere."""
+
+    build: str | None = option("--build BUILD", "The build that the tests ran on: its version.")
+    line: str = option("--line NAME", "The series of builds that it belongs to.", "tests")
+    twins: tuple[Path, ...] = option(
+        "--twin FILE", "Results of the same tests on the stable build, of the same day.", ()
+    )
+    stable: str | None = option("--stable BUILD", "The version of that build.")
 
 
 @dataclass(frozen=True)
@@ -179,6 +203,10 @@ class FarmReportOptions:
     """Where `farm report` writes."""
 
     output: Path | None = option("-o --output DIR", "Directory.", shown="FARM/report", rule=WRITES)
+    issue: str | None = option(
+        "--issue LINK", "Put the text of the newest release into this issue: a link, or its number.", rule=SENDS
+    )
+    repo: str | None = option("--repo OWNER/NAME", "Repository of --issue on GitHub.", shown="pytorch/pytorch")
 
 
 @dataclass(frozen=True)
@@ -202,11 +230,20 @@ class FarmExportOptions:
 COMMANDS: dict[str, tuple[type, ...]] = {
     "verify": (VerifyOptions, BuildOptions, TableOptions, InterfaceOptions),
     "bisect": (BisectOptions, OfflineOptions, InterfaceOptions),
-    "nightly": (NightlyOptions, InterfaceOptions),
+    "nightly": (NightlyOptions, NotifyOptions, InterfaceOptions),
     "farm add": (FarmOptions, OutputOptions),
-    "farm run": (FarmOptions, BuildOptions, InstallOptions, OfflineOptions, FarmRunOptions, InterfaceOptions),
+    "farm run": (
+        FarmOptions,
+        BuildOptions,
+        InstallOptions,
+        OfflineOptions,
+        FarmRunOptions,
+        NotifyOptions,
+        InterfaceOptions,
+    ),
+    "farm import": (FarmOptions, FarmImportOptions, NotifyOptions, OutputOptions),
     "farm status": (FarmOptions, FarmStatusOptions, OutputOptions),
-    "farm report": (FarmOptions, FarmReportOptions, OutputOptions),
+    "farm report": (FarmOptions, FarmReportOptions, InterfaceOptions),
     "farm file": (FarmOptions, FarmFileOptions, InterfaceOptions),
     "farm export": (FarmOptions, FarmExportOptions, OutputOptions),
     "farm merge": (FarmOptions, OutputOptions),

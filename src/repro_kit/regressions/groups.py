@@ -26,6 +26,22 @@ class CaseFacts:
     torch: str | None = None  # the build that the bundle was made on
     repeats: int = 1  # runs that must all pass before the failure counts as gone
     limit: float | None = None  # seconds of one run
+    title: str = ""  # of the bundle's own report
+
+    @property
+    def told(self) -> str:
+        """What fails, so that two wrong results differ: the bundle's title, else the failure and its operators."""
+        if self.title:
+            return self.title
+        names = [self.operator] if self.operator else list(self.operators)
+        where = ", ".join(name for name in names if name not in self.summary)
+        return f"{self.summary} ({where})" if where else self.summary
+
+    @property
+    def lowering(self) -> str:
+        """The function of the compiler in which it fails; "" if unknown."""
+        frames = self.signature.frames if self.signature else ()
+        return frames[0] if frames else ""
 
     @property
     def summary(self) -> str:

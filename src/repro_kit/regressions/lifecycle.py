@@ -21,6 +21,8 @@ FEWEST_PASSES = 3
 MOST_PASSES = 60
 _MISSED = 0.005  # accepted probability that a flaky case passes by chance
 _MOST_RETURNS = 2  # of a case that was fixed: with more it counts as flaky
+#: The evidence of a case without a result.
+NOT_RUN_YET = "not run yet"
 _UNABLE = 3  # newest builds in a row that cannot run a case, after which it is stale
 
 
@@ -178,6 +180,21 @@ def _flips(verdicts: Sequence[UnitResult], marks: Sequence[Mark | None], tally: 
         yield VerdictFlip(before, after, chance_to_miss(tally.failed, tally.runs, passed) if tally.flaky else 0.0)
 
 
+def beginning(standing: Standing, verdicts: Sequence[UnitResult], tally: Tally) -> VerdictFlip | None:
+    """Where a case that fails on the newest builds began to; None if it has not passed before.
+
+    The passes before may be too few to be sure of it: the flip's confidence says how sure it is.
+    """
+    if standing.trend is not Trend.FAILS or (standing.flips and not standing.flips[-1].fixed):
+        return standing.flips[-1] if standing.trend is Trend.FAILS else None
+    stretches = [(fails, list(group)) for fails, group in groupby(filter(_decides, verdicts), lambda each: each.fails)]
+    if len(stretches) < 2:
+        return None
+    before, after = stretches[-2][1], stretches[-1][1]
+    chance = chance_to_miss(tally.failed, tally.runs, sum(each.passed for each in before))
+    return VerdictFlip(before[-1], after[0], chance)
+
+
 class State(StrEnum):
     """The state of a case, most urgent first."""
 
@@ -203,7 +220,7 @@ def judge(standings: Sequence[Standing], tally: Tally) -> Judged:
     """The state of a case that is not a duplicate. `standings`: one for each tracked line; `tally`: over all lines."""
     tried = [standing for standing in standings if standing.trend is not Trend.NOT_RUN]
     if not tried:
-        return Judged(State.NEW, "not run yet")
+        return Judged(State.NEW, NOT_RUN_YET)
     if all(standing.trend is Trend.CANNOT_RUN for standing in tried):
         return Judged(State.STALE, _each(tried))
     if not any(standing.failed for standing in tried):
@@ -235,6 +252,10 @@ def _words(standing: Standing) -> str:
     newest, decisive = standing.newest, standing.decisive
     if newest is None:
         return f"{standing.line}: not run"
+    if decisive is not None and standing.trend is Trend.CANNOT_RUN:
+        return f"{standing.line}: it has said nothing since {decisive.build}" + (
+            f": {newest.note}" if newest.note else ""
+        )
     if decisive is None or standing.trend in (Trend.CANNOT_RUN, Trend.OTHERWISE):
         return f"{standing.line}: {standing.trend} on {newest.build}" + (f": {newest.note}" if newest.note else "")
     also = "" if decisive is newest else f" ({newest.build} cannot run it)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from repro_kit.failure.signature import RunOutcome
@@ -39,6 +39,7 @@ class LinePlan:
     wanted: Collection[str]  # builds that every case is run on
     bisect: bool = True  # also find out between which builds a result changes
     retry: Collection[str] = ()  # builds that are run again if they could not run
+    attempts: Mapping[str, int] = field(default_factory=dict)  # of builds whose results do not count: units so far
 
 
 def due_units(plan: LinePlan, verdicts: Mapping[str, UnitResult], tally: Tally, claimed: int = 1) -> list[DueUnit]:
@@ -62,10 +63,12 @@ def due_units(plan: LinePlan, verdicts: Mapping[str, UnitResult], tally: Tally, 
             passed = verdicts[build].passed if build in verdicts else 0
             due[build] = max(needed - passed, 1)
     failures = 1 if tally.failed else RATE_RUNS
+    made = {build: verdicts[build].attempt + 1 for build in due if build in verdicts}
+    attempts = {build: max(made.get(build, 0), plan.attempts.get(build, 0)) for build in due}
     return [
-        DueUnit(build, due[build], failures, attempt)
+        DueUnit(build, due[build], failures, attempts[build])
         for build in plan.builds
-        if build in due and (attempt := verdicts[build].attempt + 1 if build in verdicts else 0) < _MOST_UNITS
+        if build in due and attempts[build] < _MOST_UNITS
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,21 @@ import orjson
 from packaging.version import InvalidVersion, Version
 
 from repro_kit.errors import UsageError
+from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.regressions.build import Build
 from repro_kit.regressions.groups import CaseFacts
 from repro_kit.regressions.lifecycle import State
+from repro_kit.regressions.release import Batch, BatchKey
 from repro_kit.regressions.unit import UnitResult
 from repro_kit.serialize import encoded, from_data, to_data
 
-SCHEMA = 3
-_READABLE = (0, 2, SCHEMA)  # 0: an empty file; 2: without the tables of nights
+SCHEMA = 4
+_READABLE = (0, 2, 3, SCHEMA)  # 0: an empty file; 2: without the tables of nights; 3: without metrics
+_METRICS = "ALTER TABLE units ADD COLUMN metrics TEXT NOT NULL DEFAULT ''"
 _OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
+IMPORTED = "results of "  # begins the source of a case that has results and no files
 _ID = re.compile(r"[0-9a-f]{64}")
 _LINK = re.compile(r"https?://[^\s<>\"'()`\\]+", re.ASCII)
 
@@ -40,7 +44,8 @@ CREATE TABLE IF NOT EXISTS builds (
 CREATE TABLE IF NOT EXISTS units (
     case_number INTEGER NOT NULL, build_number INTEGER NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL,
     failed INTEGER NOT NULL, passed INTEGER NOT NULL, note TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL,
-    failure TEXT NOT NULL DEFAULT '', PRIMARY KEY (case_number, build_number, attempt)) WITHOUT ROWID;
+    failure TEXT NOT NULL DEFAULT '', metrics TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (case_number, build_number, attempt)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS transitions (
     number INTEGER PRIMARY KEY, case_number INTEGER NOT NULL, at TEXT NOT NULL, before TEXT NOT NULL,
     after TEXT NOT NULL, evidence TEXT NOT NULL, command TEXT NOT NULL);
@@ -50,6 +55,19 @@ CREATE TABLE IF NOT EXISTS nights (number INTEGER PRIMARY KEY, build TEXT NOT NU
 CREATE TABLE IF NOT EXISTS last_seen (
     name TEXT PRIMARY KEY, build TEXT NOT NULL, outcome TEXT NOT NULL, failure TEXT NOT NULL);
 """
+
+_HANGS = ", ".join(f"'{kind}'" for kind in Kind if kind.policy.hangs)
+#: Of a row of `units`: the run shows nothing by itself, or it is one that did not end.
+_SILENT = (
+    f"(outcome IN ('{RunOutcome.CANNOT_TELL}', '{RunOutcome.INVALID}')"
+    f" OR json_extract(nullif(failure, ''), '$.kind') IN ({_HANGS})"
+    f" OR (failed > 0 AND json_extract(facts, '$.signature.kind') IN ({_HANGS})))"
+)
+#: The cases that have passed or failed on a line.
+_ABLE = (
+    "able AS (SELECT DISTINCT case_number, line FROM units JOIN builds ON builds.number = build_number "
+    f"WHERE outcome IN ('{RunOutcome.PASSES}', '{RunOutcome.FAILS_ALIKE}'))"
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +85,11 @@ class FarmCase:
     original: str | None = None  # id of the case that this one duplicates
     issue: str = ""  # link to the issue that was filed
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether it is a test that somebody else runs: only its results are here."""
+        return self.source.startswith(IMPORTED)
+
 
 @dataclass(frozen=True)
 class Transition:
@@ -83,8 +106,11 @@ class Transition:
 class FarmStore:
     """The history in the directory `directory`. Methods that write need the farm's lock, which the caller holds."""
 
-    def __init__(self, directory: Path, *, create: bool = False) -> None:
-        """Open the history. Raises UsageError if there is none (without `create`), or if it is damaged."""
+    def __init__(self, directory: Path, *, create: bool = False, writes: bool = False) -> None:
+        """Open the history. Raises UsageError if there is none (without `create`), or if it is damaged.
+
+        `writes`: a history of an earlier version is brought up to date.
+        """
         path = directory / HISTORY
         if not create and not path.is_file():
             raise UsageError(f"{directory} is not a farm; `repro-kit farm add --farm {directory} BUNDLE` makes one.")
@@ -95,9 +121,11 @@ class FarmStore:
             if version not in _READABLE:
                 schemas = f"schema {version}, this one knows {SCHEMA}"
                 raise UsageError(f"{path} was written by another repro-kit ({schemas}); use that one, or a new farm.")
-            if not version or (create and version != SCHEMA):
+            self._metrics = "metrics" if version in (0, SCHEMA) or create or writes else "''"
+            if not version or ((create or writes) and version != SCHEMA):
                 self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+                more = f"{_METRICS};" if version else ""
+                self._db.executescript(f"BEGIN; {_TABLES} {more} PRAGMA user_version = {SCHEMA}; COMMIT;")
         except sqlite3.Error as error:
             raise UsageError(f"{path} cannot be used as the history of a farm: {error}.") from error
 
@@ -167,10 +195,12 @@ class FarmStore:
 
     # -- builds ----------------------------------------------------------------------------------------------------
 
-    def list_builds(self, line: str, words: str, builds: Sequence[Build], *, keep: bool = False) -> None:
+    def list_builds(
+        self, line: str, words: str, builds: Sequence[Build], *, keep: bool = False, tracked: bool = True
+    ) -> None:
         """Remember the builds of a line, oldest first. `words`: the options that choose the line on a command line.
 
-        `keep`: what is known of the line already stays.
+        `keep`: what is known of the line already stays. `tracked`: the line decides the states of the cases.
         """
         self._db.executemany(
             "INSERT INTO builds (line, name, version, date, position) VALUES (?, ?, ?, ?, ?) "
@@ -178,7 +208,8 @@ class FarmStore:
             "position = excluded.position",
             [(line, build.name, build.version, build.date, at) for at, build in enumerate(builds)],
         )
-        self._db.execute(f"INSERT OR {'IGNORE' if keep else 'REPLACE'} INTO lines VALUES (?, ?, 1)", (line, words))
+        how = "IGNORE" if keep else "REPLACE"
+        self._db.execute(f"INSERT OR {how} INTO lines VALUES (?, ?, ?)", (line, words, int(tracked)))
 
     def builds_of(self, line: str) -> list[tuple[str, str | None, str | None]]:
         """The builds of a line as they were listed: name, version, day."""
@@ -210,12 +241,13 @@ class FarmStore:
     def record(self, results: Iterable[UnitResult]) -> None:
         """Take up the results of units. One that is known already stays as it is."""
         self._db.executemany(
-            "INSERT OR IGNORE INTO units SELECT cases.number, builds.number, ?, ?, ?, ?, ?, ?, ?, ? FROM cases, builds "
-            "WHERE cases.id = ? AND builds.line = ? AND builds.name = ?",
+            "INSERT OR IGNORE INTO units SELECT cases.number, builds.number, ?, ?, ?, ?, ?, ?, ?, ?, ? "
+            "FROM cases, builds WHERE cases.id = ? AND builds.line = ? AND builds.name = ?",
             [
                 (
                     *(unit.attempt, unit.outcome, unit.failed, unit.passed, unit.note, unit.seconds, unit.at),
-                    *(_written(unit.failure), unit.case, unit.line, unit.build),
+                    *(_written(unit.failure), encoded(unit.metrics).decode() if unit.metrics else ""),
+                    *(unit.case, unit.line, unit.build),
                 )
                 for unit in results
             ],
@@ -223,23 +255,66 @@ class FarmStore:
 
     def units(self, case: str) -> Iterator[UnitResult]:
         """The results of one case, by build."""
+        return (unit for unit, _ in self._units(case))
+
+    def _units(self, case: str) -> Iterator[tuple[UnitResult, bool]]:
+        """The results of one case, and whether each shows nothing, or did not end."""
         rows = self._db.execute(
-            "SELECT name, outcome, failed, passed, note, seconds, attempt, at, failure, line FROM units "
-            "JOIN builds ON builds.number = build_number "
-            "WHERE case_number = (SELECT number FROM cases WHERE id = ?) ORDER BY build_number, attempt",
+            "SELECT builds.name, outcome, failed, passed, note, seconds, attempt, at, failure, line, "
+            f"{self._metrics}, {_SILENT} FROM units JOIN builds ON builds.number = build_number "
+            "JOIN cases ON cases.number = case_number WHERE cases.id = ? ORDER BY build_number, attempt",
             (case,),
         )
-        for name, outcome, failed, passed, note, seconds, attempt, at, failure, line in rows:
+        for name, outcome, failed, passed, note, seconds, attempt, at, failure, line, metrics, silent in rows:
             runs = (failed, passed, note, seconds, attempt, at, _read(failure))
-            yield UnitResult(name, _OUTCOMES[outcome], *runs, case=case, line=line)
+            samples = tuple(map(tuple, orjson.loads(metrics))) if metrics else ()
+            unit = UnitResult(name, _OUTCOMES[outcome], *runs, case=case, line=line, metrics=samples)
+            yield unit, bool(silent)
 
-    def verdicts(self, case: str) -> dict[str, dict[str, UnitResult]]:
-        """The results of one case by line and build, each with all its attempts added up."""
+    def verdicts(self, case: str, down: Collection[BatchKey] = ()) -> dict[str, dict[str, UnitResult]]:
+        """The results of one case by line and build, each with all its attempts added up.
+
+        `down`: the batches of outages, in which a run that shows nothing, or does not end, is no result.
+        """
         verdicts: defaultdict[str, dict[str, UnitResult]] = defaultdict(dict)
-        for unit in self.units(case):
+        for unit, is_silent in self._units(case):
+            if is_silent and (unit.line, unit.build, unit.attempt) in down:
+                continue
             line = verdicts[unit.line]
             line[unit.build] = line[unit.build] + unit if unit.build in line else unit
         return dict(verdicts)
+
+    def batches(self) -> list[Batch]:
+        """The units that ran together: of each build and attempt, those of cases that have passed or failed before."""
+        rows = self._db.execute(
+            f"WITH {_ABLE} SELECT builds.line, builds.name, attempt, count(*), sum({_SILENT}), "
+            f"max(CASE WHEN {_SILENT} THEN note ELSE '' END), max(at) "
+            "FROM units JOIN builds ON builds.number = build_number JOIN cases ON cases.number = units.case_number "
+            "JOIN able ON able.case_number = units.case_number AND able.line = builds.line "
+            f"GROUP BY build_number, attempt HAVING sum({_SILENT}) > 0 ORDER BY build_number, attempt"
+        )
+        return [Batch(*row) for row in rows]
+
+    def measured(self) -> list[str]:
+        """The ids of the cases whose runs have measured something."""
+        rows = self._db.execute(
+            "SELECT DISTINCT cases.id FROM units JOIN cases ON cases.number = case_number "
+            f"WHERE {self._metrics} != '' ORDER BY cases.id"
+        )
+        return [row[0] for row in rows]
+
+    def busy_builds(self) -> dict[str, list[str]]:
+        """Of each line, the builds on which at least half of the cases that can have passed or failed."""
+        able = dict(map(tuple, self._db.execute(f"WITH {_ABLE} SELECT line, count(*) FROM able GROUP BY line")))
+        rows = self._db.execute(
+            "SELECT line, builds.name, count(DISTINCT case_number) FROM units JOIN builds ON number = build_number "
+            f"WHERE outcome IN ('{RunOutcome.PASSES}', '{RunOutcome.FAILS_ALIKE}') GROUP BY build_number"
+        )
+        busy: defaultdict[str, list[str]] = defaultdict(list)
+        for line, build, count in rows:
+            if 2 * count >= able.get(line, 0):
+                busy[line].append(build)
+        return dict(busy)
 
     def seconds(self) -> dict[str, float]:
         """The mean seconds of a unit of each case that has run."""

@@ -89,6 +89,7 @@ class UnitResult:
     seen: str = ""  # what decided the outcome, in words
     case: str = ""
     line: str = ""
+    metrics: tuple[tuple[str, float], ...] = ()  # what the runs measured: a name and a number for each
 
     @property
     def fails(self) -> bool:
@@ -120,6 +121,7 @@ class UnitResult:
             note=later.note or self.note,
             seconds=self.seconds + later.seconds,
             failure=self.failure or later.failure,
+            metrics=self.metrics + later.metrics,
         )
 
 

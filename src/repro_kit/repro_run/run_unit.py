@@ -10,11 +10,13 @@ import orjson
 
 from repro_kit.files import read_plain, write_atomic
 from repro_kit.reduce.flaky import MEASURE
+from repro_kit.regressions.metrics import metrics_in
 from repro_kit.regressions.unit import UnitOrder, UnitResult, UnitRules, is_enough, now, with_run
 from repro_kit.repro_run.running import ReproRun, limits_of, run_repro
 from repro_kit.serialize import dumps, from_data
 
 _LARGEST = 4 << 20  # bytes of an order or a result
+RUNS = ".runs"  # ends the name of the file with the finished runs of a unit
 
 
 def run_unit_file(order: str, result: str) -> str:
@@ -25,11 +27,16 @@ def run_unit_file(order: str, result: str) -> str:
     """
     if not Path(result).is_file():
         unit = from_data(orjson.loads(read_plain(Path(order), _LARGEST)), UnitOrder)
-        finished = Path(result).with_name(f"{unit.name}.runs")
+        finished = finished_runs(Path(result), unit.name)
         done = run_unit(unit, _begun(finished), lambda so_far: write_atomic(finished, dumps(so_far)))
         write_atomic(Path(result), dumps(done))
         finished.unlink(missing_ok=True)
     return result
+
+
+def finished_runs(result: Path, unit: str) -> Path:
+    """The file with the finished runs of a unit, beside its result."""
+    return result.with_name(f"{unit}{RUNS}")
 
 
 def read_result(path: Path) -> UnitResult:
@@ -73,5 +80,6 @@ def run_until_known(
             break
         observed = run()
         unit = with_run(unit, observed.verdict, rules, timed_out=observed.timed_out)
+        unit = replace(unit, metrics=unit.metrics + metrics_in(observed.output))
         keep(unit)
     return unit

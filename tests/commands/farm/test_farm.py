@@ -28,7 +28,11 @@ from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.cli.main import cli
 from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.commands.farm.status import judge_all
+from repro_kit.regressions.build import Build
+from repro_kit.regressions.release import twin_line
 from repro_kit.regressions.store import HISTORY
+from repro_kit.regressions.unit import UnitResult
 from wheelhouse import BAD, GOOD, make_wheels
 
 ON = ("--on", sys.executable, "--package", "click", "--yes")
@@ -147,7 +151,9 @@ def test_no_network_is_no_alarm(farm: Callable[..., Result], project: Path, monk
 def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], project: Path) -> None:
     farm("add", script("a", FAILS))
     with closing(sqlite3.connect(project / "farm" / HISTORY)) as history:
-        history.executescript("DROP TABLE nights; DROP TABLE last_seen; PRAGMA user_version = 2")
+        history.executescript(
+            "DROP TABLE nights; DROP TABLE last_seen; ALTER TABLE units DROP COLUMN metrics; PRAGMA user_version = 2"
+        )
     assert states(farm) == {"a": "new"}
     with FarmPlace(project / "farm").writing(create=True) as store:
         assert store.last_night() == (None, {})
@@ -277,6 +283,11 @@ def write(farm: Path, change: str, value: str) -> None:
     history.close()
 
 
+def read(path: Path) -> str:
+    """What a reader of the site gets to see of a file."""
+    return "" if path.suffix == ".zip" else path.read_text()
+
+
 def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result], project: Path) -> None:
     bundle(project / "one.repro.zip", FAILS)
     bundle(project / "<b>two.repro.zip", FAILS + "# another\n", message="boom of the lowering")
@@ -293,7 +304,14 @@ def test_the_site_links_and_escapes_and_loads_nothing(farm: Callable[..., Result
         assert not re.search(r"(src|href)=.?https?:", page.read_text())
     index = pages[0].read_text()
     assert "&lt;b&gt;two" in index and "<b>two" not in index
-    assert index.count('<path class="fails"') == 1 and "duplicate of" in index
+    assert index.count('<path class="fails"') == 2 and "duplicate of" in index  # one of them in the key
+    assert not [path for path in site.rglob("*.*") if str(project) in (text := read(path)) or sys.executable in text]
+    page = next(path.read_text() for path in pages[1:] if ">open<" in path.read_text())
+    assert page.index("boom of the lowering&#39;)") < page.index("<table>")  # its code comes first
+    assert {path.name for path in site.glob("files/*/*")} == {"repro.py", "bundle.repro.zip"}
+    written = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    assert farm("report", "-o", "site").exit_code == 0
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == written
     feed = ElementTree.fromstring((site / "feed.atom").read_text())
     assert len(feed.findall("{http://www.w3.org/2005/Atom}entry")) == 2
     data = json.loads((site / "farm.json").read_text())
@@ -309,3 +327,89 @@ def test_a_bundle_that_lacks_what_it_needs_says_so(farm: Callable[..., Result], 
     added = farm("add", str(lacks)).output
     assert "only with the source files train.py and 1 more, which it lacks: its README.md says" in added
     assert "lacks" not in farm("add", str(bundle(project / "b.repro.zip", PASSES))).output
+
+
+LINE, OLD = "click interpreters", "0.1@/old/bin/python"
+
+
+def passed_before(project: Path, *, twin: bool = False) -> None:
+    """Every case of the farm has passed on an older build; so has its twin."""
+    lines = [LINE, twin_line(LINE)] if twin else [LINE]
+    place = FarmPlace(project / "farm")
+    with place.writing() as store:
+        with store.writing():
+            for line in lines:
+                results = [
+                    UnitResult(OLD, passed=3, case=case.id, line=line, at="2026-01-01") for case in store.cases()
+                ]
+                store.list_builds(line, "--package click", [Build(OLD, "0.1")], tracked=line == LINE)
+                store.record(results)
+        judge_all(place, store)
+
+
+def test_what_cannot_run_all_at_once_is_no_verdict_and_is_run_again(farm: Callable[..., Result], project: Path) -> None:
+    cannot = "import sys\nprint('CANNOT RUN: no space left')\nsys.exit(125)\n"
+    farm("add", *(script(f"case{number}", f"{cannot}# {number}\n") for number in range(4)))
+    passed_before(project)
+    told_by = ("--notify", f'{sys.executable} -c \'import sys; open("told", "w").write(sys.stdin.read())\'')
+    down = farm("run", *ON, *told_by, "--json")
+    assert (down.exit_code, told(down)["news"], told(down)["changes"]) == (125, "no verdicts", []), down.output
+    assert told(down)["outages"][0]["cases"] == 4 and json.loads(Path("told").read_text())["exit"] == 125
+    Path("told").unlink()
+    for path in (project / "farm" / "cases").glob("*/*/repro.py"):
+        path.write_text(PASSES)
+    again = farm("run", *ON, *told_by, "--json")
+    assert (again.exit_code, told(again)["units"], told(again)["outages"]) == (0, 4, []), again.output
+    quiet = farm("run", *ON, *told_by)
+    assert (quiet.exit_code, "There is no new build" in quiet.output, Path("told").exists()) == (0, True, False)
+
+
+def test_what_fails_on_the_stable_build_too_is_not_torchs(farm: Callable[..., Result], project: Path) -> None:
+    farm("add", script("a", FAILS))
+    passed_before(project, twin=True)
+    ran = farm("run", *ON, "--twin", sys.executable, "--json")
+    (change,) = told(ran)["changes"]
+    assert (ran.exit_code, change["newly_fails"], change["whose"]) == (1, True, "the app or its packages"), ran.output
+    assert "| stable build |" in farm("status", "a").output
+    assert farm("report").exit_code == 0
+    page = next((project / "farm" / "report" / "cases").iterdir()).read_text()
+    assert "<td>✗ fails</td><td>✗ fails</td>" in page and "/old/" not in page
+
+
+def test_a_failing_command_that_tells_somebody_changes_no_exit_code(farm: Callable[..., Result], project: Path) -> None:
+    farm("add", script("a", FAILS))
+    ran = farm("run", *ON, "--notify", "no-such-command")
+    assert (ran.exit_code, "Nobody was told" in ran.output) == (0, True)
+    assert "--notify takes a command" in farm("run", *ON, "--notify", "'").output
+
+
+JUNIT = """<testsuites><testsuite timestamp="2026-11-0{day}T01:00:00+00:00">{tests}</testsuite></testsuites>"""
+TESTS = {
+    "passes": '<testcase classname="m" name="passes" time="1"/>',
+    "fails": '<testcase classname="m" name="t" time="1"><failure message="assert 1 == 2">trace</failure></testcase>',
+    "well": '<testcase classname="m" name="t" time="1"/>',
+    "known": '<testcase classname="m" name="x"><skipped type="pytest.xfail" message="bug"/></testcase>',
+    "setup": '<testcase classname="m" name="s"><error message="failed on setup with &quot;OSError&quot;"/></testcase>',
+}
+
+
+def test_results_of_tests_are_imported_once(farm: Callable[..., Result], project: Path) -> None:
+    def night(day: int, *names: str, twin: str = "well") -> Result:
+        Path("n.xml").write_text(JUNIT.format(day=day, tests="".join(TESTS[name] for name in names)))
+        Path("s.xml").write_text(JUNIT.format(day=day, tests=TESTS[twin]))
+        words = ("--build", f"2.16.0.dev2026110{day}", "--twin", "s.xml", "--stable", "2.15.0", "--json")
+        return farm("import", "n.xml", *words)
+
+    for day in (1, 2, 3):
+        assert night(day, "passes", "well", "known", "setup").exit_code == 0
+    broken = night(4, "passes", "fails", "known", "setup")
+    assert (broken.exit_code, told(broken)["changes"][0]["whose"]) == (1, "torch"), broken.output
+    assert told(night(4, "passes", "fails", "known", "setup"))["news"] == "no new build"
+    states = {case["name"]: case["state"] for case in told(farm("status", "--json"))["cases"]}
+    assert states == {"m::t": "open", "m::x": "open", "m::passes": "new", "m::s": "stale"}
+    assert "has no case to run" in farm("run", *ON).output
+    for text, sentence in (("<html/>", "begins with <html>"), ("no", "not JUnit"), ("<!DOCTYPE a><a/>", "entities")):
+        Path("bad.xml").write_text(text)
+        result = farm("import", "bad.xml", "--build", "1")
+        assert (result.exit_code, sentence in result.output.replace("\n", " ")) == (2, True), result.output
+    assert "Give --build" in farm("import", "n.xml").output

@@ -12,8 +12,8 @@ import pytest
 
 import farm as bench
 from chromium import chromium
-from repro_kit.commands.farm.export import report
 from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.commands.farm.site import SiteRequest, report
 from repro_kit.ui import SilentUi
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ CASES = 1000
 def place(tmp_path_factory: pytest.TempPathFactory) -> FarmPlace:
     place = FarmPlace(tmp_path_factory.mktemp("site") / "farm")
     bench.fill(place, CASES, 12, random.Random(1))
-    report(place, None, SilentUi())
+    report(place, SiteRequest(), SilentUi())
     return place
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.bundle.repro.source_files import is_users
+from repro_kit.bundle.story.title import title_of
 from repro_kit.case.case import Case
 from repro_kit.commands.bisect.answer import clues_of
 from repro_kit.commands.farm.place import FarmPlace
+from repro_kit.commands.show import story_at
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.files import no_file, read_plain
 from repro_kit.regressions.groups import CaseFacts, Likeness, culprit_of, duplicate_of
@@ -92,7 +95,7 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
             return Added(str(target), "there already", there, f"it has the same files as {there.source}")
         _keep(bundle, place.entry(id))
     at = now()
-    case = FarmCase(id, _free_name(target, cases), str(target.absolute()), at, facts, since=at)
+    case = FarmCase(id, _free_name(target, facts, cases), str(target.absolute()), at, facts, since=at)
     alike = most_alike(facts, cases)
     with store.writing():
         store.add(case)
@@ -105,6 +108,20 @@ def add_target(place: FarmPlace, store: FarmStore, target: Path) -> Added:
         return Added(str(target), "duplicate", store.case(id), f"of {words}{lacking}")
     hint = "Runs on several builds show whether they are the same bug."
     return Added(str(target), "added", case, f"{facts.summary}; similar to {words}{lacking}. {hint}")
+
+
+def subjects_in(folder: Path) -> Iterator[str]:
+    """Yield the cases with a bundle, the bundles and the unpacked bundles in `folder`.
+
+    The bundle archive of a case that is in the folder is left out.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
+    for path in sorted(folder.iterdir()):
+        unpacked = any((path / name).is_file() for name in ("repro.py", "bundle/repro.py"))
+        form = next((form for form in FORMS if path.name.endswith(form)), None)
+        if unpacked or (form and not is_case(path.with_name(path.name.removesuffix(form)))):
+            yield path.name
 
 
 def _lacking(bundle: UntrustedBundle) -> str:
@@ -163,6 +180,7 @@ def facts_of(bundle: UntrustedBundle) -> CaseFacts:
         claim.torch,
         claim.repeats,
         claim.limit,
+        _title(bundle),
     )
 
 
@@ -199,12 +217,22 @@ def _keep(bundle: UntrustedBundle, entry: Path) -> None:
     aside.rename(entry)
 
 
-def _free_name(target: Path, cases: Sequence[FarmCase]) -> str:
-    """A name for people: that of the target, with a number if another case has it."""
+def _free_name(target: Path, facts: CaseFacts, cases: Sequence[FarmCase]) -> str:
+    """A name for people: that of the target; if another case has it, with the operator at fault, else a number."""
     path = target.absolute()
     stem = path.parent.name if path.name == REPRO else path.name
     for suffix in (".zip", ".tar.gz", ".tgz", ".py", ".repro"):
         stem = stem.removesuffix(suffix)
     taken = {case.name for case in cases}
-    names = (stem, *(f"{stem}-{number}" for number in range(2, len(cases) + 3)))
+    operator = facts.operator or (facts.operators[0] if facts.operators else "")
+    told = f"{stem}-{operator.removeprefix('aten.').removesuffix('.default')}" if operator else stem
+    names = (stem, told, *(f"{told}-{number}" for number in range(2, len(cases) + 3)))
     return next(name for name in names if name not in taken)
+
+
+def _title(bundle: UntrustedBundle) -> str:
+    """The title of the bundle's own report; "" without one."""
+    try:
+        return visible(title_of(story_at(bundle.whole)))
+    except ReproKitError:
+        return ""

@@ -1,55 +1,86 @@
-"""The whole farm as a static site (`farm report`), as JSON (`farm export`), and several farms as one (`farm merge`)."""
+"""The whole farm as JSON (`farm export`), and several farms as one (`farm merge`)."""
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from repro_kit.bundle.pages.templates import render
 from repro_kit.commands.farm.add import as_duplicate, most_alike
 from repro_kit.commands.farm.place import FarmPlace
-from repro_kit.commands.farm.status import FarmJudge, case_data, judge_all
+from repro_kit.commands.farm.status import case_data, judge_all
 from repro_kit.errors import Exit, UsageError
-from repro_kit.failure.signature import RunOutcome
 from repro_kit.files import no_file
 from repro_kit.regressions.build import Build
-from repro_kit.regressions.lifecycle import CELLS, State, seen_in_words
-from repro_kit.regressions.store import FarmCase, FarmStore, Transition
-from repro_kit.regressions.unit import UnitResult, now
+from repro_kit.regressions.lifecycle import State
+from repro_kit.regressions.store import FarmStore
+from repro_kit.regressions.unit import UnitResult
 from repro_kit.serialize import encoded, to_data
 from repro_kit.ui import Ui
 
-_UNIT_FIELDS = ("line", "build", "attempt", "outcome", "failed", "passed", "note", "seconds", "at")
+_UNIT_FIELDS = ("line", "build", "attempt", "outcome", "failed", "passed", "note", "seconds", "at", "metrics")
+#: An interpreter as a build: its version, and its path.
+_INTERPRETER = re.compile(r"(?P<version>[\w.+!-]+)@(?=/|\.|~)[^,'\"<>\s]*/[^,'\"<>\s]*")
+#: The directory of an absolute path; not of a URL, a relative path or a closing tag.
+_DIRECTORY = re.compile(r"(?:(?<![\w.<:/\\~])|(?<=\\[nrt]))(?:~?(?:/[\w.+@%=~-]+)+/(?=[\w.+@%=~-])|~/)")
+
+
+class Public:
+    """Makes a text of the farm one for others to read: no path of this machine is left in it."""
+
+    def __init__(self, place: FarmPlace, store: FarmStore) -> None:
+        self._entry = re.compile(
+            rf"{re.escape(str(place.directory))}/cases/[0-9a-f]{{2}}/([0-9a-f]{{16}})[0-9a-f]{{48}}"
+        )
+        self._names: dict[str, str] = {}
+        for build in sorted({build for builds in store.builds().values() for build in builds if "@" in build}):
+            version = build.partition("@")[0]
+            same = sum(name == version or name.startswith(f"{version} #") for name in self._names.values())
+            self._names[build] = f"{version} #{same + 1}" if same else version
+        spelt = sorted(self._names, key=len, reverse=True)
+        self._builds = re.compile("|".join(map(re.escape, spelt))) if spelt else None
+
+    def __call__(self, text: str) -> str:
+        """`text`; of a path only its last part, of an interpreter its version, of a case its files on the site."""
+        text = self._entry.sub(r"files/\1", text)
+        if self._builds:
+            text = self._builds.sub(lambda match: self._names[match[0]], text)
+        return _DIRECTORY.sub("", _INTERPRETER.sub(r"\g<version>", text))
 
 
 def export(place: FarmPlace, file: Path | None, ui: Ui) -> Exit:
     """Print the whole farm as JSON, or write it to `file`."""
     with place.reading() as store:
         if file is None:
-            for piece in pieces(store):
+            for piece in pieces(place, store):
                 ui.data(piece.decode())
         else:
-            write_export(store, file)
+            write_export(place, store, file)
             ui.note(f"Written: {file}")
     return Exit.OK
 
 
-def write_export(store: FarmStore, file: Path) -> None:
+def write_export(place: FarmPlace, store: FarmStore, file: Path) -> None:
     """Write the whole farm as JSON."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("wb") as out:
-        out.writelines(b"%s\n" % piece for piece in pieces(store))
+        out.writelines(b"%s\n" % piece for piece in pieces(place, store))
 
 
-def pieces(store: FarmStore) -> Iterator[bytes]:
+def pieces(place: FarmPlace, store: FarmStore) -> Iterator[bytes]:
     """One JSON object, in pieces: the lines with their builds, and the cases with their results and changes.
 
-    The results are lists in the order of ``units``, as a farm has hundreds of thousands.
+    The results are lists in the order of ``units``, as a farm has hundreds of thousands. No piece has a path of this
+    machine.
     """
+    public = Public(place, store)
+    for piece in _pieces(store):
+        yield public(piece.decode()).encode()
+
+
+def _pieces(store: FarmStore) -> Iterator[bytes]:
     head = {"schema": 1, "lines": store.builds(), "tracked": sorted(store.tracked()), "units": _UNIT_FIELDS}
     yield encoded(head)[:-1] + b', "cases": ['
     for number, case in enumerate(store.cases()):
@@ -108,7 +139,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
                 store.untrack(line)
         count = 0
         for case in theirs.cases():
-            fresh = list(_fresh(list(theirs.units(case.id)), list(store.units(case.id))))
+            fresh = list(fresh_units(list(theirs.units(case.id)), list(store.units(case.id))))
             store.record(fresh)
             count += len(fresh)
     return count
@@ -126,7 +157,7 @@ def _copy(source: Path, target: Path, farm: Path) -> None:
     shutil.copytree(source, target, ignore=left_out)
 
 
-def _fresh(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator[UnitResult]:
+def fresh_units(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator[UnitResult]:
     """The units that are not here yet. A unit made apart with the number of one that is here gets the next number."""
     attempts = {(unit.line, unit.build): unit.attempt + 1 for unit in ours}
     here = {replace(unit, attempt=0) for unit in ours}
@@ -137,134 +168,3 @@ def _fresh(theirs: Sequence[UnitResult], ours: Sequence[UnitResult]) -> Iterator
         attempt = attempts.get(key, 0)
         attempts[key] = attempt + 1
         yield replace(unit, attempt=attempt)
-
-
-_FEED = 200  # newest changes in the feed
-#: The class of a verdict in the strips.
-_CLASSES = {
-    RunOutcome.FAILS_ALIKE: "fails",
-    RunOutcome.PASSES: "passes",
-    RunOutcome.FAILS_OTHERWISE: "other",
-    RunOutcome.INVALID: "none",
-    RunOutcome.CANNOT_TELL: "none",
-}
-
-
-@dataclass(frozen=True)
-class Strip:
-    """The verdicts of a case on a line as a drawing: for each class, an SVG path of boxes; `width` in builds."""
-
-    line: str
-    width: int
-    paths: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class VerdictRow:
-    """Neighbouring builds with the same verdict."""
-
-    first: str
-    last: str
-    builds: int
-    cell: str
-    seen: str
-
-
-@dataclass(frozen=True)
-class CasePage:
-    """What the site says of a case."""
-
-    case: FarmCase
-    original: FarmCase | None
-    strips: tuple[Strip, ...]
-    tables: tuple[tuple[str, tuple[VerdictRow, ...]], ...]
-    rate: str
-    repeat: str
-    history: tuple[Transition, ...]
-
-    @property
-    def file(self) -> str:
-        """The name of its page."""
-        return f"{self.case.id[:16]}.html"
-
-
-def report(place: FarmPlace, directory: Path | None, ui: Ui) -> Exit:
-    """Write the site to `directory` (default: in the farm). The pages load nothing from the network."""
-    site = directory or place.directory / "report"
-    if site.exists() and any(site.iterdir()) and not (site / "farm.json").is_file():
-        raise UsageError(f"{site} holds other files; give a new directory with --output.")
-    with ui.stage("report"), place.reading() as store:
-        cases, judge = store.cases(), FarmJudge(place, store)
-        transitions = store.transitions()
-        by_id = {case.id: case for case in cases}
-        history: dict[str, list[Transition]] = {case.id: [] for case in cases}
-        for change in transitions:
-            history[change.case].append(change)
-        pages = []
-        for case in cases:
-            results = judge.results(case)
-            standing, lines = judge.standing(case, results), sorted(results.items())
-            pages.append(
-                CasePage(
-                    case,
-                    by_id.get(case.original or ""),
-                    tuple(strip(line, of_line) for line, of_line in lines),
-                    tuple((line, _rows(of_line)) for line, of_line in lines),
-                    standing.rate,
-                    judge.repeat(case, standing),
-                    tuple(reversed(history[case.id])),
-                )
-            )
-        _write(site, pages, transitions, by_id)
-        write_export(store, site / "farm.json")
-        ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {site / 'index.html'}")
-    ui.result({"site": str(site), "cases": len(pages), "exit": int(Exit.OK)})
-    return Exit.OK
-
-
-def strip(line: str, verdicts: Sequence[UnitResult]) -> Strip:
-    """Draw a strip: neighbouring builds of one class are one box."""
-    paths: dict[str, str] = {}
-    at = 0
-    for name, members in groupby(verdicts, lambda verdict: _CLASSES[verdict.outcome]):
-        width = len(list(members))
-        paths[name] = paths.get(name, "") + f"M{at} 0h{width}v1h-{width}z"
-        at += width
-    return Strip(line, at, tuple(paths.items()))
-
-
-def _rows(verdicts: Sequence[UnitResult]) -> tuple[VerdictRow, ...]:
-    rows = []
-    for (outcome, seen), group in groupby(verdicts, lambda verdict: (verdict.outcome, seen_in_words(verdict))):
-        members = list(group)
-        rows.append(VerdictRow(members[0].build, members[-1].build, len(members), CELLS[outcome], seen))
-    return tuple(rows)
-
-
-def _write(
-    site: Path, pages: Sequence[CasePage], transitions: Sequence[Transition], by_id: Mapping[str, FarmCase]
-) -> None:
-    order = list(State)
-    pages = sorted(pages, key=lambda page: order.index(page.case.state))
-    made = now()
-    last = transitions[-1].at[:10] if transitions else ""
-    tonight = [change for change in transitions if last and change.at.startswith(last)]
-    index = render(
-        "farm.html.j2",
-        pages=pages,
-        counts=Counter(page.case.state for page in pages),
-        states=order,
-        layers=sorted({page.case.facts.layer for page in pages if page.case.facts.layer}),
-        operators=sorted({page.case.facts.operator for page in pages if page.case.facts.operator}),
-        tonight=tonight[::-1],
-        day=last,
-        cases=by_id,
-        made=made,
-    )
-    (site / "cases").mkdir(parents=True, exist_ok=True)
-    (site / "index.html").write_text(index, encoding="utf-8")
-    newest = transitions[: -_FEED - 1 : -1]
-    feed = render("farm.atom.j2", changes=newest, cases=by_id, made=transitions[-1].at if transitions else made)
-    (site / "feed.atom").write_text(feed, encoding="utf-8")
-    for page in pages:
-        (site / "cases" / page.file).write_text(render("farm_case.html.j2", page=page), encoding="utf-8")

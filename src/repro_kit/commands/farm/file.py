@@ -25,6 +25,7 @@ from repro_kit.commands.show import story_at
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.files import read_plain, write_atomic
 from repro_kit.regressions.lifecycle import State, release_table
+from repro_kit.regressions.release import without_twins
 from repro_kit.regressions.store import FarmCase, FarmStore
 from repro_kit.repro_run.untrusted import REPRO
 from repro_kit.session.github import send
@@ -68,7 +69,7 @@ def file_case(place: FarmPlace, request: FileRequest, ui: Ui) -> Exit:
     """Prepare the text, show it, and send it after a yes. Raises ReproKitError when there is nothing to say."""
     with place.reading() as store:
         case = named_case(store.cases(), request.case)
-        issue = _link(request) or case.issue
+        issue = issue_link(request.issue, request.repository) or case.issue
         draft = _draft(place, store, case, request, issue)
     path = place.drafts / f"{case.name}.md"
     write_atomic(path, draft.body.encode())
@@ -104,17 +105,17 @@ def _sent(draft: Draft, path: Path, ui: Ui) -> str:
     return link or where
 
 
-def _link(request: FileRequest) -> str:
+def issue_link(issue: str, repository: str) -> str:
     """The link to the issue that the user names; "" for none. Raises UsageError."""
-    if not _REPOSITORY.fullmatch(request.repository):
-        raise UsageError(f"--repo takes OWNER/NAME, not {request.repository!r}.")
-    number = request.issue.removeprefix("#")
+    if not _REPOSITORY.fullmatch(repository):
+        raise UsageError(f"--repo takes OWNER/NAME, not {repository!r}.")
+    number = issue.removeprefix("#")
     if number.isdecimal():
-        return f"https://github.com/{request.repository}/issues/{number}"
-    if request.issue and not _LINK.fullmatch(request.issue):
+        return f"https://github.com/{repository}/issues/{number}"
+    if issue and not _LINK.fullmatch(issue):
         raise UsageError(f"--issue takes a number, or a link like https://github.com/pytorch/pytorch/issues/1, not "
-                         f"{request.issue!r}.")  # fmt: skip
-    return request.issue
+                         f"{issue!r}.")  # fmt: skip
+    return issue
 
 
 def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequest, issue: str) -> Draft:
@@ -161,7 +162,7 @@ def _story(entry: Path) -> Story | None:
 def _tables(case: FarmCase, results: Results) -> str:
     """A table for each line on which the case was run, without private paths."""
     shown = []
-    for line, of_line in results.items():
+    for line, of_line in without_twins(results).items():
         names = {result.build: _without_paths(result.build) for result in of_line}
         shown.append(f"{line}:\n\n{release_table(of_line, case.facts.repeats, names).as_markdown()}")
     return "\n".join(shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,13 @@ from repro_kit.builds.install import file_name
 from repro_kit.builds.interpreters import find_python
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.builds.web import without_credentials
-from repro_kit.bundle.archive.archive import FORMS
 from repro_kit.bundle.pages.templates import render
 from repro_kit.commands.bisect.answer import as_markdown, named_sides
 from repro_kit.commands.bisect.command import search
 from repro_kit.commands.bisect.plan import BisectRequest
 from repro_kit.commands.bisect.subject import build_subject
-from repro_kit.commands.farm.add import add_target
+from repro_kit.commands.farm import told
+from repro_kit.commands.farm.add import add_target, subjects_in
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.commands.farm.status import judge_all
 from repro_kit.commands.farm.units import LocalExecutor, UnitRunner, Workers, import_results, no_alarm
@@ -46,11 +46,11 @@ from repro_kit.regressions.news import (
     settled,
 )
 from repro_kit.regressions.plan import DueUnit
+from repro_kit.regressions.release import outages
 from repro_kit.regressions.store import FarmCase, FarmStore
 from repro_kit.regressions.unit import OF_MARKS, UNDECIDED, WORDS, UnitResult
 from repro_kit.runner.places import instead_of
 from repro_kit.serialize import from_data
-from repro_kit.session.case_paths import is_case
 from repro_kit.ui import Ui
 
 _OLD_MEMORY = "state.json"  # of versions that kept the last night beside the farm
@@ -66,6 +66,7 @@ class NightlyRequest:
     choice: BuildChoice  # of one build
     timeout: float = 600.0
     bisect: bool = True
+    notify: str = ""  # the user's command that gets the result
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,28 @@ class NightlySummary:
         return [group for group in self.groups if group.event in ALARMS]
 
     @property
+    def what(self) -> str:
+        """The run in a word or two, as `farm run` says it."""
+        if self.alarms:
+            return told.REGRESSION
+        if all(group.event is NewsEvent.CANNOT_TELL for group in self.groups):
+            return told.NO_VERDICTS
+        if any(group.event in TURNS for group in self.groups):
+            return told.CHANGES
+        return told.NO_NEW_BUILD if self.before == self.build.name else told.NOTHING_NEW
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code: only a regression is a failure, and only a night with verdicts is a success."""
+        return {told.REGRESSION: Exit.FAILED, told.NO_VERDICTS: Exit.CANNOT_RUN}.get(self.what, Exit.OK)
+
+    @property
     def sentence(self) -> str:
         """The run in one sentence."""
         counts = {event: sum(len(group.news) for group in self.groups if group.event is event) for event in NewsEvent}
         parts = [f"{event}: {count}" for event, count in counts.items() if count]
-        return f"{self.build.shown}; {', '.join(parts)}."
+        old = " (no new build since the last run)" if self.before == self.build.name else ""
+        return f"{self.build.shown}{old}; {', '.join(parts)}."
 
 
 def nightly(request: NightlyRequest, ui: Ui) -> Exit:
@@ -99,6 +117,8 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
     names = list(subjects_in(request.folder))
     if not names:
         raise UsageError(f"{request.folder} holds no case, bundle or unpacked bundle.")
+    if request.notify:
+        told.words_of(request.notify)
     question = f"Run the repro.py of these {len(names)} on each new build, with your rights: {', '.join(names)}?"
     if not ui.confirm(question):
         raise UsageError("Nothing was run; give --yes if you trust the contents of the folder.")
@@ -109,7 +129,7 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
         cases, damaged = _added(place, store, names, request, ui)
         night = _Night(place, store, request, before, last, ui)
         build, results = night.run(cases)
-        results |= damaged
+        results = _without_outage(store, night, results) | damaged
         groups = grouped(compare(last, results))
         if request.bisect:
             groups = [_bisected(group, night, cases) for group in groups]
@@ -120,21 +140,22 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
         with store.writing():
             store.end_night(build.name, remembered(last, results))
     _show(summary, request, ui)
-    return Exit.FAILED if summary.alarms else Exit.OK
+    return summary.exit
 
 
-def subjects_in(folder: Path) -> Iterator[str]:
-    """Yield the cases with a bundle, the bundles and the unpacked bundles in `folder`.
-
-    The bundle archive of a case that is in the folder is left out.
-    """
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a directory; give one that holds cases or bundles.")
-    for path in sorted(folder.iterdir()):
-        unpacked = any((path / name).is_file() for name in ("repro.py", "bundle/repro.py"))
-        form = next((form for form in FORMS if path.name.endswith(form)), None)
-        if unpacked or (form and not is_case(path.with_name(path.name.removesuffix(form)))):
-            yield path.name
+def _without_outage(store: FarmStore, night: _Night, results: Mapping[str, UnitResult]) -> dict[str, UnitResult]:
+    """The results; in an outage what does not end is no hang, and nothing is known of it."""
+    batches = [batch for batch in outages(store.batches()).values() if (batch.line, batch.build) == night.place_of]
+    if not batches:
+        return dict(results)
+    night.ui.warn(f"{batches[-1].sentence}.")
+    note = "many cases show nothing at once: no verdict"
+    return {
+        name: replace(result, outcome=RunOutcome.CANNOT_TELL, note=result.note or note, failure=None)
+        if result.failure and result.failure.kind.policy.hangs
+        else result
+        for name, result in results.items()
+    }
 
 
 def _last_night(store: FarmStore, directory: Path) -> tuple[str | None, LastNight]:
@@ -199,6 +220,11 @@ class _Night:
         self._last = last
         self._runner = UnitRunner(place, store, Workers(LocalExecutor(), 1), request.timeout, ui)
         self._units: dict[str, list[UnitResult]] = {}  # of this night, by case
+
+    @property
+    def place_of(self) -> tuple[str, str]:
+        """The line and the build of the night."""
+        return self._line, self.build
 
     def run(self, cases: Mapping[str, FarmCase]) -> tuple[Build, dict[str, UnitResult]]:
         """Run every case on the build of the request; the results by name."""
@@ -349,19 +375,22 @@ def _show(summary: NightlySummary, request: NightlyRequest, ui: Ui) -> None:
     ui.table("", ("since the last run", "case", "failure", "bisected"), rows)
     ui.print(summary.sentence)
     ui.note(f"Written: {request.directory / 'nightly.md'} and {request.directory / 'nightly.html'}")
-    ui.result(
-        {
-            "build": summary.build.name,
-            "before": summary.before,
-            "groups": [
-                {
-                    "event": group.event,
-                    "cases": group.names,
-                    "signature": group.signature,
-                    "bisected": group.bisected or None,
-                }
-                for group in summary.groups
-            ],
-            "exit": int(Exit.FAILED if summary.alarms else Exit.OK),
-        }
-    )
+    data = {
+        "news": summary.what,
+        "sentence": summary.sentence,
+        "build": summary.build.name,
+        "before": summary.before,
+        "groups": [
+            {
+                "event": group.event,
+                "cases": group.names,
+                "signature": group.signature,
+                "bisected": group.bisected or None,
+            }
+            for group in summary.groups
+        ],
+        "exit": int(summary.exit),
+    }
+    if request.notify and summary.what not in (told.NOTHING_NEW, told.NO_NEW_BUILD):
+        told.notify_by(request.notify, data, ui)
+    ui.result(data)

@@ -70,7 +70,7 @@ class FarmPlace:
         elif not self.directory.is_dir():
             raise UsageError(f"{self.directory} is not a farm; `repro-kit farm add BUNDLE` makes one.")
         with locked(self.directory):
-            store = FarmStore(self.directory, create=create)
+            store = FarmStore(self.directory, create=create, writes=True)
             try:
                 yield store
             finally:

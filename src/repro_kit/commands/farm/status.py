@@ -13,7 +13,29 @@ from repro_kit.errors import Exit, UsageError
 from repro_kit.reduce.flaky import NO_RUNS, Tally
 from repro_kit.regressions.build import Mark
 from repro_kit.regressions.groups import SIMILAR, behave_alike, likeness, parted
-from repro_kit.regressions.lifecycle import Judged, Standing, State, judge, release_table, standing_of, tally_of
+from repro_kit.regressions.lifecycle import (
+    CELLS,
+    NOT_RUN_YET,
+    Judged,
+    Standing,
+    State,
+    VerdictFlip,
+    beginning,
+    judge,
+    release_table,
+    standing_of,
+    tally_of,
+)
+from repro_kit.regressions.release import (
+    Attribution,
+    Whose,
+    is_twin,
+    outages,
+    twin_line,
+    whose,
+    with_missing,
+    without_twins,
+)
 from repro_kit.regressions.store import FarmCase, FarmStore, Transition
 from repro_kit.regressions.unit import UnitResult, now
 from repro_kit.serialize import to_data
@@ -28,7 +50,9 @@ class CaseStanding:
 
     standings: tuple[Standing, ...]
     tally: Tally
-    marks: Mapping[str, Mark]  # by build, with its line
+    marks: Mapping[str, Mark]  # by build, with its line; also of the twins
+    began: tuple[Standing, VerdictFlip] | None = None  # where it fails now, and passed before
+    attribution: Attribution | None = None  # whose that is
 
     @property
     def rate(self) -> str:
@@ -40,33 +64,51 @@ class FarmJudge:
     """Judges the cases of a farm by its lines of builds."""
 
     def __init__(self, place: FarmPlace, store: FarmStore) -> None:
+        self.builds = store.builds()
+        self.outages = outages(store.batches())
         self._place = place
         self._store = store
-        self._builds = store.builds()
-        self._tracked = store.tracked()
+        self._tracked = {line: words for line, words in store.tracked().items() if not is_twin(line)}
+        self._busy = store.busy_builds()
 
     def results(self, case: FarmCase) -> Results:
-        """The results of a case."""
-        seen = self._store.verdicts(case.id)
-        return {line: [seen[line][build] for build in self._builds[line] if build in seen[line]] for line in seen}
+        """The results of a case, without those of outages, and with those that are missing on the newest builds."""
+        seen = self._store.verdicts(case.id, self.outages)
+        results: dict[str, Sequence[UnitResult]] = {}
+        for line, verdicts in seen.items():
+            order = self.builds[line]
+            there = [verdicts[build] for build in order if build in verdicts]
+            runs = case.original is None and not is_twin(line)
+            results[line] = with_missing(line, there, order, self._busy.get(line, ())) if runs else there
+        return results
 
     def standing(self, case: FarmCase, results: Results) -> CaseStanding:
         """Judge a case on each tracked line."""
-        tally = sum(map(tally_of, results.values()), NO_RUNS)
+        own = without_twins(results)
+        tally = sum(map(tally_of, own.values()), NO_RUNS)
         lines = sorted(self._tracked)
-        standings = tuple(standing_of(line, results.get(line, ()), tally, case.facts.repeats) for line in lines)
+        standings = tuple(standing_of(line, own.get(line, ()), tally, case.facts.repeats) for line in lines)
         marks = {
             f"{standing.line} {result.build}": mark
             for standing in standings
-            for result, mark in zip(results.get(standing.line, ()), standing.marks, strict=True)
+            for result, mark in zip(own.get(standing.line, ()), standing.marks, strict=True)
             if mark is not None
         }
-        return CaseStanding(standings, tally, marks)
+        marks |= {
+            f"{line} {twin.build}": Mark.BAD if twin.fails else Mark.GOOD
+            for line, twins in results.items()
+            for twin in twins
+            if is_twin(line) and (twin.fails or twin.passes)
+        }
+        flips = ((each, beginning(each, own.get(each.line, ()), tally)) for each in standings)
+        began = next(((each, flip) for each, flip in flips if flip), None)
+        attribution = began and whose(began[1], self.builds[began[0].line], twins_of(results, began[0].line))
+        return CaseStanding(standings, tally, marks, began, attribution)
 
     def repeat(self, case: FarmCase, standing: CaseStanding) -> str:
         """The commands that run a case on the builds that its state follows from."""
-        commands = []
-        for each in standing.standings:
+        commands: list[str] = []
+        for each in () if case.is_imported else standing.standings:
             ends = [build for flip in each.flips for build in (flip.before.build, flip.after.build)]
             named = ",".join(dict.fromkeys([*ends, *([each.newest.build] if each.newest else [])]))
             if named:
@@ -87,7 +129,7 @@ def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
     with store.writing():
         for case in cases:
             original, why = originals[case.id]
-            judged = judge(seen[case.id].standings, seen[case.id].tally)
+            judged = _attributed(judge(seen[case.id].standings, seen[case.id].tally), seen[case.id].attribution)
             if original is not None:
                 judged = Judged(State.DUPLICATE, f"duplicate of {names[original]}: {why}" if why else case.evidence)
             elif why:
@@ -100,6 +142,29 @@ def judge_all(place: FarmPlace, store: FarmStore) -> list[Transition]:
             store.move(change, original)
             changes.append(change)
     return changes
+
+
+def _attributed(judged: Judged, attribution: Attribution | None) -> Judged:
+    """The judgement, and whose the regression is, if a twin says something of that."""
+    if attribution is None or attribution.whose is Whose.UNKNOWN:
+        return judged
+    return Judged(judged.state, f"{judged.evidence}; of {attribution.whose}: {attribution.why}")
+
+
+def twins_of(results: Results, line: str) -> dict[str, UnitResult]:
+    """What a case shows on the stable build, by build of the line."""
+    return {twin.build: twin for twin in results.get(twin_line(line), ())}
+
+
+def alarms_of(changes: Sequence[Transition], before: Mapping[str, FarmCase]) -> list[Transition]:
+    """The changes to a case that fails: it was fixed, or it had been run before and had not failed."""
+    return [change for change in changes if _is_alarm(change, before[change.case])]
+
+
+def _is_alarm(change: Transition, before: FarmCase) -> bool:
+    fails = change.after in (State.OPEN, State.FLAKY)
+    had_run = before.evidence not in ("", NOT_RUN_YET)
+    return change.after is State.REOPENED or (fails and before.state is State.NEW and had_run)
 
 
 def untrack(place: FarmPlace, line: str, ui: Ui) -> Exit:
@@ -168,7 +233,7 @@ def status(place: FarmPlace, words: Sequence[str], ui: Ui, *, states: Sequence[s
     wanted = [case for case in cases if (case.state in states if states else case.state not in _OVER)]
     order = list(State)
     wanted.sort(key=lambda case: order.index(case.state))
-    rows = [(case.name, case.state, case.since[:10], case.facts.summary, case.evidence) for case in wanted[:_SHOWN]]
+    rows = [(case.name, case.state, case.since[:10], case.facts.told, case.evidence) for case in wanted[:_SHOWN]]
     ui.table("", ("case", "state", "since", "failure", "evidence"), rows)
     if len(wanted) > _SHOWN:
         ui.note(f"{len(wanted) - _SHOWN} more are not shown; --state STATE, --json and `farm report` show them.")
@@ -190,7 +255,7 @@ def case_data(case: FarmCase) -> dict[str, Any]:
         "state": case.state,
         "since": case.since,
         "added": case.added,
-        "failure": case.facts.summary,
+        "failure": case.facts.told,
         "layer": case.facts.layer,
         "operator": case.facts.operator or None,
         "evidence": case.evidence,
@@ -205,16 +270,23 @@ def _one(place: FarmPlace, store: FarmStore, case: FarmCase, ui: Ui) -> dict[str
     results = judging.results(case)
     standing = judging.standing(case, results)
     again, rate = judging.repeat(case, standing), standing.rate
-    lines = [("state", f"{case.state} since {case.since}"), ("failure", case.facts.summary), ("why", case.evidence)]
+    lines = [("state", f"{case.state} since {case.since}"), ("failure", case.facts.told), ("why", case.evidence)]
     lines += [("rate", rate)] if rate else []
     lines += [("issue", case.issue)] if case.issue else []
-    lines += [("files", str(place.entry(case.id))), ("from", case.source)]
+    lines += [] if case.is_imported else [("files", str(place.entry(case.id)))]
+    lines += [("from", case.source)]
     lines += [("repeat", again)] if again else []
     ui.panel(case.name, lines)
     tables = []
-    for line, of_line in results.items():
-        table = release_table(of_line, case.facts.repeats)
-        ui.table(line, table.columns, table.rows)
+    for line, of_line in without_twins(results).items():
+        table, twins = release_table(of_line, case.facts.repeats), twins_of(results, line)
+        columns: Sequence[str] = table.columns
+        rows: Sequence[Sequence[str]] = table.rows
+        if twins:
+            beside = [CELLS[twins[each.build].outcome] if each.build in twins else "" for each in of_line]
+            columns = (*table.columns[:2], "stable build", *table.columns[2:])
+            rows = [(*row[:2], twin, *row[2:]) for row, twin in zip(table.rows, beside, strict=True)]
+        ui.table(line, columns, rows)
         ui.print(table.sentence)
         tables.append({"line": line, **table.as_json()})
     history = store.transitions(case.id)

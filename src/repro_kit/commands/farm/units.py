@@ -26,7 +26,7 @@ from repro_kit.regressions.build import Build
 from repro_kit.regressions.plan import DueUnit
 from repro_kit.regressions.store import FarmCase, FarmStore
 from repro_kit.regressions.unit import WORDS, UnitOrder, UnitResult, UnitRules, now
-from repro_kit.repro_run.run_unit import read_result, run_unit_file
+from repro_kit.repro_run.run_unit import RUNS, finished_runs, read_result, run_unit_file
 from repro_kit.repro_run.running import START_MARGIN
 from repro_kit.serialize import dumps
 from repro_kit.ui import Ui
@@ -197,6 +197,15 @@ def import_results(place: FarmPlace, store: FarmStore) -> None:
     shutil.rmtree(place.orders, ignore_errors=True)
 
 
+def begun_units(place: FarmPlace) -> Iterator[UnitResult]:
+    """The finished runs of units that were interrupted."""
+    for path in place.results.glob(f"*{RUNS}"):
+        try:
+            yield read_result(path)
+        except (OSError, ValueError):
+            continue
+
+
 @contextmanager
 def no_alarm() -> Iterator[None]:
     """Turn an error with exit code 1 into CannotRunError: in a farm, code 1 means that a case newly fails."""
@@ -227,19 +236,32 @@ class UnitRunner:
         self._token = secrets.token_hex(4)  # a worker that outlives a killed run must not write results of this run
         self._timeout = timeout
         self._ui = ui
+        self._seen: dict[str, tuple[int, int]] = {}  # by unit: when its runs were read, how many they were
 
-    def run_build(self, line: BuildLine, build: Build, due: Sequence[tuple[FarmCase, DueUnit]]) -> list[UnitResult]:
-        """Get a build ready, and run units on it. On a build that does not install no case can run."""
+    def run_build(
+        self,
+        line: BuildLine,
+        build: Build,
+        due: Sequence[tuple[FarmCase, DueUnit]],
+        *,
+        recorded: Build | None = None,
+    ) -> list[UnitResult]:
+        """Get a build ready, and run units on it. On a build that does not install no case can run.
+
+        `recorded`: the build that the results are of; a twin's are of the build of the day.
+        """
+        of = recorded or build
         with self._ui.stage("build"):
             self._ui.progress(f"{line.name} {build.shown}: getting it ready for {len(due)} cases")
             try:
                 with line.source.ready(build) as ready:
-                    results = self.run_units(line, build, ready, due)
+                    results = self.run_units(line, of, ready, due)
             except UnusableError as error:
                 note = f"it does not install: {error}"
-                results = [_not_run(case.id, line.name, build.name, unit.attempt, note) for case, unit in due]
+                results = [_not_run(case.id, line.name, of.name, unit.attempt, note) for case, unit in due]
                 self._record(results)
-            self._ui.done(f"{line.name} {build.shown}: {counted(results)}")
+            shown = build.shown if of is build else f"{of.shown} on {build.shown}"
+            self._ui.done(f"{line.name} {shown}: {counted(results)}")
         return results
 
     def run_units(
@@ -261,12 +283,25 @@ class UnitRunner:
                     waiting.append(_Try(each.order, each.number + 1))
                     continue
                 results.append(result)
-                self._ui.detail(f"{names[result.case]} on {build.shown}: {result.outcome} {result.note}")
-            now = ", ".join(names[each.order.case] for _, each in running)
-            self._ui.progress(f"{line.name} {build.shown}: {len(results)} of {len(due)} cases done, running {now}")
+                told = f"{names[result.case]} on {build.shown}: {WORDS[result.outcome]} {result.note}".rstrip()
+                self._ui.detail(f"{told} ({len(results)} of {len(due)})")
+            now = ", ".join(f"{names[each.order.case]} (run {self._runs(each.order) + 1})" for _, each in running)
+            done = f", {len(results)} of {len(due)} cases done" if results else f", {len(due)} cases"
+            self._ui.progress(f"{line.name} {build.shown}: {now or 'no case'}{done}")
             if not ended:
                 time.sleep(_POLL)
         return results
+
+    def _runs(self, order: UnitOrder) -> int:
+        """How many runs of a unit have ended."""
+        path = finished_runs(self._paths(order)[1], order.name)
+        try:
+            changed = path.stat().st_mtime_ns
+            if self._seen.get(order.name, (0, 0))[0] != changed:
+                self._seen[order.name] = changed, read_result(path).runs
+        except (OSError, ValueError):  # none has ended, or the last one is being written
+            return 0
+        return self._seen[order.name][1]
 
     def _submit(self, order: UnitOrder) -> Submitted:
         path, result = self._paths(order)
