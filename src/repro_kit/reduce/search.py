@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from repro_kit.failure.signature import RunOutcome
 from repro_kit.journal import JsonLinesJournal
+from repro_kit.reduce.cost import Costs
 from repro_kit.serialize import from_data, to_data
 
 P_contra = TypeVar("P_contra", contravariant=True)
@@ -123,6 +124,7 @@ class Event:
     queries: int
     answer: Answer | None = None  # of a query
     stopped: Stop | None = None  # why the search ended
+    size: int = 0  # compute statements of the program that a query judged
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,7 @@ class CandidateSearch(ABC, Generic[B, P]):
     measure: Measure = field(init=False)
 
     def __post_init__(self) -> None:
+        self.costs = Costs()
         self._asked: set[str] = set()
         self._start = self.limits.clock()
 
@@ -184,6 +187,10 @@ class CandidateSearch(ABC, Generic[B, P]):
     @abstractmethod
     def measured(self, program: P, text: str) -> Measure:
         """The size of the program; `text`: the program as text."""
+
+    @abstractmethod
+    def size(self, program: P) -> int:
+        """The number of compute statements, the first number of `measured`."""
 
     @abstractmethod
     def rebase(self) -> B:
@@ -321,7 +328,9 @@ class CandidateSearch(ABC, Generic[B, P]):
                 answer = next(fresh)
                 self.journal.put(key, answer)
             self._asked.add(key)
-            self._report("query", answer)
+            size = self.size(programs[at])
+            self.costs.learn(size, answer.seconds, fails=answer.interesting)
+            self._report("query", answer, size)
             yield answer
 
     def _run(self, programs: Sequence[P]) -> Iterable[Answer]:
@@ -357,8 +366,8 @@ class CandidateSearch(ABC, Generic[B, P]):
         self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, self.elapsed))
         self._report("accepted")
 
-    def _report(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:
-        self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer))
+    def _report(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None, size: int = 0) -> None:
+        self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer, size=size))
 
 
 def key_of(text: str) -> str:
