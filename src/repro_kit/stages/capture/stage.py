@@ -73,8 +73,8 @@ def _in_part(oracle: ProgramOracle, program: Program, verdict: Verdict, inputs: 
     if not found or _SMALL * len(found) > len(program.graph.statements):
         return Divergence()
     statements, text = program.graph.statements, render(program)
-    made = {statement.target for statement in statements if statement.target}
-    read = {name for at in found for name in statements[at].reads} & made
+    elsewhere = {statement.target for at, statement in enumerate(statements) if statement.target and at not in found}
+    read = elsewhere.intersection(name for at in found for name in statements[at].reads)
     with scratch() as directory:
         for name in program.stored:
             link_or_copy(inputs / name, directory / name)
