@@ -45,10 +45,10 @@ class Costs:
 
 
 def _line(seen: list[tuple[int, float]]) -> tuple[float, float]:
-    """(seconds of a program without statements, seconds for each statement): least squares of the relative errors."""
+    """(seconds of a program without statements, seconds for each statement); longer queries vary more."""
     if not seen:
         return _EMPTY, 0.0
-    points = [(count, seconds, seconds**-2) for count, seconds in seen]
+    points = [(count, seconds, 1 / seconds) for count, seconds in seen]
     if len({count for count, _ in seen}) == 1:
         count, seconds = seen[0]
         return (seconds, 0.0) if seconds <= _EMPTY or not count else (_EMPTY, (seconds - _EMPTY) / count)
