@@ -31,6 +31,7 @@ class Watching:
 
     def __init__(self, *, blind: bool) -> None:
         self.blind, self.limits, self.lines, self.saved = blind, list[float](), list[list[str]](), list[str]()
+        self.first = list[str]()
 
     def record(self, text: str, inputs: Path, *, values: Sequence[str], save: Path, timeout: float) -> Any:
         self.saved += values
@@ -38,7 +39,8 @@ class Watching:
         made |= {name: {**made[name], "file": f"{name}.pt"} for name in values}
         return Verdict(Status.PASS), [made]
 
-    def diverge(self, text: str, inputs: Path, *, timeout: float) -> Divergence:
+    def diverge(self, text: str, inputs: Path, *, timeout: float, gradients: bool = False) -> Divergence:
+        self.first.append("gradients" if gradients else "values")
         self.lines.append([statement.line for statement in parse(text).graph.statements])
         self.limits.append(timeout)
         is_part = len(self.lines[-1]) < COUNT
@@ -64,4 +66,5 @@ def test_the_statements_between_right_and_wrong_gradients_are_looked_at_alone(
     assert (first.name, first.backward, first.line) == ("v5", True, "net.py:7")
     assert (oracle.saved, oracle.lines[0]) == (["v3"], FOUND)
     assert [len(lines) for lines in oracle.lines] == ([2, COUNT] if blind else [2])
+    assert oracle.first == (["values", "gradients"] if blind else ["values"])
     assert oracle.limits == ([200.0, 360.0] if blind else [200.0]), "the whole has a limit of its own"

@@ -22,6 +22,7 @@ from repro_kit.graph.search import part_of
 from repro_kit.graph.suspects import suspects
 from repro_kit.graph.values import records
 from repro_kit.options.stages import CaptureOptions
+from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 from repro_kit.probe.repro_probe.protocol.queries import RoundingData
 from repro_kit.runner.places import scratch
 from repro_kit.runner.program_oracle import Divergence, ProgramOracle
@@ -59,7 +60,8 @@ def first_wrong(
         divergence = _in_part(oracle, program, verdict, inputs, timeout)
         if not divergence.names:
             limit = min(PATIENCE * timeout, _LEAST + _COMPILES * verdict.seconds)
-            divergence = oracle.diverge(render(program), inputs, timeout=limit)
+            gradients = {each.place for each in (failure.difference, *failure.also) if each} == {GRADIENT}
+            divergence = oracle.diverge(render(program), inputs, timeout=limit, gradients=gradients)
     statements = {statement.target: statement for statement in program.graph.statements}
     return tuple(
         WrongStatement(name, named.line, op_name(named), divergence.backward, lines.get(name, ""))
