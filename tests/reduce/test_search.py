@@ -150,3 +150,19 @@ def test_a_dear_original_is_made_smaller_before_its_rate_is_measured() -> None:
         )
         assert dear.sizes == sizes
         assert (result.failed, result.runs, result.program) == (3, 3, needed)
+
+
+def test_of_a_flaky_failure_an_answer_of_one_run_does_not_count() -> None:
+    class Flaky(Dear):
+        def check(self, programs: Sequence[Numbers]) -> Iterator[Answer]:
+            for answer in super().check(programs):
+                passes = len(self.sizes) % 2 == 0  # every other run
+                yield replace(answer, outcome=RunOutcome.PASSES if passes else answer.outcome)
+
+    needed = frozenset({2, 5})
+    numbers = search(9, needed)
+    numbers.oracle = flaky = Flaky(needed, 1.0)
+    drop = partial(numbers.first, [numbers.base - needed])
+    result = carry_out(numbers, drop, lambda: iter(()), find=drop)
+    assert (flaky.sizes[:3], result.program) == ([9, 2, 9], needed)
+    assert 0 < result.failed < result.runs and result.repeats > 1

@@ -133,7 +133,9 @@ def carry_out(
         _run_original(search, original, 1)
         is_dear = original[0].interesting and original[0].seconds >= _DEAR
         if is_dear:
+            search.once = True
             find()
+            search.once = False
         _measure_rate(search, original)
         if not is_dear:
             find()

@@ -84,6 +84,7 @@ _PRECEDENCE = (
     RunOutcome.CANNOT_TELL,
 )
 _DECIDED = _PRECEDENCE[:2]
+_ONCE = "#once"
 
 
 class Stopped(Exception):
@@ -168,6 +169,7 @@ class CandidateSearch(ABC, Generic[B, P]):
     coarse: bool = False  # sweeps give up early
     share: float = 1.0  # share of the deadline that may be used up
     repeats: int = 1  # runs of a candidate before it counts as passing; more than one for a flaky failure
+    once: bool = False  # candidates are run once, since it is not known yet how often the failure occurs
     history: list[Accepted[P]] = field(default_factory=list)
     others: dict[str, P] = field(default_factory=dict)  # other failures met: note -> program
     name: str = ""  # of the running pass
@@ -272,7 +274,12 @@ class CandidateSearch(ABC, Generic[B, P]):
 
     def is_new(self, key: str) -> bool:
         """Whether no program with this key was judged. A judged one was not accepted then, and would not be now."""
-        return key not in self._asked
+        return self._name(key) not in self._asked
+
+    def _name(self, key: str) -> str:
+        """The name in the journal. An answer of one run is one of its own: it counts if every candidate is run once."""
+        alone = f"{key}{_ONCE}"
+        return alone if self.once or (self.repeats == 1 and alone in self._asked) else key
 
     def _candidates(self, proposals: Iterable[object]) -> Iterator[Candidate[P]]:
         """The proposals that give a program which is smaller than the best one, and which was not judged before."""
@@ -316,6 +323,7 @@ class CandidateSearch(ABC, Generic[B, P]):
 
     def ask(self, programs: Sequence[P], keys: Sequence[str]) -> Iterator[Answer]:
         """The answers in order; the journal's where it has them. Raises `Stopped` at a limit."""
+        keys = [self._name(key) for key in keys]
         unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None and key not in keys[:at]]
         fresh: Iterator[Answer] = iter(())
         for at, key in enumerate(keys):
