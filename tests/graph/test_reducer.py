@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from repro_kit.graph.effects import Base
 from repro_kit.graph.reducer import minify
 from repro_kit.graph.search import Search
 from repro_kit.graph.values import TensorRecord
+from repro_kit.recipe import Recipe
 from repro_kit.reduce import Answer, CannotReduce, Event, Journal, RunOutcome
 from repro_kit.reduce.search import SearchLimits
 from synthetic import Synthetic, build
@@ -140,6 +142,23 @@ def test_a_hint_finds_a_lone_culprit_at_once():
     assert result.statements_after == 1
     assert result.history[0].name == "guess"
     assert result.queries < 15
+
+
+@pytest.mark.parametrize("hint", [None, "bug0"])
+def test_a_dear_program_is_not_judged_as_a_whole_again(hint: str | None):
+    class Training(Synthetic):
+        def check(self, programs):
+            for answer, program in zip(super().check(programs), programs, strict=True):
+                yield replace(answer, seconds=2 + 0.7 * len(program.graph.statements))
+
+    oracle = Training(["bug0"])
+    inputs = (replace(planted([37]).inputs[0], requires_grad=True), planted([37]).inputs[1])
+    recipe = Recipe(backward="randn", dynamic=True)
+    result = minify(planted([37]).with_(inputs=inputs, recipe=recipe), oracle, hints=[hint] if hint else [])
+    assert result.statements_after == 1
+    sizes = [len(program.graph.statements) for program in oracle.seen]
+    assert sizes[0] == 60 and max(sizes[1:]) <= (1 if hint else 15)
+    assert (result.failed, result.runs) == (3, 3)
 
 
 def test_hints_that_mislead_do_no_harm():

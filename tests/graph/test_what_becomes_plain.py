@@ -233,9 +233,10 @@ def test_a_slow_failure_loses_its_stored_values_first():
         def fails(self, program):
             return super().fails(program) and any(line.requires_grad for line in program.inputs)
 
-    program = planted(10)
+    program = build(60, {5: "bug0", 55: "bug1"})
     inputs = (replace(program.inputs[0], requires_grad=True), program.inputs[1])
-    result = minify(program.with_(inputs=inputs), SlowWithGradient(["bug0"]), budget=3)
+    oracle = SlowWithGradient(["bug0", "bug1"])
+    result = minify(program.with_(inputs=inputs), oracle, budget=7, deadline=150.0)
     assert [line.data.kind for line in result.program.inputs] == ["ones", "ones"]
     assert size(result.program) == 60
 

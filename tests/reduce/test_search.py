@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,6 +33,19 @@ class Needs:
         raise AssertionError("no answer here is equivalent")
 
 
+class Dear(Needs):
+    """Takes some seconds for each number."""
+
+    def __init__(self, needed: Numbers, seconds: float) -> None:
+        super().__init__(needed)
+        self.seconds, self.sizes = seconds, list[int]()
+
+    def check(self, programs: Sequence[Numbers]) -> Iterator[Answer]:
+        for answer, program in zip(super().check(programs), programs, strict=True):
+            self.sizes.append(len(program))
+            yield replace(answer, seconds=self.seconds * len(program))
+
+
 @dataclass
 class Sets(CandidateSearch[Numbers, Numbers]):
     """Proposals are the numbers to drop."""
@@ -47,6 +61,9 @@ class Sets(CandidateSearch[Numbers, Numbers]):
 
     def measured(self, program: Numbers, text: str) -> tuple[int, ...]:
         return (len(program),)
+
+    def size(self, program: Numbers) -> int:
+        return len(program)
 
     def rebase(self) -> Numbers:
         self.rebased += 1
@@ -115,9 +132,37 @@ def test_a_reduction_ends_with_the_neighbours_of_its_result() -> None:
         removals = [judged(numbers, f"without {at}", numbers.program - {at}) for at in sorted(numbers.program)]
         yield Neighbours(tuple(removals), complete=True)
 
-    result = carry_out(numbers, lambda _: sweep(numbers, range(9), lambda dropped: dropped), around)
+    result = carry_out(numbers, lambda: sweep(numbers, range(9), lambda dropped: dropped), around)
     assert (result.program, result.statements_before, result.statements_after) == ({2, 5}, 9, 2)
     assert (result.failed, result.runs, result.stopped) == (3, 3, "fixpoint")
     assert result.neighbours.minimal
     with pytest.raises(CannotReduce):
-        carry_out(search(3, frozenset({7})), lambda _: None, around)
+        carry_out(search(3, frozenset({7})), lambda: None, around)
+
+
+def test_a_dear_original_is_made_smaller_before_its_rate_is_measured() -> None:
+    needed = frozenset({2, 5})
+    for seconds, sizes in ((1.0, [9, 2, 2, 2]), (0.1, [9, 9, 9, 2])):
+        numbers = search(9, needed)
+        numbers.oracle = dear = Dear(needed, seconds)
+        result = carry_out(
+            numbers, lambda: None, lambda: iter(()), find=partial(numbers.first, [numbers.base - needed])
+        )
+        assert dear.sizes == sizes
+        assert (result.failed, result.runs, result.program) == (3, 3, needed)
+
+
+def test_of_a_flaky_failure_an_answer_of_one_run_does_not_count() -> None:
+    class Flaky(Dear):
+        def check(self, programs: Sequence[Numbers]) -> Iterator[Answer]:
+            for answer in super().check(programs):
+                passes = len(self.sizes) % 2 == 0  # every other run
+                yield replace(answer, outcome=RunOutcome.PASSES if passes else answer.outcome)
+
+    needed = frozenset({2, 5})
+    numbers = search(9, needed)
+    numbers.oracle = flaky = Flaky(needed, 1.0)
+    drop = partial(numbers.first, [numbers.base - needed])
+    result = carry_out(numbers, drop, lambda: iter(()), find=drop)
+    assert (flaky.sizes[:3], result.program) == ([9, 2, 9], needed)
+    assert 0 < result.failed < result.runs and result.repeats > 1

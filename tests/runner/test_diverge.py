@@ -2,6 +2,8 @@
 
 import pytest
 
+from repro_kit.graph import parse
+from repro_kit.graph.suspects import suspects
 from repro_kit.runner.program_oracle import Divergence, ProgramOracle
 from texts import program
 
@@ -114,3 +116,18 @@ def test_the_first_statement_with_a_wrong_backward_is_named(
 ) -> None:
     text = program(body, TRAINED, WRONG_BACKWARD, backward="randn")
     assert oracle.diverge(text, None, timeout=600) == Divergence(names, backward=bool(names))
+
+
+def test_the_wrong_and_the_right_results_leave_few_statements(oracle: ProgramOracle) -> None:
+    """The gradient of `x` is small, and its error far below any fixed tolerance."""
+    text = program(
+        "a = (x * 1e-7 + 1) @ v\nb = torch.cos(a)\nc = b @ w\nd = c.sin()\nreturn (d,)",
+        "torch.manual_seed(0)\nx, v, w = (torch.randn(4, 4).requires_grad_() for _ in range(3))\nreturn [(x, v, w)]",
+        WRONG_BACKWARD,
+        backward="randn",
+        parameters="x, v, w",
+    )
+    (verdict,) = oracle.check([text], None)
+    assert (verdict.wrong, verdict.right) == (("grad of x", "grad of v"), ("output 0", "grad of w"))
+    found = suspects(parse(text), verdict.wrong, verdict.right)
+    assert [parse(text).graph.statements[at].target for at in found] == ["a", "b", "c"]

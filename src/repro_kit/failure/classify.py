@@ -52,7 +52,9 @@ def classify_reply(reply: Reply) -> Verdict:
         return Verdict(Status.CANNOT_TELL, seconds=seconds, note=note)
     if lacking := missing_resource(failure):
         return Verdict(Status.CANNOT_TELL, failure, seconds, note=f"this machine lacks {lacking}")
-    return Verdict(status, failure, seconds, note=text if status is Status.CANNOT_TELL else "")
+    wrong, right = tuple(reply.get("wrong") or ()), tuple(reply.get("right") or ())
+    note = text if status is Status.CANNOT_TELL else ""
+    return Verdict(status, failure, seconds, note=note, wrong=wrong, right=right)
 
 
 def _failure_of_reply(reply: Reply, text: str) -> Failure | None:

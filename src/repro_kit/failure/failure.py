@@ -159,3 +159,5 @@ class Verdict:
     fallback_random: bool = False  # the run fails with this setting on, and its recipe has it off
     measured: str = ""  # the measured value, short: "5", "1.24x"
     rounding: bool = False  # the run passes, and differs from eager by no more than rounding explains
+    wrong: tuple[str, ...] = ()  # the results that are certainly wrong ("grad of x"), if any result differs
+    right: tuple[str, ...] = ()  # and those that are right, although they might show it

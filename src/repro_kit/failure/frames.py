@@ -145,6 +145,7 @@ _FRAMES = 30
 
 def brief(verdict: Verdict) -> Verdict:
     """`verdict` with a shortened failure: the middle of long texts and torch's outer frames of long stacks go."""
+    verdict = replace(verdict, wrong=(), right=())  # of use only for who looks for the statement at once
     return replace(verdict, failure=brief_failure(verdict.failure)) if verdict.failure else verdict
 
 

@@ -16,10 +16,11 @@ from repro_kit.graph.passes.bodies import lists
 from repro_kit.graph.passes.inputs import plain, shapes
 from repro_kit.graph.passes.statements import guess
 from repro_kit.graph.search import Oracle, Search
-from repro_kit.reduce.reduction import CannotReduce, Result, carry_out, count_failed, is_slow
+from repro_kit.reduce.reduction import CannotReduce, Result, carry_out, count_failed
 from repro_kit.reduce.search import Answer, Event, Journal, SearchLimits, Stopped, key_of
 
 _STRUCTURE = 0.75  # share of the deadline for the structure
+_FEW = 12  # queries that still fail
 _FINISH = 1 - _STRUCTURE  # share for making the best program self-contained, however late the structure ended
 
 #: The passes in order. Each list is repeated until it makes no progress, then all lists are.
@@ -94,12 +95,19 @@ def minify(
         share=_STRUCTURE,
     )
 
-    def steps(original: Sequence[Answer]) -> None:
+    def find() -> None:
         _check_trivial(search)
         search.learn(oracle.record(program))
-        _reduce(search, hints, slow=is_slow(original))
+        _find(search, hints)
 
-    return carry_out(search, steps, partial(look_around, search), before=before, at_deadline=partial(_finish, search))
+    return carry_out(
+        search,
+        partial(_reduce, search),
+        partial(look_around, search),
+        find=find,
+        before=before,
+        at_deadline=partial(_finish, search),
+    )
 
 
 def _check_trivial(search: Search) -> None:
@@ -128,13 +136,28 @@ def _trivial(search: Search) -> Program | None:
     return search.made_by(Edit(removed=everything, outputs=(param,)))
 
 
-def _reduce(search: Search, hints: Sequence[str], *, slow: bool) -> None:
-    if slow:  # the deadline allows a few steps only, and a hang that gets shorter looks more like a slow pass
-        search.run(inputs.generate, plain)  # a repro.py with stored values is not self-contained
-    search.run(recipe_settings.narrow, statements.tidy)
+def _find(search: Search, hints: Sequence[str]) -> None:
+    """Grow from what the hints name, else look for a part that fails alone. Such a query takes less time than a later
+    one of most of the program, and what is proposed next is small already.
+    """
+    if len(search.program.calls) > 1:  # the values of a later call may be the ones that count
+        search.run(recipe_settings.calls)
     search.begin("guess")
     guess(search, hints)
+    search.run(statements.parts)
+
+
+def _reduce(search: Search) -> None:
+    if _ends_soon(search):  # a hang that gets shorter looks more like a slow pass
+        search.run(inputs.generate, plain)  # a repro.py with stored values is not self-contained
+    search.run(recipe_settings.narrow, statements.tidy)
     _to_the_end(search)
+
+
+def _ends_soon(search: Search) -> bool:
+    """Whether the deadline allows a few steps only."""
+    deadline = search.limits.deadline
+    return deadline is not None and deadline < _FEW * search.costs.seconds(search.measure[0], fails=True)
 
 
 def _finish(search: Search) -> None:

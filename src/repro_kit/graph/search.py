@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Protocol
 
 from repro_kit.graph import DynamicMark, Input, OpaqueInput, Program, TensorInput, render, size
-from repro_kit.graph.edits import Built, Edit, rebuild
+from repro_kit.graph.edits import Built, Edit, apply, rebuild
 from repro_kit.graph.effects import Base
 from repro_kit.graph.inputs import ZERO_TENSOR
 from repro_kit.graph.values import Metadata, ScalarRecord, TensorRecord, is_long_literal, rank
@@ -120,6 +120,10 @@ class Search(CandidateSearch[Base, Program]):
         """The size of a program, by the recorded values."""
         return measure(program, self.metadata, text)
 
+    def size(self, program: Program) -> int:
+        """The number of compute statements."""
+        return size(program)
+
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names that the graph returns."""
@@ -170,7 +174,62 @@ class Search(CandidateSearch[Base, Program]):
         self.live, self.names = built.live, built.names
 
 
-def restrict_to(search: Search, statements: Iterable[int]) -> Edit | None:
+class Restrictable(Protocol):
+    """A base, and what earlier edits left of it: that of a `Search`, or all of it (`Whole`)."""
+
+    @property
+    def base(self) -> Base:
+        """The program that the edits are of."""
+        ...
+
+    @property
+    def metadata(self) -> Metadata:
+        """The recorded metadata of its values."""
+        ...
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """Its statements that are left."""
+        ...
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """What is read in place of a bypassed value."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names that are returned."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A program as it is, outside of a search."""
+
+    base: Base
+    metadata: Metadata
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """All statements."""
+        return tuple(range(len(self.base.statements)))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names that the graph returns."""
+        return self.base.outputs
+
+
+def part_of(program: Program, metadata: Metadata, statements: Iterable[int]) -> Program | None:
+    """`program` with these statements alone; None if that cannot be made of the recorded values."""
+    whole = Whole(Base(program), metadata)
+    edit = restrict_to(whole, statements)
+    return None if edit is None else apply(whole.base, edit, metadata)
+
+
+def restrict_to(search: Restrictable, statements: Iterable[int]) -> Edit | None:
     """The edit that keeps only `statements`, with the state that they run in; None when nothing would be returned.
 
     A value that they read from other statements becomes an input. A value that other statements read becomes an output,
@@ -186,7 +245,7 @@ def restrict_to(search: Search, statements: Iterable[int]) -> Edit | None:
     return Edit(removed=frozenset(gone), outputs=outputs) if outputs else None
 
 
-def _state(search: Search, kept: set[int], live: set[int]) -> set[int]:
+def _state(search: Restrictable, kept: set[int], live: set[int]) -> set[int]:
     """State-setting statements in force at `kept`. A group that encloses none of `kept` is dropped."""
     if not kept or not search.base.states:
         return set()
@@ -194,7 +253,7 @@ def _state(search: Search, kept: set[int], live: set[int]) -> set[int]:
     return {at for group in search.base.states if group[0] < high and group[-1] > low for at in group if at in live}
 
 
-def _outputs(search: Search, kept: Sequence[int], gone: set[int]) -> tuple[str, ...]:
+def _outputs(search: Restrictable, kept: Sequence[int], gone: set[int]) -> tuple[str, ...]:
     base = search.base
     returned = dict.fromkeys(search.outputs)
     asked_for = _read(search, gone).union(returned)
@@ -208,13 +267,13 @@ def _outputs(search: Search, kept: Sequence[int], gone: set[int]) -> tuple[str, 
     return tuple(dict.fromkeys(outputs))
 
 
-def _read(search: Search, statements: Iterable[int]) -> set[str]:
+def _read(search: Restrictable, statements: Iterable[int]) -> set[str]:
     """The names that `statements` read, after bypasses."""
     read = set(chain.from_iterable(search.base.reads[at] for at in statements))
     return {search.names.get(name, name) for name in read}
 
 
-def _is_value(search: Search, name: str) -> bool:
+def _is_value(search: Restrictable, name: str) -> bool:
     """Whether a graph can return `name`: it is a tensor, not a number or the handle of a state."""
     at = search.base.index.get(name)
     state = at is None or search.base.effects[at].state

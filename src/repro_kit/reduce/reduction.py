@@ -13,7 +13,8 @@ from repro_kit.reduce.search import Accepted, Answer, CandidateSearch, P, Stop, 
 
 _RUNS = 3  # runs of the original, to see whether it always fails
 _MOST = 10  # runs of a flaky original, to measure its rate
-_SLOW = 20.0  # seconds: from here on, one run of the original must do
+_SLOW = 20.0  # seconds: from here on, one run must do
+_DEAR = 5.0  # seconds of one run: from here on, it is made smaller before its failure rate is measured
 
 
 class CannotReduce(ReproKitError):
@@ -110,23 +111,35 @@ class Result(Generic[P]):
 
 def carry_out(
     search: CandidateSearch[Any, P],
-    steps: Callable[[Sequence[Answer]], None],
+    steps: Callable[[], None],
     around: Callable[[], Iterator[Neighbours[P]]],
     *,
+    find: Callable[[], None] = lambda: None,
     before: Sequence[Answer] = (),
     at_deadline: Callable[[], None] = lambda: None,
 ) -> Result[P]:
-    """Run the original, take the `steps`, and look `around` the result.
+    """Run the original, `find` the part that fails, take the `steps`, and look `around` the result.
 
-    `steps` gets the answers on the original; `before`: those that the oracle gave already. `at_deadline` is called when
-    the search had used up its share of the deadline. A limit ends the search early, with the best program so far.
+    `before`: the answers on the original that the oracle gave already. Where a run of the original is dear, its part is
+    what shows how often the failure occurs. `at_deadline` is called when the search had used up its share of the
+    deadline. A limit ends the search early, with the best program so far.
     """
     statements_before, original = search.measure[0], list(before)
+    for answer in before:
+        search.costs.learn(statements_before, answer.seconds, fails=answer.interesting)
     stopped: Stop = "fixpoint"
     neighbours: Neighbours[P] = Neighbours()
     try:
-        _measure_original(search, original)
-        steps(original)
+        _run_original(search, original, 1)
+        is_dear = original[0].interesting and original[0].seconds >= _DEAR
+        if is_dear:
+            search.once = True
+            find()
+            search.once = False
+        _measure_rate(search, original)
+        if not is_dear:
+            find()
+        steps()
         search.share = 1.0
         search.begin("neighbours")
         for neighbours in around():  # noqa: B007 - the last one before a limit is the result
@@ -164,14 +177,13 @@ def judged(search: CandidateSearch[Any, P], what: str, program: P | None) -> Rem
     return Removal(what, answer.outcome, note, answer.equivalent)
 
 
-def _measure_original(search: CandidateSearch[Any, P], answers: list[Answer]) -> None:
-    """Run the original until its failure rate is known: more often when some runs pass.
+def _measure_rate(search: CandidateSearch[Any, P], answers: list[Answer]) -> None:
+    """Run the program until its failure rate is known: more often when some runs pass.
 
     `answers` are those given already; new ones are appended. A flaky failure makes the search repeat its queries.
     """
     search.begin("verify")
-    _run_original(search, answers, 1)
-    if not is_slow(answers):
+    if not (answers[0].interesting and search.costs.seconds(search.measure[0], fails=True) >= _SLOW):
         _run_original(search, answers, _RUNS)
     if not count_failed(answers):
         seen = "; ".join(
@@ -188,7 +200,7 @@ def _measure_original(search: CandidateSearch[Any, P], answers: list[Answer]) ->
 
 
 def _run_original(search: CandidateSearch[Any, P], answers: list[Answer], runs: int) -> None:
-    """Run the original until there are `runs` answers, as many runs at a time as the oracle can make."""
+    """Run the best program until there are `runs` answers, as many runs at a time as the oracle can make."""
     key = key_of(search.text)
     while len(answers) < runs:
         numbers = range(len(answers), min(runs, len(answers) + max(1, search.oracle.jobs)))
@@ -202,8 +214,3 @@ def count_failed(answers: Sequence[Answer]) -> int:
 
 def _count_judged(answers: Sequence[Answer]) -> int:
     return sum(answer.outcome is not RunOutcome.CANNOT_TELL for answer in answers)
-
-
-def is_slow(answers: Sequence[Answer]) -> bool:
-    """Whether one run of the original must do."""
-    return answers[0].interesting and answers[0].seconds >= _SLOW

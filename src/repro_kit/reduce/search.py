@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from repro_kit.failure.signature import RunOutcome
 from repro_kit.journal import JsonLinesJournal
+from repro_kit.reduce.cost import Costs
 from repro_kit.serialize import from_data, to_data
 
 P_contra = TypeVar("P_contra", contravariant=True)
@@ -83,6 +84,7 @@ _PRECEDENCE = (
     RunOutcome.CANNOT_TELL,
 )
 _DECIDED = _PRECEDENCE[:2]
+_ONCE = "#once"
 
 
 class Stopped(Exception):
@@ -123,6 +125,7 @@ class Event:
     queries: int
     answer: Answer | None = None  # of a query
     stopped: Stop | None = None  # why the search ended
+    size: int = 0  # compute statements of the program that a query judged
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,7 @@ class CandidateSearch(ABC, Generic[B, P]):
     coarse: bool = False  # sweeps give up early
     share: float = 1.0  # share of the deadline that may be used up
     repeats: int = 1  # runs of a candidate before it counts as passing; more than one for a flaky failure
+    once: bool = False  # candidates are run once, since it is not known yet how often the failure occurs
     history: list[Accepted[P]] = field(default_factory=list)
     others: dict[str, P] = field(default_factory=dict)  # other failures met: note -> program
     name: str = ""  # of the running pass
@@ -174,6 +178,7 @@ class CandidateSearch(ABC, Generic[B, P]):
     measure: Measure = field(init=False)
 
     def __post_init__(self) -> None:
+        self.costs = Costs()
         self._asked: set[str] = set()
         self._start = self.limits.clock()
 
@@ -184,6 +189,10 @@ class CandidateSearch(ABC, Generic[B, P]):
     @abstractmethod
     def measured(self, program: P, text: str) -> Measure:
         """The size of the program; `text`: the program as text."""
+
+    @abstractmethod
+    def size(self, program: P) -> int:
+        """The number of compute statements, the first number of `measured`."""
 
     @abstractmethod
     def rebase(self) -> B:
@@ -265,7 +274,12 @@ class CandidateSearch(ABC, Generic[B, P]):
 
     def is_new(self, key: str) -> bool:
         """Whether no program with this key was judged. A judged one was not accepted then, and would not be now."""
-        return key not in self._asked
+        return self._name(key) not in self._asked
+
+    def _name(self, key: str) -> str:
+        """The name in the journal. An answer of one run is one of its own: it counts if every candidate is run once."""
+        alone = f"{key}{_ONCE}"
+        return alone if self.once or (self.repeats == 1 and alone in self._asked) else key
 
     def _candidates(self, proposals: Iterable[object]) -> Iterator[Candidate[P]]:
         """The proposals that give a program which is smaller than the best one, and which was not judged before."""
@@ -309,6 +323,7 @@ class CandidateSearch(ABC, Generic[B, P]):
 
     def ask(self, programs: Sequence[P], keys: Sequence[str]) -> Iterator[Answer]:
         """The answers in order; the journal's where it has them. Raises `Stopped` at a limit."""
+        keys = [self._name(key) for key in keys]
         unknown = [at for at, key in enumerate(keys) if self.journal.get(key) is None and key not in keys[:at]]
         fresh: Iterator[Answer] = iter(())
         for at, key in enumerate(keys):
@@ -321,7 +336,9 @@ class CandidateSearch(ABC, Generic[B, P]):
                 answer = next(fresh)
                 self.journal.put(key, answer)
             self._asked.add(key)
-            self._report("query", answer)
+            size = self.size(programs[at])
+            self.costs.learn(size, answer.seconds, fails=answer.interesting)
+            self._report("query", answer, size)
             yield answer
 
     def _run(self, programs: Sequence[P]) -> Iterable[Answer]:
@@ -357,8 +374,8 @@ class CandidateSearch(ABC, Generic[B, P]):
         self.history.append(Accepted(self.name, self.program, self.measure[0], self.queries, self.elapsed))
         self._report("accepted")
 
-    def _report(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None) -> None:
-        self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer))
+    def _report(self, kind: Literal["pass", "query", "accepted"], answer: Answer | None = None, size: int = 0) -> None:
+        self.on_event(Event(kind, self.name, self.measure[0], self.queries, answer, size=size))
 
 
 def key_of(text: str) -> str:

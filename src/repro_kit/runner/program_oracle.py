@@ -137,13 +137,15 @@ class ProgramOracle:
         verdict = _verdict(reply)
         return verdict, [reply["values"], *reply["later_calls"]] if verdict.status is Status.PASS else []
 
-    def diverge(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> Divergence:
+    def diverge(self, text: str, inputs: Path | None, *, timeout: float = 120.0, gradients: bool = False) -> Divergence:
         """Return the statements of `graph` at which the compiled program begins to differ from eager.
+
+        The values are looked at first, or else (`gradients`) the gradients.
 
         The result is only a hint. With the inputs and outputs that show all values and gradients the failure may be
         gone, or the program may not compile; the result is empty then.
         """
-        reply = self._ask(self._request("diverge", text, inputs, timeout))
+        reply = self._ask({**self._request("diverge", text, inputs, timeout), "gradients": gradients})
         return Divergence(tuple(reply.get("names") or ()), bool(reply.get("backward")))
 
     def explain_rounding(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> RoundingData | None:

@@ -103,7 +103,7 @@ def minify_script(
         items=items,
         record=record,
     )
-    return carry_out(search, lambda _: _reduce(search), partial(_look_around, search))
+    return carry_out(search, partial(_reduce, search), partial(_look_around, search))
 
 
 def without_idle_twin(result: Result[Script], lines: Iterable[int]) -> Result[Script]:

@@ -77,6 +77,10 @@ class ScriptSearch(CandidateSearch[NumberedTree, Script]):
         """The size of a script."""
         return measure(program)
 
+    def size(self, program: Script) -> int:
+        """The number of statements."""
+        return measure(program)[0]
+
     def rebase(self) -> NumberedTree:
         """Number the nodes of the best program anew; returns the tree."""
         if self.edits:

@@ -8,7 +8,7 @@ from repro_kit.reduce import Answer, Event, RunOutcome
 from repro_kit.stages.minify.progress import events_to
 
 BEGUN = Event("pass", "cut_end", 12, 3)
-ANSWERED = Event("query", "cut_end", 12, 4, Answer(RunOutcome.FAILS_OTHERWISE, 1.5, "another"))
+ANSWERED = Event("query", "cut_end", 12, 4, Answer(RunOutcome.FAILS_OTHERWISE, 1.5, "another"), size=5)
 ENDED = Event("end", "cut_end", 12, 9, stopped="budget")
 
 
@@ -21,7 +21,8 @@ def test_each_event_is_a_line_and_is_passed_on(tmp_path: Path) -> None:
     first, second, last = (json.loads(line) for line in path.read_text().splitlines())
     assert first.pop("time") <= second.pop("time") <= last.pop("time")
     assert first == {"kind": "pass", "pass": "cut_end", "statements": 12, "queries": 3}
-    assert second == {**first, "kind": "query", "queries": 4, "outcome": "other", "seconds": 1.5, "note": "another"}
+    answer = {"outcome": "other", "seconds": 1.5, "note": "another", "size": 5}
+    assert second == {**first, "kind": "query", "queries": 4, **answer}
     assert last == {**first, "kind": "end", "queries": 9, "stopped": "budget"}
 
 

@@ -111,8 +111,8 @@ def test_a_candidate_is_wrong_from_the_same_operator_on(operators: tuple[str, ..
     judge.begins_at(program("sin", "relu", "cos"), ["relu"])
     candidates = [program(*operators), program("relu")]
     answers = list(judge.check(candidates))
-    assert [answer.interesting for answer in answers] == [alike, first in ("relu", "")]
-    assert planted.watched == (1 if len(operators) > 16 else 2)
+    assert [answer.interesting for answer in answers] == [alike, True]
+    assert planted.watched == (1 < len(operators) <= 16 and "relu" in operators), "the operators alone may decide"
 
 
 @pytest.mark.parametrize(("first", "slipped"), [("relu", False), ("sin", True), ("", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -13,6 +14,7 @@ from repro_kit.graph.values import TensorRecord
 from repro_kit.reduce.proposing import narrow, sweep
 
 _MOST_PAIRED = 7  # a program with at most so many statements has each pair of them tried
+_FEWEST = 8  # statements that are worth dividing
 _NEAR = 32  # values to look at in search of a matching one
 
 
@@ -127,6 +129,18 @@ def merge_inputs(search: Search) -> None:
                 seen[key] = name
 
     sweep(search, items, lambda pairs: Edit(bypass=dict(pairs)))
+
+
+def parts(search: Search) -> None:
+    """Keep a single one of a few parts, as long as one fails alone.
+
+    That costs less than to cut at both ends, since a part is small, while what passes there is most of the program.
+    """
+    while len(blocks := _blocks(search)) >= _FEWEST:
+        width = math.ceil(len(blocks) / search.costs.parts(len(blocks)))
+        starts = range(0, len(blocks), width)
+        if search.first(restrict_to(search, _joined(blocks[at : at + width])) for at in starts) is None:
+            return
 
 
 def cut_end(search: Search) -> None:

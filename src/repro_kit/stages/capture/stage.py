@@ -12,14 +12,20 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import CAPTURE, OBSERVATION, ROUNDING, Capture, WrongStatement
 from repro_kit.errors import Exit, Stop
 from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried, changed_since
+from repro_kit.failure.failure import Verdict
 from repro_kit.failure.frames import brief
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import Signature
 from repro_kit.files import link_or_copy, write_atomic
 from repro_kit.graph import Program, parse, render, size
 from repro_kit.graph.effects import op_name
+from repro_kit.graph.search import part_of
+from repro_kit.graph.suspects import suspects
+from repro_kit.graph.values import records
 from repro_kit.options.stages import CaptureOptions
+from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 from repro_kit.probe.repro_probe.protocol.queries import RoundingData
+from repro_kit.runner.places import scratch
+from repro_kit.runner.program_oracle import Divergence, ProgramOracle
 from repro_kit.serialize import from_data
 from repro_kit.session.oracles import open_oracle, with_random
 from repro_kit.stages.capture import growth
@@ -33,26 +39,50 @@ from repro_kit.verdicts import by_rounding, settle
 
 PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
 MOST_NAMED = 3
+_LEAST, _COMPILES = 120.0, 12.0  # seconds for `diverge`, and how many times what one run took
+_SMALL = 3  # a part is looked at alone if it is so many times smaller
 
 
 def first_wrong(
-    case: Case, ui: Ui, program: Program, signature: Signature | None, lines: Mapping[str, str], timeout: float
+    case: Case, ui: Ui, program: Program, verdict: Verdict, lines: Mapping[str, str], timeout: float
 ) -> tuple[WrongStatement, ...]:
     """The statements of `program` that are wrong although what they are computed from is right; empty where unknown.
 
+    Where the results that `verdict` has as wrong and as right leave a few statements only, these are looked at alone.
     `lines`: of the user's code, by the name that a statement assigns. `timeout`: seconds for one query.
     """
-    if signature is None or signature.kind is not Kind.ACCURACY or signature.rounding:
+    failure = verdict.failure
+    if failure is None or failure.kind is not Kind.ACCURACY or failure.rounding:
         return ()
     ui.progress("looking where the values begin to differ")
+    inputs = case.path / "capture" / "inputs"
     with open_oracle(case) as oracle:
-        inputs = case.path / "capture" / "inputs"
-        divergence = oracle.diverge(render(program), inputs, timeout=PATIENCE * timeout)
+        divergence = _in_part(oracle, program, verdict, inputs, timeout)
+        if not divergence.names:
+            limit = min(PATIENCE * timeout, _LEAST + _COMPILES * verdict.seconds)
+            gradients = {each.place for each in (failure.difference, *failure.also) if each} == {GRADIENT}
+            divergence = oracle.diverge(render(program), inputs, timeout=limit, gradients=gradients)
     statements = {statement.target: statement for statement in program.graph.statements}
     return tuple(
         WrongStatement(name, named.line, op_name(named), divergence.backward, lines.get(name, ""))
         for name, named in ((name, statements[name]) for name in divergence.names)
     )
+
+
+def _in_part(oracle: ProgramOracle, program: Program, verdict: Verdict, inputs: Path, timeout: float) -> Divergence:
+    """The same of the part that the right and the wrong results leave, with its recorded values as inputs."""
+    found = suspects(program, verdict.wrong, verdict.right)
+    if not found or _SMALL * len(found) > len(program.graph.statements):
+        return Divergence()
+    statements, text = program.graph.statements, render(program)
+    elsewhere = {statement.target for at, statement in enumerate(statements) if statement.target and at not in found}
+    read = elsewhere.intersection(name for at in found for name in statements[at].reads)
+    with scratch() as directory:
+        for name in program.stored:
+            link_or_copy(inputs / name, directory / name)
+        _, calls = oracle.record(text, inputs, values=sorted(read), save=directory, timeout=timeout)
+        part = part_of(program, records(calls[0]), found) if calls else None
+        return Divergence() if part is None else oracle.diverge(render(part), directory, timeout=timeout)
 
 
 def show(ui: Ui, wrong: tuple[WrongStatement, ...]) -> None:
@@ -223,7 +253,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
     write_atomic(case.path / "capture" / "program.py", runnable(program).encode())
     statements = size(program)
     lines, timeout = attempt.graph.lines, search.timeout
-    wrong = first_wrong(case, ui, program, search.signature, lines, timeout)
+    wrong = first_wrong(case, ui, program, search.verdict, lines, timeout)
     capture = Capture(
         subject="program",
         border="aot" if border == "aot" else "dynamo",

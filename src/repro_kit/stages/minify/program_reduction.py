@@ -150,9 +150,12 @@ class _Work:
         signature: Signature,
         verdict: Verdict,
         journal: str = "journal.jsonl",
-        hints: Sequence[str] = (),
+        hints: Sequence[str] | None = None,
     ) -> Reduced:
-        """Reduce `program`, which fails with `signature` in `verdict`. `hints`: the names to start from, if known."""
+        """Reduce `program`, which fails with `signature` in `verdict`.
+
+        `hints`: the names to start from; None: nobody has looked for them.
+        """
         early = until(verdict, signature, program)
         before = [verdict]
         if early is not None:
@@ -162,7 +165,8 @@ class _Work:
             else:  # the failure comes after that step
                 early = None
         judge = ReducerOracle(self.oracle, signature, self.inputs, self.timeout, self.ui, early)
-        hints = hints or judge.hints(program, verdict.failure)
+        if not hints and (hints is None or signature.kind is not Kind.ACCURACY):
+            hints = judge.hints(program, verdict.failure)
         judge.begins_at(program, hints)
 
         def search() -> Result[Program]:

@@ -50,7 +50,8 @@ def events_to(path: str | None, also: Listener) -> Iterator[Listener]:
     """A listener that passes events to `also`, and appends each event to the file `path`, if given.
 
     A line has ``{"time", "kind", "pass", "statements", "queries"}``, with the time in seconds since the epoch. A query
-    adds ``"outcome"``, ``"seconds"`` and ``"note"``; the end adds ``"stopped"``.
+    adds ``"outcome"``, ``"seconds"``, ``"note"`` and ``"size"`` (the statements of what it judged); the end adds
+    ``"stopped"``.
     Raises ReproKitError when the file cannot be written.
     """
     if path is None:
@@ -79,7 +80,7 @@ def _line(event: Event) -> dict[str, object]:
     }
     if event.answer is not None:
         answer = event.answer
-        line |= {"outcome": answer.word, "seconds": answer.seconds, "note": answer.note}
+        line |= {"outcome": answer.word, "seconds": answer.seconds, "note": answer.note, "size": event.size}
     if event.stopped is not None:
         line["stopped"] = event.stopped
     return line

@@ -82,12 +82,14 @@ class ReducerOracle:
     def _of_a_culprit(self, program: Program, text: str, answer: Answer) -> Answer:
         """`answer`, if the result is wrong from an operator on at which the original's is wrong, too.
 
-        Of a large program the operators are compared only: to watch all of its values takes long.
+        Of a large program the operators are compared only: to watch all of its values takes long. Nothing is watched
+        either where the operators alone decide.
         """
         names: tuple[str, ...] = ()
-        if size(program) <= self._watched:
+        operators = {operator(it) for it in program.graph.statements}
+        if size(program) <= self._watched and operators & self._culprits and operators - self._culprits:
             names = self._oracle.diverge(text, self._inputs, timeout=self._timeout).names
-        wrong = {operator(it) for it in program.graph.statements if it.target in names or not names}
+        wrong = {operator(it) for it in program.graph.statements if it.target in names} or operators
         if wrong & self._culprits:
             return answer
         note = f"{_OTHER_OPERATOR}: {', '.join(sorted(wrong))}" if names else _OTHER_OPERATOR

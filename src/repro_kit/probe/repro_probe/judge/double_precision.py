@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 
 from repro_probe.judge import compare_outputs
 from repro_probe.judge.compare_outputs import OF_ROUNDING, WITHOUT_REFERENCE, Evidence, Tolerance, usual_tolerance, wide
-from repro_probe.protocol.failure_data import ErrorRow
+from repro_probe.protocol.failure_data import AFTER, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Leaf, Outcome, RunnableCalls
 
@@ -187,6 +187,51 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 def _largest(gaps: list[torch.Tensor]) -> float:
     finite = [gap.abs()[gap.isfinite()] for gap in gaps]
     return max((float(sizes.max()) for sizes in finite if sizes.numel()), default=0.0)
+
+
+_WRONG, _RIGHT = 30.0, 4.0  # times the usual error; between the two nobody can tell
+_STEPS = 8.0  # of the dtype: the usual error where eager's own is smaller, or not known
+
+
+def sides(
+    eager: Outcome, compiled: Outcome, best: Outcome | None, ignore: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the names of the results that are certainly wrong, and of those that are right by computation.
+
+    A result is wrong far from double precision, and right as near as eager is. Results of a small size count like large
+    ones. Left out is what shows nothing: zeros, integers, and arguments that the program does not write to.
+    """
+    others, exact = compiled.places(), {} if best is None else best.places()
+    wrong: list[str] = []
+    right: list[str] = []
+    for where, a in eager.places().items():
+        b = others.get(where)
+        if where in ignore or (a is None and b is None):
+            continue
+        if a is None or b is None:
+            wrong.append(where)
+        elif (times := _times_off(a, b, exact.get(where), written=not where.endswith(AFTER))) is not None:
+            wrong += [where] if times >= _WRONG else []
+            right += [where] if times <= _RIGHT else []
+    return wrong, right
+
+
+def _times_off(a: Leaf, b: Leaf, c: Leaf | None, *, written: bool) -> float | None:
+    """Return how many times the usual error a compiled result is off; None where it shows nothing."""
+    if not (a.is_tensor and b.is_tensor and a.value.is_floating_point() and a.value.numel()):
+        return None
+    if b.value.shape != a.value.shape or b.value.dtype != a.value.dtype:
+        return math.inf
+    eager, compiled = compare_outputs.wide(a.value), compare_outputs.wide(b.value)
+    has_best = c is not None and c.is_tensor and c.value.shape == a.value.shape
+    truth = compare_outputs.wide(c.value) if c is not None and has_best else eager
+    size, own = compare_outputs.rms(truth), compare_outputs.rms(eager - truth)
+    if not size or not (written or own):
+        return None
+    if (compiled.isfinite() != truth.isfinite()).any():
+        return math.inf
+    usual = max(own, _STEPS * torch.finfo(a.value.dtype).eps * size)
+    return compare_outputs.rms(compiled - truth) / usual
 
 
 _MARGIN = 30.0  # the most that eager's own error is multiplied by: a looser check would miss a bug that is half fixed

@@ -74,6 +74,8 @@ def _reply(judged: _Judged, notes: list[str]) -> ComparisonData:
     return {
         "difference": next(iter(judged.differences), None),
         "also": judged.differences[1:],
+        "wrong": list(judged.sides[0]),
+        "right": list(judged.sides[1]),
         "tolerance": judged.tolerance,
         "note": "; ".join(notes),
         "errors": list(judged.errors),
@@ -85,13 +87,14 @@ class _Judged(NamedTuple):
     """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one).
 
     `rounding` says that eager's own rounding explains every difference, those beyond a stated tolerance too. `errors`
-    are the results that differ.
+    are the results that differ. `sides`: the names of the results that are certainly wrong, and of the right ones.
     """
 
     differences: list[DifferenceData]
     tolerance: tuple[float, float] | None = None
     rounding: bool = False
     errors: Sequence[ErrorRow] = ()
+    sides: tuple[Sequence[str], Sequence[str]] = ((), ())
 
 
 def _with_fallback(
@@ -155,7 +158,8 @@ def _look(
     named = None
     if values and not tolerance.stated:
         named = plain_tolerance(eager, compiled, best, values[0]["where"])
-    return _Judged(differences, named, rounding=explained(errors), errors=errors)
+    parted = double_precision.sides(eager, compiled, best, evidence.ignore)
+    return _Judged(differences, named, rounding=explained(errors), errors=errors, sides=parted)
 
 
 def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str]) -> Evidence:

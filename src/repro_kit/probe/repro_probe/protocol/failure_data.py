@@ -28,13 +28,15 @@ RANDOM_NUMBERS, UNINITIALISED = "it draws random numbers", "it reads uninitialis
 WRITE_ORDER, BAD_OFFSETS = "it writes different values to one place", "it has a jagged tensor with invalid offsets"
 #: The places of a difference. A gradient and an argument that the program writes to are named by `outputs.Outcome`.
 OUTPUT, GRADIENT, ARGUMENT = "output", "gradient", "argument"
+#: How a gradient is named before its parameter, and an argument after its own name.
+OF_GRADIENT, AFTER = "grad of ", " after the call"
 
 
 def place_of(where: str) -> str:
     """Return the place that `where` of a difference names."""
-    if where.startswith("grad of "):
+    if where.startswith(OF_GRADIENT):
         return GRADIENT
-    return ARGUMENT if where.endswith(" after the call") else OUTPUT
+    return ARGUMENT if where.endswith(AFTER) else OUTPUT
 
 
 class DifferenceBase(TypedDict):
@@ -82,6 +84,8 @@ class ComparisonData(TypedDict, total=False):
 
     difference: DifferenceData | None
     also: list[DifferenceData]
+    wrong: list[str]  # names of the results that are certainly wrong, where there is a difference
+    right: list[str]  # and of those that are right by computation, and not since they show nothing
     tolerance: tuple[float, float] | None
     note: str
     fallback_random: bool

@@ -112,6 +112,7 @@ class Query(Request, total=False):
     until: Until | None
     texts: list[str]  # mode ``fake``
     values: list[str]  # mode ``record``: names whose values are saved
+    gradients: bool  # mode ``diverge``: only gradients differ, so these are looked at first
     save: str | None
     switch: Switch | None
     script: ScriptOrder  # mode ``script``

@@ -299,7 +299,8 @@ def _diverge(run: QueryRun) -> QueryAnswer:
     program = run.load()
     run.step("compile")
     notes = []
-    for backward in (False, True) if program.recipe["backward"] != "none" else (False,):
+    order = (True, False) if run.request.get("gradients") else (False, True)
+    for backward in order if program.recipe["backward"] != "none" else (False,):
         first_names = diverge_backward.first_names if backward else diverge.first_names
         try:
             names = first_names(program, run.request["text"])
