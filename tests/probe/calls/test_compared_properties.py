@@ -186,8 +186,14 @@ def wide(x: Any) -> Any:
     return x[:, ::2] * 1, x[0].expand(4, 3) * 1, {torch.ones(2)}, object(), iter
 
 
+def drops_nothing(x: Any) -> Any:
+    y = x + 1
+    return y, torch.nn.functional.dropout(y, training=False), torch.nn.functional.dropout(x, 0.0)
+
+
 HEALTHY: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = {
     "other random numbers": (draws_tensor, draws_more, (ones(),)),
+    "a dropout that drops nothing": (drops_nothing, lambda x: (x + 1, x + 1, x.clone()), (ones(),)),
     "a zero's sign": (lambda x: x * 0.0, lambda x: x * -0.0, (ones(),)),
     "a stride of size 1": (lambda x: x[:, :1] + 1, lambda x: (x[:, :1] + 1).as_strided((2, 1), (1, 7)), (ones(),)),
     "strides of a gradient": (lambda x: x.t() * 2, lambda x: (x * 2).t(), (leaf(),)),

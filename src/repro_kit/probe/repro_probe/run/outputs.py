@@ -99,7 +99,7 @@ _LEAVES = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.Method
 _ORDERED = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, torch.dtype, torch.device)
 _FOREIGN = {"numpy", "builtins", *getattr(sys, "stdlib_module_names", ())}
 _DEPTH, _ITEMS = 4, 200  # of objects within objects, and of the parts of one that are looked at
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
 
 
 def parts_of(result: Any) -> tuple[list[tuple[str, Any]], str]:
@@ -224,7 +224,7 @@ class Outcome:
             if state != other and (state == _UNTOUCHED or name == _PYTHON):
                 yield "random", f"{GENERATOR} of {name}", state, other
         if self.warnings != compiled.warnings:
-            yield "warning", WARNINGS, *("; ".join(given) or "none" for given in (self.warnings, compiled.warnings))
+            yield "warning", WARNINGS, "; ".join(self.warnings) or "none", "; ".join(compiled.warnings) or "none"
 
 
 #: The generator of Python, and the state of a generator that a call leaves as it was.
