@@ -99,7 +99,7 @@ _LEAVES = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.Method
 _ORDERED = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, torch.dtype, torch.device)
 _FOREIGN = {"numpy", "builtins", *getattr(sys, "stdlib_module_names", ())}
 _DEPTH, _ITEMS = 4, 200  # of objects within objects, and of the parts of one that are looked at
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
+_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
 
 
 def parts_of(result: Any) -> tuple[list[tuple[str, Any]], str]:
