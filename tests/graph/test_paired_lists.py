@@ -49,3 +49,9 @@ def test_which_lists_belong_together(call: str, found: list[int]) -> None:
 def test_without_a_result_there_is_no_program() -> None:
     text = "def graph(a, b, c, x, y, z):\n    v = torch._foreach_neg([a, b])\n    w = v[1]\n    return (w,)"
     assert shortened(program(text), 2, (0,)) is None
+
+
+def test_a_step_that_only_writes_has_no_result_and_becomes_shorter() -> None:
+    text = "def graph(a, b, c, x, y, z):\n    torch._foreach_add_([a, b, c], [x, y, z], alpha=-0.1)\n    return ()"
+    shorter = shortened(program(text), 3, (0,))
+    assert shorter is not None and "torch._foreach_add_([a], [x], alpha=-0.1)\n    return ()" in render(shorter)

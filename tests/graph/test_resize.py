@@ -1,5 +1,6 @@
 from repro_kit.graph import parse, render
-from repro_kit.graph.sizes import numbers_in, resized, sizes_of
+from repro_kit.graph.sizes import flat, numbers_in, resized, sizes_of, with_sizes
+from repro_kit.graph.values import input_for, plainer, plainest, records
 
 PROGRAM = parse(
     """# repro-kit program 1
@@ -49,3 +50,36 @@ def test_without_code_only_inputs_change():
 
 def test_nothing_to_change_is_the_same_program():
     assert resized(PROGRAM, {7: 1}, code=True) == PROGRAM
+
+
+JAGGED = """# repro-kit program 1
+import torch
+
+RECIPE = {}
+
+
+def graph(rows, offsets):
+    a = torch.nested.nested_tensor_from_jagged(rows, offsets)
+    return (a,)
+
+
+def calls():
+    rows = torch.randn(20, 3)
+    OFFSETS
+    return [(rows, offsets)]
+"""
+
+
+def test_offsets_rise_and_end_with_the_number_of_rows_whatever_becomes_smaller():
+    seen = {"shape": [5], "dtype": "torch.int64", "min": 0, "max": 20, "samples": [0, 6, 11, 14, 20], "rises": True}
+    line = input_for("offsets", records({"offsets": seen})["offsets"])
+    assert line.line == "offsets = torch.linspace(0, 20, 5, dtype=torch.int64)"
+    assert plainest(line) is line and not list(plainer(line)), "zeros are no offsets"
+    jagged = parse(JAGGED.replace("OFFSETS", line.line))
+    assert jagged.inputs[1] == line
+    for smaller, rows, offsets in (
+        (resized(jagged, {20: 2, 3: 1}, code=True), "randn(2, 1)", "linspace(0, 2, 5, "),
+        (with_sizes(jagged, {("rows", 0): 1, ("offsets", 0): 2}), "randn(1, 3)", "linspace(0, 1, 2, "),
+        (flat(jagged), "randn(1)", "linspace(0, 1, 2, "),
+    ):
+        assert rows in render(smaller) and offsets in render(smaller)

@@ -21,6 +21,8 @@ _WORDS = {
     "nan": "the values",
     "alias": "the memory that is shared",
     "structure": "the structure",
+    "random": "the state of random numbers",
+    "warning": "the warnings",
     STATE: "the Python state after a call",
 }
 

@@ -94,6 +94,8 @@ def op_name(statement: Statement) -> str:
 
 
 def _bare(callee: str) -> str:
+    if callee.startswith(("torch.vmap(", "torch.func.")):  # `torch.vmap(f)` of `torch.vmap(f)(x)`
+        callee = callee.partition("(")[0]
     parts = callee.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
         return parts[3]

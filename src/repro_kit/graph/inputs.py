@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 _Sized = Literal["randn", "rand", "zeros", "ones", "empty", "_efficientzerotensor"]
-DataKind = _Sized | Literal["full", "randint", "arange", "tensor", "load", "view"]
+DataKind = _Sized | Literal["full", "randint", "arange", "linspace", "tensor", "load", "view"]
 Bit = Literal["conj", "neg"]
 ZERO_TENSOR: DataKind = "_efficientzerotensor"  # zeros without a storage, as gradients may be
 _DEVICE = ("device", "torch.device")
@@ -20,8 +20,8 @@ class Data:
     """The source of a tensor's values.
 
     `sizes`: the shape of the source, before any ``as_strided``; None if the text has none (`load`, `view`). `args`:
-    ``(value,)`` of `full`, ``(low, high)`` of `randint`, ``(literal,)`` of `tensor` (as text), ``(file,)`` of `load`,
-    ``(name,)`` of `view`.
+    ``(value,)`` of `full`, ``(low, high)`` of `randint` and of `linspace`, which makes whole numbers that rise,
+    ``(literal,)`` of `tensor` (as text), ``(file,)`` of `load`, ``(name,)`` of `view`.
     """
 
     kind: DataKind
@@ -123,7 +123,8 @@ class TensorInput:
             first = str(math.prod(sizes))
         else:
             bounds = [number(arg) for arg in args]
-            first = ", ".join([*bounds, repr(sizes)] if kind == "randint" else [repr(sizes), *bounds])
+            shape = str(sizes[0]) if kind == "linspace" else repr(sizes)
+            first = ", ".join([shape, *bounds] if kind == "full" else [*bounds, shape])
         options = f", dtype={self.dtype}" if self.dtype else ""
         options += f", device={self.device!r}" if self.device else ""
         tail = f".reshape({', '.join(map(str, sizes)) or '()'})" if kind == "arange" and len(sizes) != 1 else ""
@@ -320,6 +321,9 @@ def _data(kind: str, args: list[ast.expr]) -> Data | None:
         case "randint", [low, high, shape]:
             sizes, bounds = _sizes([shape]), (_literal(low), _literal(high))
             return Data("randint", sizes, bounds) if sizes is not None and _all_int(bounds) else None
+        case "linspace", [low, high, ast.Constant(value=int(count))]:
+            ends = _literal(low), _literal(high)
+            return Data("linspace", (count,), ends) if _all_int(ends) else None
         case "arange", [ast.Constant(value=int(count))]:
             return Data("arange", (count,))
         case "tensor", [literal]:

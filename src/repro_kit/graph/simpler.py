@@ -68,7 +68,8 @@ def lengths(program: Program) -> list[int]:
 def shortened(program: Program, length: int, kept: Sequence[int]) -> Program | None:
     """`program` with these elements alone of all lists that have `length` elements and belong together.
 
-    What is made of the other elements is gone, with the statements that read it; None if nothing is returned then.
+    What is made of the other elements is gone, with the statements that read it; None if no result is left. A step of
+    an optimizer returns nothing, and writes.
     """
     results: set[str] = set()  # the lists that shortened calls return
     gone: set[str] = set()
@@ -91,7 +92,7 @@ def shortened(program: Program, length: int, kept: Sequence[int]) -> Program | N
             gone.add(statement.target or "")
     function = program.graph
     outputs = [name for name in function.outputs if name not in gone | left_out]
-    if not outputs:
+    if function.outputs and not outputs:
         return None
     returns = function.returns if len(outputs) == len(function.outputs) else tuple_of(outputs)
     return program.with_(graph=function.with_(statements=tuple(statements), returns=returns))

@@ -17,7 +17,7 @@ from repro_kit.graph.simpler import with_statements
 _FACTORS = (4.0, 0.5, 16.0, 0.25)
 _VARIED = 2  # sizes that are varied alone, the largest first
 _MOST = 1 << 24  # elements of all inputs of a variant
-_GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange")
+_GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange", "linspace")
 
 
 def sizes_of(program: Program) -> list[int]:
@@ -52,19 +52,29 @@ def resized(program: Program, sizes: Mapping[int, int], *, code: bool) -> Progra
 
 def with_sizes(program: Program, sizes: Mapping[tuple[str, int], int]) -> Program:
     """`program` with other sizes of some inputs. `sizes`: (input, dimension) -> size."""
+    lines = {line.name: line.data.sizes or () for line in program.inputs if is_resizable(line)}
+    ends = {lines[name][axis]: size for (name, axis), size in sizes.items() if axis < len(lines.get(name, ()))}
 
     def change(line: Input) -> Input:
         if not is_resizable(line):
             return line
         own = enumerate(line.data.sizes or ())
-        return _shaped(line, tuple(sizes.get((line.name, axis), size) for axis, size in own))
+        shaped = _shaped(line, tuple(sizes.get((line.name, axis), size) for axis, size in own))
+        return _rising(shaped, ends) if line.data.kind == "linspace" else shaped
 
     return program.with_inputs(change)
 
 
 def flat(program: Program) -> Program:
-    """`program` with one element in each input of which the sizes can be changed."""
-    return program.with_inputs(lambda line: _shaped(line, (1,)) if _has_rank(line) else line)
+    """`program` with one element in each input of which the sizes can be changed; with the two ends of one element."""
+
+    def change(line: Input) -> Input:
+        if is_resizable(line) and line.data.kind == "linspace":
+            low = line.data.args[0]
+            return replace(line, data=Data("linspace", (2,), (low, low + 1)))
+        return _shaped(line, (1,)) if _has_rank(line) else line
+
+    return program.with_inputs(change)
 
 
 def without_dimension(program: Program, places: Collection[tuple[str, int]]) -> Program:
@@ -127,7 +137,15 @@ def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
     if data.kind == "randint":
         low, high = args
         args = (low, max(sizes.get(high, high), low + 1))
+    if data.kind == "linspace":
+        args = _rising(line, sizes).data.args
     return replace(line, data=Data(data.kind, tuple(sizes.get(size, size) for size in data.sizes or ()), args))
+
+
+def _rising(line: TensorInput, sizes: Mapping[int, int]) -> TensorInput:
+    """`line` with another end, where that is a size that changes: offsets end with the number of rows."""
+    low, high = line.data.args
+    return replace(line, data=replace(line.data, args=(low, max(sizes.get(high, high), low))))
 
 
 def _statement(sizes: Mapping[int, int], statement: Statement) -> Statement:

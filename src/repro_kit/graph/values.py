@@ -17,7 +17,8 @@ _SCALARS = ("int", "float", "bool", "str", "NoneType")
 class TensorRecord:
     """A tensor when it was made. Strides and `offset` are in elements; `low` and `high` are its range of values.
 
-    `samples`: all elements of a small tensor; else some, with those that random values lack (-0.0, inf, nan).
+    `samples`: all elements of a small tensor; else some, with those that random values lack (-0.0, inf, nan). `rises`:
+    whole numbers of which none is less than the one before, as offsets, boundaries and sorted indices are.
     """
 
     shape: tuple[int, ...]
@@ -31,6 +32,7 @@ class TensorRecord:
     high: float | None = None
     file: str | None = None  # in `inputs/`, where the values are stored
     samples: tuple[float, ...] = ()
+    rises: bool = False
 
     @property
     def elements(self) -> int:
@@ -70,6 +72,7 @@ def _record(value: Any) -> Record:
                 value.get("max"),
                 value.get("file"),
                 tuple(float(sample) if isinstance(sample, str) else sample for sample in value.get("samples") or ()),
+                bool(value.get("rises")),
             )
         case {"value": scalar} if value.get("python", "int") in _SCALARS:
             return ScalarRecord(scalar)
@@ -123,11 +126,16 @@ def input_for(name: str, record: Record) -> Input | None:
 
 
 def generated(record: TensorRecord, sizes: tuple[int, ...]) -> Data:
-    """Data like the record's: normal, or uniform in [0, 1) for non-negative floats; integers of the same range."""
+    """Data like the record's: normal, or uniform in [0, 1) for non-negative floats; integers of the same range.
+
+    Whole numbers that rise do so again, between the same ends: offsets stay offsets of as many rows.
+    """
     if record.dtype == "torch.bool":
         return Data("randint", sizes, (0, 2))
     if record.dtype in _DISCRETE:
         low, high = int(record.low or 0), int(record.high or 0)
+        if record.rises and sizes == record.shape:
+            return Data("linspace", sizes, (low, high))
         return Data("randint", sizes, (low, high + 1))
     if "float8" in record.dtype or "float4" in record.dtype:
         return Data("ones", sizes)  # torch generates no random numbers of these dtypes
@@ -182,7 +190,7 @@ def _nested(texts: Sequence[str], shape: Sequence[int]) -> str:
 
 
 #: How plain the values of each kind are. Stored values and views are not chosen by the kind.
-_RANKS = {"full": 1, "arange": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4, "empty": 4}
+_RANKS = {"full": 1, "arange": 2, "linspace": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4, "empty": 4}
 #: The dtype of a line that names none, by the kind of its data, or by the type of the value that fills it; else floats.
 _DEFAULTS: Mapping[object, str] = {
     "randint": "torch.int64",
@@ -218,7 +226,12 @@ def plainer(line: TensorInput, record: TensorRecord | None = None) -> Iterator[T
 
 
 def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInput]:
-    if rank(line) == 0 or line.data.sizes is None or (line.data.kind == "tensor" and line.dtype is None):
+    if (
+        rank(line) == 0
+        or line.data.sizes is None
+        or line.data.kind == "linspace"
+        or (line.data.kind == "tensor" and line.dtype is None)
+    ):
         return
     dtype = line.dtype or _DEFAULTS.get(type(line.data.args[0]) if line.data.kind == "full" else line.data.kind)
     whole = dtype is not None and "int" in dtype

@@ -83,6 +83,7 @@ def look_for(
         )
         findings = read_findings(directory / "probe")
     verdict = of_run(symptom, ended, findings, summary)
+    verdict = _or_lost(case, symptom, verdict, ended, findings)
     if verdict.status is Status.CANNOT_TELL:
         if symptom.kind.policy.compared:  # the graphs are tried later
             return SymptomSearch(words=f"No call of the script could be compared with eager: {verdict.note}")
@@ -99,6 +100,15 @@ def look_for(
     if verdict.failure is None:
         return SymptomSearch(words=f"{symptom.text} was not seen: {verdict.note}")
     return SymptomSearch((ObservedFailure(verdict.failure, signature_of(verdict.failure), source="measured"),))
+
+
+def _or_lost(case: Case, symptom: Symptom, verdict: Verdict, ended: Run, findings: Findings) -> Verdict:
+    """`verdict`, or the exception that compiled calls lose: no result can be compared where eager has none."""
+    lost = validation_lost(findings.compiled) if symptom.kind is Kind.ACCURACY else None
+    if verdict.failure is not None or lost is None:
+        return verdict
+    case.store(SYMPTOM, Symptom(Kind.VALIDATION, text=Kind.VALIDATION.policy.form))
+    return _compared(lost, ended, findings)
 
 
 def _of_state(case: Case, options: ObserveOptions, ui: Ui, symptom: Symptom) -> Verdict | None:

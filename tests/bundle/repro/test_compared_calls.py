@@ -137,6 +137,39 @@ def test_it_fails_with_the_compiler_and_passes_without(
         assert status == 0 and "PASS" in output, output
 
 
+LEFT = """
+import random, torch
+
+def step(x):
+    y = x + 1
+    if torch.compiler.is_compiling():
+        {compiled}
+    {eager}
+    return y, y, {{1, 2}}, torch.rand(1).shape
+
+torch.compile(step, backend="eager")(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "eager", "compiled", "words"),
+    [
+        ("alias", "", "return y, y.clone(), {{1, 2}}, torch.rand(1).shape", "[0, 1, 2], in eager [0, 1, 1]"),
+        ("random", "random.random()", "return y, y, {{1, 2}}, y.shape", "['as before', "),
+        ("value", "", "return y, y, {{1, 3}}, torch.rand(1).shape", "result 2 1: Scalars are not equal! '3'"),
+    ],
+)
+def test_what_is_no_value_is_compared_where_it_differed(
+    tmp_path: Path, kind: str, eager: str, compiled: str, words: str
+) -> None:
+    failure = Failure(Kind.ACCURACY, difference=Difference(kind, "output 1"))
+    given = {"eager": eager, "compiled": compiled.format()}
+    status, output = _run(_repro(tmp_path, failure, LEFT, **given))
+    assert status == 1 and words in output, output
+    found = read_run(status, output, "").failure
+    assert found is not None and signature_of(failure).matches(signature_of(found), Strength.REBASED)
+
+
 def test_an_exported_program_is_compared_with_its_model(tmp_path: Path) -> None:
     repro = _repro(tmp_path / "strict", WRONG, EXPORTS, strict=True)
     status, output = _run(repro)

@@ -1,7 +1,10 @@
 """What a function can reach is put back as it was, and nothing is touched that did not change."""
 
+import datetime
+import fractions
 import functools
 import itertools
+import json
 import random
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro_probe.calls.python_state import ReachableState
+from repro_probe.calls.python_state import ReachableState, StateDigest
 
 #: All of torch that plain Python state needs.
 TORCH = SimpleNamespace(Tensor=type("Tensor", (), {}), Generator=type("Generator", (), {}))
@@ -183,3 +186,22 @@ def test_iterators_are_named_since_nothing_turns_them_back() -> None:
     state = ReachableState(TORCH, [reached])
     assert state.iterators == ["list_iterator", "count", "generator"]
     assert next(ahead) == 1  # it was not advanced
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled"),
+    [
+        (range(3), range(4)),
+        (slice(3), slice(4)),
+        (1j, 2j),
+        ({1}, {2}),
+        (frozenset("a"), frozenset("b")),
+        (bytearray(b"a"), bytearray(b"b")),
+        (datetime.timedelta(1), datetime.timedelta(2)),
+        (fractions.Fraction(1, 2), fractions.Fraction(1, 3)),
+    ],
+)
+def test_values_without_attributes_have_digests_that_tell_them_apart(eager: Any, compiled: Any) -> None:
+    first, second = (json.dumps(StateDigest(TORCH).of(value)) for value in (eager, compiled))
+    assert first != second
+    assert StateDigest(TORCH).of(iter([1])) == "list_iterator", "no address, which differs by itself"

@@ -111,6 +111,10 @@ def _runner(subject: Subject, sources: SourceFiles) -> str:
     return _RUN_SCRIPT if _is_python(words[0]) and len(words) > 1 and words[1].endswith(".py") else ""
 
 
+#: Kinds of difference that a comparison of values does not show.
+_LEFT = ("alias", "random", "warning")
+
+
 @dataclass(frozen=True)
 class _Compared:
     """How the compiled calls of a script are compared with eager, as the template takes it."""
@@ -119,6 +123,7 @@ class _Compared:
     options: str  # further arguments of `assert_close`
     state: bool  # what differs is the Python state that a call leaves
     exports: bool  # the script may export
+    left: str = ""  # what differs besides values: "alias", "random" or "warning"
     state_words: str = OTHER_STATE
 
 
@@ -135,7 +140,8 @@ def _compared(subject: Subject, sources: SourceFiles, facts: Facts) -> _Compared
     elif failure.tolerance is not None:
         options = ", ".join([*filter(None, [options]), "rtol={}, atol={}".format(*failure.tolerance)])
     exports = facts.signature.kind is Kind.ACCURACY and _mention(sources, _EXPORTS)
-    return _Compared(runner, options, state=facts.signature.difference == STATE, exports=exports)
+    left = facts.signature.difference if facts.signature.difference in _LEFT else ""
+    return _Compared(runner, options, state=facts.signature.difference == STATE, exports=exports, left=left or "")
 
 
 def _mention(sources: SourceFiles, words: re.Pattern[bytes]) -> bool:

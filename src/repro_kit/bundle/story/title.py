@@ -54,10 +54,14 @@ _WRONG = {
     "nan": "wrong NaN from",
     "shape": "wrong shape from",
     "dtype": "wrong dtype from",
+    "layout": "wrong layout from",
+    "device": "wrong device from",
     "stride": "wrong strides from",
     "alias": "wrong aliasing by",
     "structure": "wrong output structure of",
     "requires_grad": "wrong requires_grad from",
+    "random": "wrong state of random numbers after",
+    "warning": "warnings lost by",
 }
 _REFUSES = {
     "torch.export.export": "export",

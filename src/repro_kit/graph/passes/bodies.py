@@ -8,6 +8,7 @@ from functools import partial
 from repro_kit.graph import Program
 from repro_kit.graph.edits import rewrite
 from repro_kit.graph.hops import alike, all_inlined, bypassed, calls, inlinings, without_operand, without_result
+from repro_kit.graph.levels import lifted, unnested
 from repro_kit.graph.search import Proposal, Search
 from repro_kit.graph.simpler import lengths, shortened, without_levels
 from repro_kit.reduce.proposing import one_by_one, rebasing, sweep
@@ -26,8 +27,14 @@ def _inlined(search: Search) -> Iterator[Proposal]:
 
 
 def levels(search: Search) -> None:
-    """Compute without the levels of torch.func."""
-    one_by_one(search, lambda search: [_becoming(without_levels(search.program))], equivalent=True)
+    """Compute without the levels of torch.func; else write them as calls of torch.func, and leave out one by one."""
+    one_by_one(search, _with_fewer_levels, equivalent=True)
+
+
+def _with_fewer_levels(search: Search) -> Iterator[Proposal]:
+    program = search.program
+    yield from map(_becoming, (without_levels(program), lifted(program)))
+    yield from map(_becoming, unnested(program))
 
 
 def same_branches(search: Search) -> None:

@@ -13,6 +13,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.messages import is_loose, is_overwritten
+from repro_kit.failure.signature import Signature
 from repro_kit.files import read_text
 from repro_kit.graph import render
 from repro_kit.graph.python_code import joined
@@ -70,6 +71,17 @@ def search_in_all_ways(
     return searched
 
 
+def _beside_graphs(target: Signature | None) -> str:
+    """Why no graph alone can show `target`; "" where one may."""
+    if target is not None and is_overwritten(target.message):
+        return "no graph alone shows it, since a program reads the outputs of a call before the next call"
+    if target is not None and target.difference == STATE:
+        return "the difference is not in a result of a graph, but in the Python state that a call leaves"
+    if target is not None and target.difference in ("random", "warning"):
+        return "the difference is not in a result of a graph, but in what a call leaves beside it"
+    return ""
+
+
 def _searched(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> Searched:
@@ -85,13 +97,8 @@ def _searched(
     processes = recording.of_failure(failure)
     reasons: list[str] = []
     compile_id = None if failure is None else _compile_that_failed(failure.failure, observation)
-    hopeless = ""
-    if compile_id is not None and recording.graphs and _has_no_graph(compile_id, processes):
-        hopeless = f"compile {compile_id} failed before its frame had a graph"
-    elif target is not None and is_overwritten(target.message):
-        hopeless = "no graph alone shows it, since a program reads the outputs of a call before the next call"
-    elif target is not None and target.difference == STATE:
-        hopeless = "the difference is not in a result of a graph, but in the Python state that a call leaves"
+    no_graph = compile_id is not None and bool(recording.graphs) and _has_no_graph(compile_id, processes)
+    hopeless = f"compile {compile_id} failed before its frame had a graph" if no_graph else _beside_graphs(target)
     if hopeless:
         return Searched(search, None, "dynamo", [], hopeless)
     tolerances = _tolerances(observation, case.file.failure_index, kind)

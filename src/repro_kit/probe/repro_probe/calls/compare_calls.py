@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from repro_probe.calls.calls import Call
+from repro_probe.calls.copied_arguments import CopiedArguments, as_it_is
 from repro_probe.calls.python_state import ReachableState, StateDigest
 from repro_probe.common.tracebacks import describe_exception
 from repro_probe.judge import compare_outputs, recheck
@@ -151,13 +153,13 @@ class _AsProgram:
     def __init__(self, call: Call) -> None:
         self.call = call
         leaves, self.structure = tree_flatten(call.arguments)
-        self.leaves = list(map(copied, leaves))
         self.state = dict(_state(call.original, leaves))
+        self.leaves = CopiedArguments(leaves, {id(tensor): tensor for tensor in self.state.values()})
         self.values = [tensor.detach().clone() for tensor in self.state.values()]
         given = filter(_is_tensor, leaves)  # of these each call gets copies
         self.python_state = ReachableState(torch, [call.original, call.arguments], [*self.state.values(), *given])
         self.parameters = [*(f"argument {at}" for at in range(len(leaves))), *self.state]
-        tensors = [*self.state.values(), *filter(_is_tensor, self.leaves)]
+        tensors = [*self.state.values(), *filter(_is_tensor, leaves)]
         trains = call.grad and not call.inference and any(tensor.requires_grad for tensor in tensors)
         self.recipe: RecipeData = {**RECIPE_DEFAULTS, "backward": "sum" if trains else "none"}
 
@@ -165,7 +167,7 @@ class _AsProgram:
         """Return copies of the call's arguments, and the state as it was before the call."""
         with _disable_current_modes():
             self._put_back()
-        return [(*map(copied, self.leaves), *self.state.values())]
+        return [(*self.leaves(), *self.state.values())]
 
     def graph(self, *inputs: Any) -> Any:
         """Make the call in eager."""
@@ -176,7 +178,7 @@ class _AsProgram:
         return self._make(self.call.run, inputs)
 
     def _make(self, function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
-        arguments, named = tree_unflatten(list(inputs[: len(self.leaves)]), self.structure)
+        arguments, named = tree_unflatten(list(inputs[: self.structure.num_leaves]), self.structure)
         return function(*arguments, **named)
 
     def _put_back(self) -> None:
@@ -201,24 +203,28 @@ class _AsProgram:
     def widened(self, widen: Callable[[Any], Any]) -> Iterator[None]:
         """Widen the state: autograd and convolutions look at dtypes before a dispatch mode sees them."""
         narrow = [tensor.data for tensor in self.state.values()]
+        self.leaves.widen = widen
         for tensor, value in zip(self.state.values(), narrow):
             tensor.data = widen(value)
         try:
             yield
         finally:
+            self.leaves.widen = as_it_is
             for tensor, value in zip(self.state.values(), narrow):
                 tensor.grad = None
                 tensor.data = value
 
     @contextlib.contextmanager
-    def forward_region(self, autocast: bool = True) -> Iterator[None]:
+    def forward_region(self, autocast: bool = True) -> Iterator[list[warnings.WarningMessage]]:
         """Enter the grad mode of the call. Autocast stays as in the script, but is off for double precision."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.inference_mode(self.call.inference))
             stack.enter_context(torch.set_grad_enabled(self.call.grad))
             if not autocast:
                 stack.enter_context(torch.autocast("cpu", enabled=False))
-            yield
+            given = stack.enter_context(warnings.catch_warnings(record=True))
+            warnings.simplefilter("always")
+            yield given
 
     def surroundings(self) -> contextlib.AbstractContextManager[Any]:
         """Return an empty context: the comparison already runs in the contexts of the call."""
@@ -227,11 +233,6 @@ class _AsProgram:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
-
-
-def copied(value: Any) -> Any:
-    """Return a copy of a tensor, as a leaf; any other value as it is."""
-    return value.detach().clone().requires_grad_(value.requires_grad) if _is_tensor(value) else value
 
 
 def _state(function: Any, arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:

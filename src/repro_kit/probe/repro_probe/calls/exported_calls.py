@@ -17,7 +17,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from repro_probe.calls.calls import WatchedCalls
-from repro_probe.calls.compare_calls import copied, undisturbed
+from repro_probe.calls.compare_calls import undisturbed
+from repro_probe.calls.copied_arguments import cloned
 from repro_probe.calls.python_state import ReachableState
 from repro_probe.change.override import is_users
 from repro_probe.judge import compare_outputs
@@ -63,7 +64,7 @@ class ExportedCalls:
             with undisturbed():
                 module = copy.deepcopy(self.make_module(program))  # its buffers are those of the program
                 model.watch(module)
-                module(*tree_map(copied, args), **tree_map(copied, kwargs))
+                module(*tree_map(cloned, args), **tree_map(cloned, kwargs))
         except Exception as error:
             model.record["problem"] = f"the exported program raises {type(error).__name__}: {error}"[:300]
         self.calls.write()
@@ -133,7 +134,7 @@ class _Model:
         theirs, mine = _state(module), _state(self.model)
         for name in mine.keys() & theirs.keys():
             mine[name].data.copy_(theirs[name].data)
-        args, kwargs = tree_map(copied, (args, kwargs))
+        args, kwargs = tree_map(cloned, (args, kwargs))
         random = torch.random.get_rng_state()
         python_state = ReachableState(torch, [self.model], mine.values())  # an export keeps it as it was
         try:

@@ -36,6 +36,8 @@ def generator_access(torch: Any, value: Any) -> StateAccess | None:
 
 _ITEMS, _DEPTH = 200, 5  # items of a container, depth of nesting
 
+_FIELDS = (((range, slice), ("start", "stop", "step")), (complex, ("real", "imag")))
+_TEXTS = {"builtins", "datetime", "decimal", "fractions", "pathlib", "uuid", "torch"}  # whose values have a text
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _LEFT_OUT = (types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 #: Modules whose classes and functions hold no state of the user.
@@ -105,10 +107,21 @@ class StateDigest:
         if slots:
             attributes = {**(attributes or {}), **{slot.__name__: slot.__get__(value, type(value)) for slot in slots}}
         if not isinstance(attributes, dict):
-            return type(value).__name__
+            return self._of_value(value, deeper)
         hidden = isinstance(value, torch.nn.Module)  # empty private attributes of a module, such as hooks, are left out
         kept = {name: item for name, item in attributes.items() if not (hidden and name.startswith("_") and not item)}
         return {name: deeper(item) for name, item in kept.items() if not name.startswith("_torchdynamo")}
+
+    def _of_value(self, value: Any, digest: Callable[[Any], Any]) -> Any:
+        """Return the digest of an object without attributes of its own, such as a range, a date or an array."""
+        fields = next((names for kind, names in _FIELDS if isinstance(value, kind)), ())
+        if fields:
+            return {name: digest(getattr(value, name)) for name in fields}
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+            return [str(value.dtype), list(value.shape), digest(value.reshape(-1)[:_ITEMS].tolist())]
+        text = repr(value) if type(value).__module__ in _TEXTS else ""
+        return text if text and " at 0x" not in text else type(value).__name__
 
     def _of_definition(self, value: Any, digest: Callable[[Any], Any]) -> Any:
         """Return digests of what a function or class of the user can reach."""

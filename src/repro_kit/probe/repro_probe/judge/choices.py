@@ -233,7 +233,7 @@ def follow(program: RunnableCalls) -> tuple[dict[str, Choice], set[str]]:
 
     def graph(*arguments: Any) -> Any:
         result = program.graph(*arguments)
-        returned.append([mode.positions_of(leaf) for leaf in tree_flatten(result)[0]])
+        returned.append([mode.positions_of(leaf) for _, leaf in outputs.parts_of(result)[0]])
         return result
 
     returned: list[list[Any]] = []

@@ -7,7 +7,9 @@ from the reference than eager's result is.
 
 from __future__ import annotations
 
+import cmath
 import copy
+import enum
 import math
 import sys
 from collections.abc import Collection, Iterable, Iterator
@@ -66,11 +68,19 @@ _REACH = 2.0  # a compiled result may be this many times further from eager than
 _SELDOM = 10.0  # when nudged runs change this many times more elements, rounding may explain any small difference
 _LONGEST_FORM = 200  # characters of the structure of a result
 
-OF_CONTENT = ("structure", "shape", "dtype", "nan", "value")  # kinds of difference in what a result holds
+OF_CONTENT = (
+    "structure",
+    "shape",
+    "dtype",
+    "layout",
+    "device",
+    "nan",
+    "value",
+)  # kinds of difference in what a result holds
 OF_ROUNDING = ("shape", "nan", "value")  # those that rounding can cause
 OF_VALUES = ("nan", "value")
 #: All kinds from worst to mildest. The worst difference is reported.
-_SEVERITY = (*OF_CONTENT, "alias", "requires_grad", "stride")
+_SEVERITY = (*OF_CONTENT, "alias", "requires_grad", "stride", "random", "warning")
 
 
 class Evidence:
@@ -78,7 +88,7 @@ class Evidence:
 
     `reference` is the outcome in double precision, or None. `nudged` are outcomes of eager with its rounding disturbed.
     `choices` and `tied` are the origins of indices, and the results that depend on ties (choices.py). `ignore` are the
-    names of results that are not compared.
+    names of results that are not compared. `memory` are the results of eager that share less memory, but enough.
     """
 
     def __init__(
@@ -95,6 +105,7 @@ class Evidence:
         self.choices = choices or {}
         self.tied = tied
         self.ignore = ignore
+        self.memory: dict[str, Leaf | None] = {}
 
 
 def kinds_of_difference(
@@ -125,7 +136,7 @@ def differences(
             unlike |= {where for (call, _), where in eager.output_places().items() if call == number}
             where = "output" if len(eager.outputs) == 1 else f"call {number}, output"
             yield of_form("structure", where, eager_output[1], compiled_output[1])
-    outputs = set(eager.output_places().values())
+    gradients = {f"grad of {name}" for name in eager.grads}  # autograd chooses how a gradient lies in memory
     others = compiled.places()
     for where, a in eager.places().items():
         if where in unlike or where in evidence.ignore:
@@ -135,8 +146,11 @@ def differences(
             yield from _one_sided(where, a, b)
             continue
         yield from _values(where, a, b, tolerance, evidence)
-        if where in outputs:
-            yield from _form(where, a, b)
+        if where not in gradients:
+            yield from _form(where, a, b, evidence.memory.get(where))
+    for kind, where, *sides in eager.left_otherwise(compiled):
+        if where not in evidence.ignore:
+            yield of_form(kind, where, *sides)
 
 
 def _one_sided(where: str, a: Leaf | None, b: Leaf | None) -> Iterator[DifferenceData]:
@@ -146,20 +160,20 @@ def _one_sided(where: str, a: Leaf | None, b: Leaf | None) -> Iterator[Differenc
         yield of_form("structure", where, *sides, detail=detail)
 
 
-def _form(where: str, a: Leaf, b: Leaf) -> Iterator[DifferenceData]:
-    """Yield the differences of an output other than in its values."""
-    if a.alias != b.alias:
+def _form(where: str, a: Leaf, b: Leaf, enough: Leaf | None) -> Iterator[DifferenceData]:
+    """Yield the differences of an output or of an argument after the call, other than in its values."""
+    if b.alias not in (a.alias, enough and enough.alias) and a.layout == b.layout:
         detail = f"eager's shares storage with {_names(a)}, compiled's with {_names(b)}"
         yield of_form("alias", where, _shared(a), _shared(b), detail=detail)
     if a.requires_grad != b.requires_grad:
         yield of_form("requires_grad", where, a.requires_grad, b.requires_grad)
-    if a.stride != b.stride and a.is_tensor and b.is_tensor and a.value.shape == b.value.shape:
+    if a.stride != b.stride and a.layout == b.layout and a.is_tensor and a.value.shape == b.value.shape:
         detail = f"eager {a.stride}, compiled {b.stride} (0 where the size is 1)"
         yield of_form("stride", where, a.stride, b.stride, detail=detail)
 
 
 def _names(leaf: Leaf) -> str:
-    return ", ".join(leaf.alias or ()) or "no input"
+    return ", ".join(leaf.alias or ()) or "no other tensor"
 
 
 def _shared(leaf: Leaf) -> str:
@@ -203,6 +217,10 @@ def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Eviden
         yield of_form("shape", where, list(a.value.shape), list(b.value.shape))
     elif a.value.dtype != b.value.dtype:
         yield of_form("dtype", where, a.value.dtype, b.value.dtype)
+    elif a.layout != b.layout:
+        yield of_form("layout", where, a.layout, b.layout)
+    elif a.device != b.device:
+        yield of_form("device", where, a.device, b.device)
     elif a.value.numel():
         pair = _Pair(where, a.value, b.value, tolerance)
         c = evidence.reference.get(where)
@@ -216,15 +234,17 @@ def _values(where: str, a: Leaf, b: Leaf, tolerance: Tolerance, evidence: Eviden
 
 
 def _plain(where: str, a: Any, b: Any) -> Iterator[DifferenceData]:
-    both_numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
-    if (both_numbers and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)) or (both_numbers and a != a and b != b):
+    """Yield the difference of two values of one type that are no tensors."""
+    numbers = isinstance(a, (int, float, complex))
+    own: Any = type(a).__eq__
+    if own is object.__eq__ and not isinstance(a, enum.Enum):  # each call makes its own object
         return
     try:
-        equal = bool(a == b)
-    except Exception:  # a type without a usable ==: the values cannot be compared
+        equal = bool(a == b) or (numbers and (cmath.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) or (a != a and b != b)))
+    except Exception:  # a type without a usable ==, or a number too large for a float: they cannot be compared
         return
-    if not equal and (both_numbers or isinstance(a, (str, bytes, torch.dtype, torch.device))):
-        size = abs(a - b) if both_numbers else 0.0
+    if not equal:
+        size = abs(a - b) if numbers else 0.0
         data = difference("value", where, max_abs=size, fraction=1.0, detail=f"eager {a!r}, compiled {b!r}")
         yield {**data, "eager": repr(a), "compiled": repr(b)}
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_probe.judge import compare_outputs
@@ -147,3 +148,17 @@ class _InOrder(TorchDispatchMode):
         if not (function._schema.is_mutable and isinstance(args[0], torch.Tensor)):
             return result
         return args[0] if inputs[0] is args[0] else args[0].copy_(inputs[0])
+
+
+class ClonedDropouts(TorchFunctionMode):
+    """Lets a dropout that drops nothing return a clone of its input, as compiled code does, and not the input itself.
+
+    torch/_decomp decomposes it so; eager's input is then no memory that the results of compiled code must share.
+    """
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        name = getattr(function, "__name__", "")
+        return result.clone() if name.endswith("dropout") and args and result is args[0] else result

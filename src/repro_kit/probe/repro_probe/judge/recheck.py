@@ -11,7 +11,7 @@ import torch
 from repro_probe.judge import choices, compare_outputs, double_precision, rounding
 from repro_probe.judge.compare_outputs import OF_ROUNDING, OF_VALUES, WITHOUT_REFERENCE, Evidence, Tolerance
 from repro_probe.judge.double_precision import error_table, explained, plain_tolerance
-from repro_probe.judge.doubts import DrawnInOrder
+from repro_probe.judge.doubts import ClonedDropouts, DrawnInOrder
 from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
@@ -143,6 +143,10 @@ def _look(
         _note(notes, "no reference in double precision; ten times the usual tolerance")
     evidence = compare_outputs.Evidence(best, ignore={*unstable, *ignore})
     differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
+    if any(each["kind"] == "alias" for each in differences):
+        with ClonedDropouts():
+            evidence.memory = outputs.run(program, program.graph).places()
+        differences = compare_outputs.kinds_of_difference(eager, compiled, tolerance, evidence)
     by_rounding = any(each["kind"] in OF_ROUNDING for each in differences)
     if by_rounding or with_errors:
         evidence = _with_rounding(program, evidence, notes)
@@ -172,7 +176,9 @@ def _with_rounding(program: RunnableCalls, evidence: Evidence, notes: list[str])
         _note(notes, f"indices could not be followed to the values that they select ({type(error).__name__})")
     if not runs:
         _note(notes, "eager could not be run with its rounding disturbed")
-    return compare_outputs.Evidence(evidence.best, runs, chosen, tied, evidence.ignore)
+    again = compare_outputs.Evidence(evidence.best, runs, chosen, tied, evidence.ignore)
+    again.memory = evidence.memory
+    return again
 
 
 def _differing(program: RunnableCalls, eager: Outcome, graph: Callable[..., Any]) -> list[str]:

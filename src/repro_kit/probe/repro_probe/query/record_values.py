@@ -125,6 +125,7 @@ class ValueRecorder:
             "storage": self._storage(value) if plain else None,
             "min": _json_number(low),
             "max": _json_number(high),
+            "rises": _rises(value),
             "samples": [] if numbers is None else _samples(numbers, low, high),
             "file": self._write(value, file) if file is not None and plain else None,
         }
@@ -160,6 +161,17 @@ def _numbers(value: torch.Tensor) -> torch.Tensor | None:
         return None
     numbers = value.detach()
     return numbers.double() if numbers.is_floating_point() else numbers.to(torch.int64)
+
+
+def _rises(value: torch.Tensor) -> bool:
+    """Whether these are three or more whole numbers, of which none is less than the one before, and not all equal."""
+    if value.dim() != 1 or value.numel() < 3 or value.layout != torch.strided or value.dtype not in _WHOLE:
+        return False
+    steps = value.detach().to(torch.int64).diff()
+    return bool((steps >= 0).all() and (steps > 0).any())
+
+
+_WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
 
 def _samples(numbers: torch.Tensor, low: float, high: float) -> list[Any]:
