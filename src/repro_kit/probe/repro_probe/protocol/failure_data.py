@@ -27,28 +27,20 @@ class LinkData(TypedDict):
 RANDOM_NUMBERS, UNINITIALISED = "it draws random numbers", "it reads uninitialised memory"
 WRITE_ORDER, BAD_OFFSETS = "it writes different values to one place", "it has a jagged tensor with invalid offsets"
 #: The places of a difference. A gradient and an argument that the program writes to are named by `outputs.Outcome`.
-<<<<<<< HEAD
-OUTPUT, GRADIENT, ARGUMENT = "output", "gradient", "argument"
-#: How a gradient is named before its parameter, and an argument after its own name.
-OF_GRADIENT, AFTER = "grad of ", " after the call"
-=======
 OUTPUT, GRADIENT, ARGUMENT, CALL = "output", "gradient", "argument", "call"
 #: What a call leaves besides its results: where a difference is, and its kind.
 WARNINGS, GENERATOR = "warnings", "state of random numbers"
->>>>>>> h-small
+#: How a gradient is named before its parameter, and an argument after its own name.
+OF_GRADIENT, AFTER = "grad of ", " after the call"
 
 
 def place_of(where: str) -> str:
     """Return the place that `where` of a difference names."""
     if where.startswith(OF_GRADIENT):
         return GRADIENT
-<<<<<<< HEAD
-    return ARGUMENT if where.endswith(AFTER) else OUTPUT
-=======
     if where.startswith((WARNINGS, GENERATOR)):
         return CALL
-    return ARGUMENT if where.endswith(" after the call") else OUTPUT
->>>>>>> h-small
+    return ARGUMENT if where.endswith(AFTER) else OUTPUT
 
 
 class DifferenceBase(TypedDict):
