@@ -119,7 +119,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
                 with store.writing():
                     store.set_issue(case.id, case.issue)
             continue
-        if not place.entry(case.id).is_dir():
+        if not (case.is_imported or place.entry(case.id).is_dir()):
             _copy(other.entry(case.id), place.entry(case.id), other.directory)
         name = case.name if case.name not in names else f"{case.name}-{case.id[:8]}"
         names.add(name)

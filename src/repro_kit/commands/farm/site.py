@@ -127,7 +127,7 @@ class ReleaseReport:
     silent: tuple[CasePage, ...] = ()
     outages: tuple[Batch, ...] = ()
     last_run: str = ""
-    groups: tuple[tuple[str, str, int], ...] = ()  # by what, its name, how many regressions
+    groups: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # by what, its name, the cases
 
     @property
     def name(self) -> str:
@@ -157,8 +157,7 @@ def report(place: FarmPlace, request: SiteRequest, ui: Ui) -> Exit:
         write_export(place, store, site / "farm.json")
         ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {site / 'index.html'}")
     texts = [str(site / release.name) for release in releases]
-    for text in texts:
-        ui.note(f"Written: {text}")
+    ui.note(f"Written: {', '.join(texts) or site}")
     sent = _sent(request, site, releases, ui)
     ui.result({"site": str(site), "cases": len(pages), "releases": texts, "issue": sent or None, "exit": int(Exit.OK)})
     return Exit.OK
@@ -293,11 +292,14 @@ def _release(
     )
 
 
-def _grouped(pages: Sequence[CasePage]) -> Iterator[tuple[str, str, int]]:
-    """How many regressions there are by operator, lowering and pass, where several share one."""
-    for what in ("operator", "lowering", "cause"):
-        counts = Counter(name for page in pages if (name := getattr(page.case.facts, what)))
-        yield from (({"cause": "pass"}.get(what, what), name, count) for name, count in counts.most_common())
+def _grouped(pages: Sequence[CasePage]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The regressions by operator, lowering and pass: by what, its name, and the cases; the most cases first."""
+    for what, words in (("operator", "operator"), ("lowering", "lowering"), ("cause", "pass")):
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for page in pages:
+            groups[getattr(page.case.facts, what)].append(page.case.name)
+        groups.pop("", None)
+        yield from ((words, name, tuple(groups[name])) for name in sorted(groups, key=lambda each: -len(groups[each])))
 
 
 def _with_files(place: FarmPlace, site: Path, page: CasePage, public: Public) -> CasePage:
