@@ -155,9 +155,9 @@ def report(place: FarmPlace, request: SiteRequest, ui: Ui) -> Exit:
         shown = [_with_files(place, site, page, public) for page in pages]
         _write(site, shown, store, list(judge.outages.values()), releases, public)
         write_export(place, store, site / "farm.json")
-        ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {site / 'index.html'}")
-    texts = [str(site / release.name) for release in releases]
-    ui.note(f"Written: {', '.join(texts) or site}")
+        texts = [str(site / release.name) for release in releases]
+        written = ", ".join([str(site / "index.html"), *texts])
+        ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {written}")
     sent = _sent(request, site, releases, ui)
     ui.result({"site": str(site), "cases": len(pages), "releases": texts, "issue": sent or None, "exit": int(Exit.OK)})
     return Exit.OK
