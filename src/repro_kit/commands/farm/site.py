@@ -36,11 +36,10 @@ _LARGEST = 32 << 20  # bytes of a bundle that is offered
 _LONGEST = 200_000  # characters of a case's code that its page shows
 #: The class of a verdict in the strips, and the top and the height of its box: the shape tells them apart as well.
 _CLASSES = {
+    **dict.fromkeys(RunOutcome, "none"),
     RunOutcome.FAILS_ALIKE: "fails",
     RunOutcome.PASSES: "passes",
     RunOutcome.FAILS_OTHERWISE: "other",
-    RunOutcome.INVALID: "none",
-    RunOutcome.CANNOT_TELL: "none",
 }
 _SHAPES = {"fails": (0, 10), "passes": (7, 3), "other": (0, 5), "none": (4, 1)}
 
@@ -315,8 +314,7 @@ def _with_files(place: FarmPlace, site: Path, page: CasePage, public: Public) ->
     code = read_plain(path, _LARGEST).decode("utf-8", "replace")
     links = [("repro.py", REPRO)]
     target.mkdir(parents=True, exist_ok=True)
-    is_bundle = (entry / MANIFEST).is_file()
-    if is_bundle:
+    if (entry / MANIFEST).is_file():
         links += _bundle_files(entry, target, public)
     else:
         redactor = Redactor()
@@ -324,7 +322,9 @@ def _with_files(place: FarmPlace, site: Path, page: CasePage, public: Public) ->
         code = public(redactor.redact(code, REPRO).text)
     (target / REPRO).write_bytes(code.encode())
     found = tuple((words, f"../files/{page.case.id[:16]}/{name}") for words, name in links)
-    return replace(page, code=code[:_LONGEST], links=found)
+    whole = [file.removeprefix("../") for words, file in found if words == "bundle"]
+    repeat = page.repeat.replace(str(entry), whole[0]) if whole else page.repeat
+    return replace(page, code=code[:_LONGEST], links=found, repeat=repeat)
 
 
 def _bundle_files(entry: Path, target: Path, public: Public) -> Iterator[tuple[str, str]]:
