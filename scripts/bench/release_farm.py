@@ -174,6 +174,9 @@ class Replay:
         for case, number in expected.items():
             if raised.get(f"case-{case}") != number:
                 yield f"case-{case} broke in night {number}; the alarm was in {raised.get(f'case-{case}')}"
+        often = [number for number, names in self.alarms.items() if f"case-{self.known.flaky}" in names]
+        if len(often) > 1:
+            yield f"the flaky case raised an alarm in the nights {often}"
         known = {*expected, self.known.flaky}
         yield from (f"{name} raised an alarm for nothing" for name in raised if int(name[5:]) not in known)
 

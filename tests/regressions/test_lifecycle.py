@@ -61,6 +61,8 @@ def judged(*lines: str, claimed: int = 1) -> Judged:
         (("mm",), State.FLAKY),
         (("mmP",), State.FLAKY),
         (("mmPPPPPPP",), State.CLOSED),
+        (("mm" * 12 + "PPPPP" + "m",), State.FLAKY),  # among so many builds, five that pass may be luck
+        (("mm" * 12 + "P" * 20 + "m",), State.REOPENED),
     ],
 )
 def test_the_state_that_verdicts_show(lines: tuple[str, ...], state: State) -> None:

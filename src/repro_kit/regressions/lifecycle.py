@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby
+from itertools import groupby, takewhile
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ FEWEST_PASSES = 3
 #: The most passing runs that are asked for: rarer failures than about 5 % look like fixed ones.
 MOST_PASSES = 60
 _MISSED = 0.005  # accepted probability that a flaky case passes by chance
+_LUCK = 0.05  # accepted probability that some stretch of passes among all builds of a flaky case is luck
 _MOST_RETURNS = 2  # of a case that was fixed: with more it counts as flaky
 #: The evidence of a case without a result.
 NOT_RUN_YET = "not run yet"
@@ -76,6 +77,7 @@ class Standing:
     needed: int = FEWEST_PASSES
     failed: bool = False  # it has failed on a build of this line
     gone: bool = False  # it passes, as often as needed, on the newest builds that show anything
+    lucky: bool = False  # the last fix of a flaky case may be luck: what fails after it is the old failure
     marks: tuple[Mark | None, ...] = field(default=())  # of the verdicts, in their order; None: undecided
 
     @property
@@ -133,8 +135,17 @@ def standing_of(line: str, verdicts: Sequence[UnitResult], tally: Tally, claimed
         needed,
         any(verdict.fails for verdict in verdicts),
         bool(deciding) and deciding[-1][1] is Mark.GOOD,
+        tally.flaky and _is_lucky(verdicts, marks, tally),
         tuple(marks),
     )
+
+
+def _is_lucky(verdicts: Sequence[UnitResult], marks: Sequence[Mark | None], tally: Tally) -> bool:
+    """Whether the passes of the last fix are so few that among so many builds they may be luck."""
+    fixes = [change.after for change in _changes(marks) if change.fixed]
+    stretch = takewhile(lambda verdict: not verdict.fails, verdicts[fixes[-1] :]) if fixes else ()
+    passed = sum(verdict.passed for verdict in stretch)
+    return bool(fixes) and len(verdicts) * chance_to_miss(tally.failed, tally.runs, passed) > _LUCK
 
 
 def _decides(verdict: UnitResult) -> bool:
@@ -225,7 +236,7 @@ def judge(standings: Sequence[Standing], tally: Tally) -> Judged:
         return Judged(State.STALE, _each(tried))
     if not any(standing.failed for standing in tried):
         return Judged(State.NEW, f"{_each(tried)}; it has not failed here, so nothing is fixed")
-    back = [standing for standing in tried if standing.came_back]
+    back = [standing for standing in tried if standing.came_back and not standing.lucky]
     if back:
         return Judged(State.REOPENED, "; ".join(_history(standing) for standing in back))
     passing = [standing for standing in tried if standing.trend is Trend.PASSES]

@@ -295,6 +295,15 @@ class FarmStore:
         )
         return [Batch(*row) for row in rows]
 
+    def ran(self) -> set[tuple[str, str]]:
+        """The lines and builds with results."""
+        return set(
+            map(
+                tuple,
+                self._db.execute("SELECT line, name FROM builds WHERE number IN (SELECT build_number FROM units)"),
+            )
+        )
+
     def measured(self) -> list[str]:
         """The ids of the cases whose runs have measured something."""
         rows = self._db.execute(

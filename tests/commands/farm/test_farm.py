@@ -393,6 +393,21 @@ TESTS = {
 }
 
 
+def test_time_outs_all_at_once_are_no_verdict_and_an_error_in_all_is_one(
+    farm: Callable[..., Result], project: Path
+) -> None:
+    def night(day: int, inside: str) -> Result:
+        tests = "".join(f'<testcase classname="m" name="t{number}">{inside}</testcase>' for number in range(4))
+        Path("n.xml").write_text(JUNIT.format(day=day, tests=tests))
+        return farm("import", "n.xml", "--build", f"2.16.0.dev2026110{day}", "--json")
+
+    assert [night(day, "").exit_code for day in (1, 2, 3)] == [0, 0, 0]
+    down = night(4, '<failure message="Failed: Timeout &gt;60.0s"/>')
+    assert (down.exit_code, told(down)["news"], told(down)["changes"]) == (125, "no verdicts", []), down.output
+    broken = night(5, '<failure message="TypeError: not a size"/>')
+    assert (broken.exit_code, len(told(broken)["changes"])) == (1, 4), broken.output
+
+
 def test_results_of_tests_are_imported_once(farm: Callable[..., Result], project: Path) -> None:
     def night(day: int, *names: str, twin: str = "well") -> Result:
         Path("n.xml").write_text(JUNIT.format(day=day, tests="".join(TESTS[name] for name in names)))
@@ -408,6 +423,13 @@ def test_results_of_tests_are_imported_once(farm: Callable[..., Result], project
     states = {case["name"]: case["state"] for case in told(farm("status", "--json"))["cases"]}
     assert states == {"m::t": "open", "m::x": "open", "m::passes": "new", "m::s": "stale"}
     assert "has no case to run" in farm("run", *ON).output
+    assert "has no script here" in farm("file", "m::t").output
+    merged = farm("merge", "farm", "--farm", "other", "--json")
+    assert (merged.exit_code, told(merged)["units"], told(farm("status", "--farm", "other", "--json"))["counts"]) == (
+        0,
+        20,
+        told(farm("status", "--json"))["counts"],
+    ), merged.output
     for text, sentence in (("<html/>", "begins with <html>"), ("no", "not JUnit"), ("<!DOCTYPE a><a/>", "entities")):
         Path("bad.xml").write_text(text)
         result = farm("import", "bad.xml", "--build", "1")

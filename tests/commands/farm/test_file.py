@@ -159,3 +159,17 @@ def test_the_comment_on_a_fixed_case(farm: Callable[..., Result], project: Path)
     body = (project / "body").read_text()
     assert body.startswith("This is fixed.") and "passes on 99.0." in body and "/home/me" not in body
     assert "repro-kit verify BUNDLE --on" in body
+
+
+def test_the_text_of_a_release_replaces_that_of_an_issue_after_a_yes(
+    farm: Callable[..., Result], project: Path
+) -> None:
+    install_gh(project)
+    farm("run", *ON)
+    words = ("report", "--issue", "5", "--repo", "me/mine")
+    assert "Nothing was sent" in farm(*words).output and not (project / "words").exists()
+    sent = farm(*words, "--yes", "--json")
+    assert (sent.exit_code, json.loads(sent.stdout)["issue"]) == (0, "https://github.com/me/mine/issues/5"), sent.output
+    assert (project / "words").read_text().split()[:3] == ["issue", "edit", "https://github.com/me/mine/issues/5"]
+    assert (project / "body").read_text().startswith("# Release ")
+    assert farm("report", "--issue", "5", "--repo", "nothing").exit_code == 2

@@ -154,7 +154,10 @@ def test_the_state_that_an_earlier_night_left_is_read(night: Callable[[], tuple[
     code, result = night()
     assert (code, result["before"], result["groups"][0]["event"]) == (1, "1.0", "newly fails")
     code, result = night()
-    assert (code, result["groups"][0]["event"]) == (0, "still fails")
+    assert (code, result["groups"][0]["event"], result["news"]) == (0, "still fails", "no new build")
+    (project / "cases" / "one" / "repro.py").write_text("import sys\nprint('CANNOT RUN: no disk')\nsys.exit(125)\n")
+    code, result = night()
+    assert (code, result["news"]) == (125, "no verdicts")
 
 
 def test_a_killed_night_goes_on(night: Callable[[], tuple[int, dict]], project: Path) -> None:

@@ -68,9 +68,25 @@ def test_a_thousand_cases_are_filtered_and_nothing_is_loaded(opened: tuple[Any, 
     assert Path(place.directory / "report" / "feed.atom").is_file()
 
 
-def test_the_page_fits_a_phone_and_is_read_without_javascript(place: FarmPlace) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
+def test_the_pages_fit_and_are_read_without_javascript(place: FarmPlace, width: int, scheme: Any) -> None:
     with chromium() as browser:
-        page = browser.new_context(java_script_enabled=False, viewport={"width": 360, "height": 740}).new_page()
+        context = browser.new_context(
+            java_script_enabled=False, viewport={"width": width, "height": 740}, color_scheme=scheme
+        )
+        page = context.new_page()
+        for name in ("index.html", f"cases/{bench_case(place)[:16]}.html"):
+            page.goto((place.directory / "report" / name).as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            is_dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+            assert is_dark == (scheme == "dark")
         page.goto((place.directory / "report" / "index.html").as_uri())
         assert page.locator("#rows tr:visible").count() == CASES
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        drawn = page.evaluate("[...document.querySelectorAll('.key path')].map(box => box.getAttribute('d'))")
+        assert len(set(drawn)) == 4  # verdicts differ in shape, too
+
+
+def bench_case(place: FarmPlace) -> str:
+    """The id of the case with the most results that differ."""
+    with place.reading() as store:
+        return max(store.cases(), key=lambda case: len(case.evidence)).id

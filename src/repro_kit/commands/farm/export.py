@@ -21,10 +21,10 @@ from repro_kit.serialize import encoded, to_data
 from repro_kit.ui import Ui
 
 _UNIT_FIELDS = ("line", "build", "attempt", "outcome", "failed", "passed", "note", "seconds", "at", "metrics")
-#: An interpreter as a build: its version, and its path.
-_INTERPRETER = re.compile(r"(?P<version>[\w.+!-]+)@(?=/|\.|~)[^,'\"<>\s]*/[^,'\"<>\s]*")
+#: The path of an interpreter behind its version. (Both begin with a character that is looked for quickly.)
+_INTERPRETER = re.compile(r"@(?<=[\w.+!-]@)(?=[/.~])[^,'\"<>\s]*/[^,'\"<>\s]*")
 #: The directory of an absolute path; not of a URL, a relative path or a closing tag.
-_DIRECTORY = re.compile(r"(?:(?<![\w.<:/\\~])|(?<=\\[nrt]))(?:~?(?:/[\w.+@%=~-]+)+/(?=[\w.+@%=~-])|~/)")
+_DIRECTORY = re.compile(r"/(?<![\w.<:/\\]/)(?:[\w.+@%=~-]+/)+(?=[\w.+@%=~-])")
 
 
 class Public:
@@ -47,7 +47,7 @@ class Public:
         text = self._entry.sub(r"files/\1", text)
         if self._builds:
             text = self._builds.sub(lambda match: self._names[match[0]], text)
-        return _DIRECTORY.sub("", _INTERPRETER.sub(r"\g<version>", text))
+        return _DIRECTORY.sub("", _INTERPRETER.sub("", text))
 
 
 def export(place: FarmPlace, file: Path | None, ui: Ui) -> Exit:
@@ -119,7 +119,7 @@ def _merge(place: FarmPlace, store: FarmStore, other: FarmPlace, theirs: FarmSto
                 with store.writing():
                     store.set_issue(case.id, case.issue)
             continue
-        if not place.entry(case.id).is_dir():
+        if not (case.is_imported or place.entry(case.id).is_dir()):
             _copy(other.entry(case.id), place.entry(case.id), other.directory)
         name = case.name if case.name not in names else f"{case.name}-{case.id[:8]}"
         names.add(name)

@@ -120,6 +120,10 @@ def issue_link(issue: str, repository: str) -> str:
 
 def _draft(place: FarmPlace, store: FarmStore, case: FarmCase, request: FileRequest, issue: str) -> Draft:
     """The text for the state of the case. Raises UsageError for a state of which there is nothing to say."""
+    if case.is_imported:
+        raise UsageError(
+            f"{case.name} has no script here: it is a test that runs elsewhere; `farm report --issue LINK` names it."
+        )
     if case.original:
         raise UsageError(f"{case.name} is not filed: it is a {case.evidence}.")
     judge = FarmJudge(place, store)

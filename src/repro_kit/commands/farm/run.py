@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.commands.farm.place import FarmPlace, named_case
-from repro_kit.commands.farm.status import judge_all
+from repro_kit.commands.farm.status import FarmJudge, judge_all
 from repro_kit.commands.farm.told import Before, FarmNews, tell, words_of
 from repro_kit.commands.farm.units import UnitRunner, Workers, begun_units, import_results, no_alarm, open_workers
 from repro_kit.errors import Exit, UsageError
@@ -19,7 +19,7 @@ from repro_kit.reduce.flaky import NO_RUNS
 from repro_kit.regressions.build import Build
 from repro_kit.regressions.lifecycle import State, tally_of
 from repro_kit.regressions.plan import DueUnit, LinePlan, due_units, shard
-from repro_kit.regressions.release import outages, twin_line, without_twins
+from repro_kit.regressions.release import Whose, outages, twin_line, without_twins
 from repro_kit.regressions.store import FarmCase, FarmStore, Transition
 from repro_kit.regressions.unit import UnitResult
 from repro_kit.repro_run.untrusted import REPRO
@@ -122,6 +122,7 @@ class _FarmRun:
         self._request = request
         self._ui = ui
         self._twin = twin
+        self._retried: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # builds, by line and case
         self._down: set[tuple[str, str]] = set()  # lines and builds of outages that this run has seen
 
     def run(self, lines: Sequence[BuildLine]) -> list[Transition]:
@@ -135,9 +136,10 @@ class _FarmRun:
                     return changes
                 seen |= {case.id for case in cases}  # judging adds duplicates whose originals are fixed
                 for line in lines:
-                    self._run_line(line, cases)
+                    self._run_line(line, cases, bisect=self._request.bisect and self._twin is None)
                     if self._twin is not None:
                         self._run_twins(line, self._twin, cases)
+                        self._run_line(line, self._not_of_the_app(cases), bisect=self._request.bisect)
                 changes += judge_all(self._place, self._store)
         finally:
             for line in (*lines, *([self._twin] if self._twin else [])):
@@ -149,7 +151,13 @@ class _FarmRun:
             self._ui.warn(f"{case.name} is left out: its files in {self._place.entry(case.id)} are gone; add it again.")
         return whole
 
-    def _run_line(self, line: BuildLine, cases: Sequence[FarmCase]) -> None:
+    def _not_of_the_app(self, cases: Sequence[FarmCase]) -> list[FarmCase]:
+        """The cases without those that fail since the app changed: they fail on every build today."""
+        judge = FarmJudge(self._place, self._store)
+        found = {case.id: judge.standing(case, judge.results(case)).attribution for case in cases}
+        return [case for case in cases if (owner := found[case.id]) is None or owner.whose is not Whose.APP]
+
+    def _run_line(self, line: BuildLine, cases: Sequence[FarmCase], *, bisect: bool) -> None:
         with self._store.writing():
             self._store.list_builds(line.name, line.words, line.builds)
         order = self._store.builds()[line.name]
@@ -164,15 +172,14 @@ class _FarmRun:
             others = without_twins({name: list(other.values()) for name, other in verdicts.items()})
             elsewhere[case.id] = sum(map(tally_of, others.values()), NO_RUNS)
         chosen = {build.name for build in line.chosen}
-        retried: defaultdict[str, set[str]] = defaultdict(set)
         while True:
             due: defaultdict[str, list[tuple[FarmCase, DueUnit]]] = defaultdict(list)
             shut = {build for of_line, build in self._down if of_line == line.name}
             for case in cases:
                 there = [name for name in order if (name in builds or name in mine[case.id]) and name not in shut]
-                retry = chosen - retried[case.id] if self._request.retry else ()
+                retry = chosen - self._retried[line.name, case.id] if self._request.retry else ()
                 late = self._late(case, line.name, again, mine[case.id])
-                plan = LinePlan(line.name, there, {*chosen, *late}, self._request.bisect, retry, late)
+                plan = LinePlan(line.name, there, {*chosen, *late}, bisect, retry, late)
                 tried = [mine[case.id][name] for name in there if name in mine[case.id]]
                 tally = tally_of(tried) + elsewhere[case.id]
                 for unit in due_units(plan, mine[case.id], tally, case.facts.repeats):
@@ -184,7 +191,7 @@ class _FarmRun:
                 self._fetch(line, builds[wanted[1]])
             for result in self.runner.run_build(line, builds[wanted[0]], due[wanted[0]]):
                 before = mine[result.case].get(result.build)
-                retried[result.case].add(result.build)
+                self._retried[line.name, result.case].add(result.build)
                 mine[result.case][result.build] = before + result if before else result
             self._look_for_outage(line, wanted[0], {unit.attempt for _, unit in due[wanted[0]]})
 

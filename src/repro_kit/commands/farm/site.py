@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -33,15 +33,13 @@ from repro_kit.ui import Ui
 _ROWS = 30  # of a table in the text of a release, which must fit into an issue
 _FEED = 200  # newest changes in the feed
 _LARGEST = 32 << 20  # bytes of a bundle that is offered
-_READABLE = 0o644  # a file of the site
 _LONGEST = 200_000  # characters of a case's code that its page shows
 #: The class of a verdict in the strips, and the top and the height of its box: the shape tells them apart as well.
 _CLASSES = {
+    **dict.fromkeys(RunOutcome, "none"),
     RunOutcome.FAILS_ALIKE: "fails",
     RunOutcome.PASSES: "passes",
     RunOutcome.FAILS_OTHERWISE: "other",
-    RunOutcome.INVALID: "none",
-    RunOutcome.CANNOT_TELL: "none",
 }
 _SHAPES = {"fails": (0, 10), "passes": (7, 3), "other": (0, 5), "none": (4, 1)}
 
@@ -128,7 +126,7 @@ class ReleaseReport:
     silent: tuple[CasePage, ...] = ()
     outages: tuple[Batch, ...] = ()
     last_run: str = ""
-    groups: tuple[tuple[str, str, int], ...] = field(default=())  # by what, its name, how many regressions
+    groups: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # by what, its name, the cases
 
     @property
     def name(self) -> str:
@@ -156,10 +154,9 @@ def report(place: FarmPlace, request: SiteRequest, ui: Ui) -> Exit:
         shown = [_with_files(place, site, page, public) for page in pages]
         _write(site, shown, store, list(judge.outages.values()), releases, public)
         write_export(place, store, site / "farm.json")
-        ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {site / 'index.html'}")
-    texts = [str(site / release.name) for release in releases]
-    for text in texts:
-        ui.note(f"Written: {text}")
+        texts = [str(site / release.name) for release in releases]
+        written = ", ".join([str(site / "index.html"), *texts])
+        ui.done(f"{len(pages)} case{'s' * (len(pages) != 1)}: {written}")
     sent = _sent(request, site, releases, ui)
     ui.result({"site": str(site), "cases": len(pages), "releases": texts, "issue": sent or None, "exit": int(Exit.OK)})
     return Exit.OK
@@ -235,7 +232,7 @@ def _releases(store: FarmStore, judge: FarmJudge, pages: Sequence[CasePage]) -> 
     """A report for each release of which builds were run, oldest first."""
     versions: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by release: the newest build of each line
     release: dict[tuple[str, str], str] = {}
-    ran = {(unit.line, unit.build) for case in store.cases() for unit in store.units(case.id)}
+    ran = store.ran()
     known = {line: {name: version for name, version, _ in store.builds_of(line)} for line in judge.builds}
     for line, builds in judge.builds.items():
         for build in builds:
@@ -294,11 +291,14 @@ def _release(
     )
 
 
-def _grouped(pages: Sequence[CasePage]) -> Iterator[tuple[str, str, int]]:
-    """How many regressions there are by operator, lowering and pass, where several share one."""
-    for what in ("operator", "lowering", "cause"):
-        counts = Counter(name for page in pages if (name := getattr(page.case.facts, what)))
-        yield from (({"cause": "pass"}.get(what, what), name, count) for name, count in counts.most_common())
+def _grouped(pages: Sequence[CasePage]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The regressions by operator, lowering and pass: by what, its name, and the cases; the most cases first."""
+    for what, words in (("operator", "operator"), ("lowering", "lowering"), ("cause", "pass")):
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for page in pages:
+            groups[getattr(page.case.facts, what)].append(page.case.name)
+        groups.pop("", None)
+        yield from ((words, name, tuple(groups[name])) for name in sorted(groups, key=lambda each: -len(groups[each])))
 
 
 def _with_files(place: FarmPlace, site: Path, page: CasePage, public: Public) -> CasePage:
@@ -314,23 +314,24 @@ def _with_files(place: FarmPlace, site: Path, page: CasePage, public: Public) ->
     code = read_plain(path, _LARGEST).decode("utf-8", "replace")
     links = [("repro.py", REPRO)]
     target.mkdir(parents=True, exist_ok=True)
-    is_bundle = (entry / MANIFEST).is_file()
-    if is_bundle:
+    if (entry / MANIFEST).is_file():
         links += _bundle_files(entry, target, public)
     else:
         redactor = Redactor()
         redactor.learn(code, REPRO)
         code = public(redactor.redact(code, REPRO).text)
-    _put(target / REPRO, code.encode())
+    (target / REPRO).write_bytes(code.encode())
     found = tuple((words, f"../files/{page.case.id[:16]}/{name}") for words, name in links)
-    return CasePage(**{**vars(page), "code": code[:_LONGEST], "links": found})
+    whole = [file.removeprefix("../") for words, file in found if words == "bundle"]
+    repeat = page.repeat.replace(str(entry), whole[0]) if whole else page.repeat
+    return replace(page, code=code[:_LONGEST], links=found, repeat=repeat)
 
 
 def _bundle_files(entry: Path, target: Path, public: Public) -> Iterator[tuple[str, str]]:
     """Copy what a bundle holds for people, and the bundle itself: words, and the name of the file."""
     if (entry / "issue.md").is_file():
         text = read_plain(entry / "issue.md", _LARGEST).decode("utf-8", "replace")
-        _put(target / "issue.md", public(text).encode())
+        (target / "issue.md").write_bytes(public(text).encode())
         yield "issue.md", "issue.md"
     try:
         page, marks = html.report(story_at(entry))
@@ -339,7 +340,7 @@ def _bundle_files(entry: Path, target: Path, public: Public) -> Iterator[tuple[s
     else:
         for mark, text in marks.items():
             page = page.replace(mark, text)
-        _put(target / "report.html", public(page).encode())
+        (target / "report.html").write_bytes(public(page).encode())
         yield "report.html", "report.html"
     files = {
         path.relative_to(entry).as_posix(): path for path in entry.rglob("*") if path.is_file() and not no_file(path)
@@ -349,13 +350,8 @@ def _bundle_files(entry: Path, target: Path, public: Public) -> Iterator[tuple[s
         if not (target / name).exists():
             members = {member: path.read_bytes() for member, path in sorted(files.items()) if member != CHECKSUMS}
             pack(target / name, {**members, CHECKSUMS: checksums(members)})
-            (target / name).chmod(_READABLE)
+            (target / name).chmod(0o644)  # everybody may read the site
         yield "bundle", name
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write a file of the site, which everybody may read."""
-    path.write_bytes(content)
 
 
 def _write(
@@ -392,13 +388,12 @@ def _write(
     newest = transitions[: -_FEED - 1 : -1]
     feed = render("farm.atom.j2", changes=newest, by_id=by_id, made=made)
     for name, text in (("index.html", index), ("feed.atom", feed)):
-        _put(site / name, public(text).encode())
+        (site / name).write_bytes(public(text).encode())
     for release in releases:
-        _put(
-            site / release.name, public(render("farm_release.md.j2", report=release, whose=Whose, most=_ROWS)).encode()
-        )
+        text = render("farm_release.md.j2", report=release, whose=Whose, most=_ROWS)
+        (site / release.name).write_bytes(public(text).encode())
     for page in pages:
-        _put(site / "cases" / page.file, public(render("farm_case.html.j2", page=page)).encode())
+        (site / "cases" / page.file).write_bytes(public(render("farm_case.html.j2", page=page)).encode())
     kept = {page.case.id[:16] for page in pages}
     for path in (site / "files").glob("*"):
         if path.name not in kept:

@@ -157,14 +157,18 @@ def twins_of(results: Results, line: str) -> dict[str, UnitResult]:
 
 
 def alarms_of(changes: Sequence[Transition], before: Mapping[str, FarmCase]) -> list[Transition]:
-    """The changes to a case that fails: it was fixed, or it had been run before and had not failed."""
+    """The changes to a case that fails: it was fixed, or it had been run before and had not failed.
+
+    A flaky case that fails again after a lucky stretch is none.
+    """
     return [change for change in changes if _is_alarm(change, before[change.case])]
 
 
 def _is_alarm(change: Transition, before: FarmCase) -> bool:
     fails = change.after in (State.OPEN, State.FLAKY)
     had_run = before.evidence not in ("", NOT_RUN_YET)
-    return change.after is State.REOPENED or (fails and before.state is State.NEW and had_run)
+    was_failing = before.state in (State.OPEN, State.FLAKY, State.REOPENED)
+    return (change.after is State.REOPENED and not was_failing) or (fails and before.state is State.NEW and had_run)
 
 
 def untrack(place: FarmPlace, line: str, ui: Ui) -> Exit:
