@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from repro_kit.case.case import Case
 from root import ROOT
 
 pytestmark = pytest.mark.torch  # the interpreter is looked at for torch, which is not imported
@@ -25,7 +26,7 @@ OBSERVE = """
     from pathlib import Path
 
     def run(case, options, ui):
-        text = Path(case.file.subject.argv[0]).read_text()
+        text = Path(case.file.subject.argv[-1].partition("::")[0]).read_text()
         case.store(ENVIRONMENT, Environment("3.11", "python", "Linux", "2.13.0"))
         failures = ()
         if "wrong" in text:
@@ -280,3 +281,13 @@ def test_the_action_names_what_its_script_reads_and_what_check_writes():
     outputs = set(re.findall(r"steps\.check\.outputs\.([\w-]+)", action))
     assert outputs == {"exit-code", "new", "known", "mended", "not-judged"}
     assert "${{" not in "".join(line for line in action.splitlines() if line.lstrip().startswith(("run:", "PATH=")))
+
+
+def test_a_test_is_run_by_pytest(work, repro_kit):
+    (work / "test_g.py").write_text("# wrong\n")
+    data = told(repro_kit, "--no-reduce", "test_g.py::test_g")
+    assert (data["exit"], names(data, "new")) == (1, ["test_g.py::test_g"])
+    assert Case.open(work / data["results"]["findings"][0]["case"]).file.subject.words == (
+        *("-m", "pytest"),
+        "test_g.py::test_g",
+    )

@@ -164,7 +164,7 @@ def test_every_option_of_every_command_is_declared_and_nothing_else():
         if name[:2] == "--"
     }
     declared = every_option()
-    assert names - {"no-workarounds"} == declared.keys()
+    assert names - {"no-workarounds", "no-reduce"} == declared.keys()
     assert all(it.rule.does for it in declared.values() if it.rule.source is not Source.PROJECT)
 
 

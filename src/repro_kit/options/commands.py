@@ -219,7 +219,7 @@ class CheckOptions(InterpreterOptions):
     junit: Path | None = option("--junit FILE", "Write JUnit's XML.", rule=WRITES)
     sarif: Path | None = option("--sarif FILE", "Write SARIF, for GitHub's code scanning.", rule=WRITES)
     timeout: float = again(RunOptions, "timeout", heading="")
-    deadline: float | None = again(ReductionOptions, "deadline", heading="")
+    deadline: float = option("--deadline S", "Time limit of the reduction of one failure, in seconds.", 120.0)
 
 
 _STAGE = (CaseOptions, RunOptions, ObserveOptions, QueryOptions, ReductionOptions)
