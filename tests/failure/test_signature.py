@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repro_kit.bundle.facts import telling_line
 from repro_kit.failure.classify import (
     failure_from_exceptions,
     failure_from_signal,
@@ -414,3 +415,15 @@ def test_of_a_lost_exception_another_check_is_another_failure() -> None:
     assert target.matches(replace(target, message=target.message)) and not target.matches(of_input)
     assert target.matches(of_input, Strength.REBASED), "names differ between a script and its program"
     assert replace(target, kind=Kind.RUNTIME_ERROR).matches(replace(of_input, kind=Kind.RUNTIME_ERROR))
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please …)", ""),
+        ("  no such size\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace", "no such size"),
+        ("C++ compile error\n\nOutput:\na.cpp:1: error: no\n\nSet TORCHDYNAMO_VERBOSE=1", "error: no"),
+    ],
+)
+def test_what_torch_adds_to_a_message_is_no_message(message: str, line: str) -> None:
+    assert telling_line(message) == line

@@ -12,7 +12,7 @@ from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.layer import IN_EAGER
 from repro_kit.failure.failure import Failure, Layer
 from repro_kit.failure.kinds import ShownBy
-from repro_kit.failure.messages import AT_DEPTH
+from repro_kit.failure.messages import AT_DEPTH, without_notes
 from repro_kit.failure.moved_to_cpu import MovedToCpu
 from repro_kit.failure.signature import Signature, in_words
 
@@ -84,7 +84,7 @@ def telling_line(message: str) -> str:
     """The most useful line of an exception's message: a native compiler's first error, else the first line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = (line[line.index("error: ") :] for line in lines if _NATIVE_ERROR.search(line))
-    return AT_DEPTH.sub("", next(errors, lines[0] if lines else ""))
+    return AT_DEPTH.sub("", next(errors, without_notes(message).partition("\n")[0].strip()))
 
 
 def failure_line(signature: Signature, failure: Failure | None) -> str:

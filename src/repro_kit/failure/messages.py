@@ -75,6 +75,11 @@ def normalise(message: str) -> str:
     return _clean(_without_types(text) if _is_native(message) else text)
 
 
+def without_notes(message: str) -> str:
+    """`message` without what torch adds to those of others: how to see more, where the user's code was."""
+    return _NOTES.split("\n" + message, maxsplit=1)[0].strip()
+
+
 def fault_line(message: str) -> str:
     """The part of `message` that names the fault, as it was written, on one line.
 
@@ -87,7 +92,7 @@ def fault_line(message: str) -> str:
         message = message.rstrip().rsplit("\n", 1)[-1]
     message = _ADVICE.sub("", message)
     explanation = _EXPLANATION.search(message)
-    head = _NOTES.split("\n" + message, maxsplit=1)[0].strip().partition("\n\n")[0]
+    head = without_notes(message).partition("\n\n")[0]
     if explanation:
         head = f"{head.partition(chr(10))[0]}: {explanation['text']}"
     recompiled = _RECOMPILED.match(message)

@@ -74,6 +74,7 @@ def test_what_a_name_announces_is_gone(text: str, shown: str) -> None:
     [
         'File "/usr/local/lib/python3.11/site-packages/torch/x.py", line 3',
         "/tmp/torchinductor_root/ab/cabc.py /tmp/tmpab12cd34/x.py /tmp/pytest-of-root/pytest-0/x.py",
+        'INTERNAL ASSERT FAILED at "/__w/pytorch/pytorch/aten/src/ATen/core/ivalue_inl.h":1981, please report a bug',
         "/usr/local/cuda-12.4/bin/nvcc /usr/local/bin/python3 /usr/bin/g++ /usr/include/c++/12/vector /var/run/a.sock",
         "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T/tmpx.py /var/log/syslog /proc/self/maps /dev/null /dev/shm",
     ],

@@ -85,7 +85,7 @@ def distinctive(leaf: str) -> list[str]:
 _SHARED = ("/", "/usr", "/usr/local", "/opt", "/tmp", "/var", "/home", "/Users", "/root/.", "C:\\")
 _SYSTEMS = re.compile(
     r"/(?!run/media/|var/home/)(usr|lib|lib32|lib64|bin|sbin|etc|proc|sys|dev|tmp|var|run|nix|opt/(conda|venv|python)|torch|Library|System"
-    r"|pytorch/(aten|c10|torch|caffe2|functorch|third_party|build))/"
+    r"|(__w/pytorch/)?pytorch/(aten|c10|torch|caffe2|functorch|third_party|build))/"
 )
 #: Of these, the directories in which anybody makes others.
 _SHARED_BY_ALL = re.compile(r"/(?:(?:var/)?tmp|dev/shm|usr/(?:local|src)|var(?!/folders/))/")

@@ -86,7 +86,7 @@ _SHORTEST_NUMBER = 6
 _MOST_FILES = 400  # changed files whose names are searched for; each costs time in every text
 _PATHS = re.compile(r"~?/[^:]*(:~?/[^:]*)*:?|[A-Za-z]:\\.*")
 _SHORT, _NUMBER = "too short to tell from other text", "a number"
-_OBVIOUS = (_SHORT, _NUMBER)  # reasons that need no explanation
+_OBVIOUS = (_SHORT, _NUMBER, "a word of every machine")  # reasons that need no explanation
 #: A password may begin with a slash. Where a password is expected, a path must have several plain parts.
 _PATH_FOR_SURE = re.compile(r"~?(?:/[\w.@+-]+){2,}/?|/(?:usr|tmp|opt|home|root|var|etc|mnt|dev)?/?")
 _VARIABLE, _ARGUMENT, _GIT = "environment variable", "argument", "git"

@@ -137,12 +137,12 @@ def _is_compound(parts: Sequence[str]) -> bool:
 @cache
 def _known() -> dict[str, frozenset[str]]:
     return {
+        "every machine": frozenset(_MACHINES),
         "Python": frozenset(
             word.lower() for word in (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *sys.stdlib_module_names)
         ),
         "torch": _read("torch.txt"),
         "the report": frozenset(word.lower() for word in _of_report()) | _ADDRESSES,
-        "every machine": frozenset(_MACHINES),
     }
 
 

@@ -155,6 +155,21 @@ _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:m
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
+#: What makes tensors, and computes nothing of them.
+_MAKERS = (
+    "arange",
+    "as_tensor",
+    "empty",
+    "eye",
+    "full",
+    "linspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "tensor",
+    "zeros",
+)
 _DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
@@ -189,6 +204,9 @@ def construct_of(source: str, line: int = 0) -> Construct:
     at_line = [call for call in calls if line and call.lineno <= line <= (call.end_lineno or call.lineno)]
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = [call for call in calls if ast.unparse(call.func).startswith(("torch.", "F."))]
+    torchs.sort(
+        key=lambda call: ast.unparse(call.func).removeprefix("torch.") in _MAKERS
+    )  # what is computed, before its inputs
     chosen = at_line or setters or torchs or calls
     named = [*map(_named, chosen)] or [*filter(None, map(_result, bodies))][:1]
     return Construct(

@@ -41,8 +41,8 @@ _PHRASE = re.compile(
     r"|before|during|into|over|under|without|due)\b|[‘“'\"`(\[{])"
 )
 _HANGING = re.compile(
-    r"(?:\W|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should|must|may|can|cannot"
-    r"|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
+    r"(?:\W|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should|must|may|can"
+    r"|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
 )
 _WITH = "with "
 _LOST = "validation lost: eager raises "  # before the exception, in the words of a run
