@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -277,7 +277,8 @@ def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
             job = stack.enter_context(open_case(inner, ui))
         except ReproKitError as error:
             answer = told.answer(Ran(error.exit_code, str(error)))
-            raise ReproKitError(f"{answer.sentence}\n{error}", error.exit_code) from error
+            more = "" if str(error) in answer.sentence else f" {error}"
+            raise ReproKitError(f"{answer.sentence}{more}", error.exit_code, {"issue": asdict(answer)}) from error
         yield replace(job, told=told)
 
 
