@@ -227,7 +227,8 @@ def test_what_a_text_reports_in_other_forms() -> None:
         "Outputs are inconsistent",
     ):
         assert read_issue(prose).reported.is_wrong_result, prose
-    assert not read_issue("it is slow").reported.is_known
+    for prose in ("it is slow", "no wrong results, but it is slow", "results are fine"):
+        assert not read_issue(prose).reported.is_known, prose
     assert read_issue(fenced('import torch\nx = torch.ones(2, device="cuda")\n')).reported.device == "CUDA"
 
 
