@@ -573,6 +573,8 @@ def test_an_operator_that_torch_renamed_has_its_other_name() -> None:
     assert renamed(new, lost.format("")) == old
     assert renamed(old, "NameError: name 'x' is not defined") == ""
     assert renamed(old, "") == ""
+    written = next(text for version, title, text in corpus() if (version, title) == ("2.5.1", "runnable pooled"))
+    assert renamed(render(from_runnable(written)), lost.format("2d"))
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ _VARIABLE = re.compile(r"\b((?:TORCH|PYTORCH|OMP)_?(?!\w*(?:VERBOSE|LOGS|TRACE|D
 _ARGUMENTS = re.compile(r"(?:^|[\s`$])(?:python3?|torchrun)\b[^\n`]*?\.py[ \t]+(-[^\n`]+)")
 _WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
 _WRONG = re.compile(
-    rf"(?<!no )(?<!not )(?<!without )\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)[ -](?:\w+ )?{_WHAT}"
+    r"(?<!no )(?<!not )(?<!without )\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)"
+    rf"[ -](?:\w+ )?{_WHAT}"
     rf"|silent(?:ly)? (?:wrong|incorrect|error)|silent correctness|allclose\(.*\) *(?:is|returns|->) *False"
     rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))"
     r"|(?:does not|doesn't|do not|don't) (?:match|agree with|equal) (?:the )?(?:eager|expected|uncompiled)"
