@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -20,11 +22,15 @@ class Exit(IntEnum):
 
 
 class ReproKitError(Exception):
-    """A problem that the user can solve: one sentence that names the problem and the remedy, without a traceback."""
+    """A problem that the user can solve: one sentence that names the problem and the remedy, without a traceback.
 
-    def __init__(self, message: str, exit_code: Exit) -> None:
+    `data`: further keys of what `--json` prints of it.
+    """
+
+    def __init__(self, message: str, exit_code: Exit, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.data: Mapping[str, Any] = data or {}
 
 
 class OutputLost(BrokenPipeError):

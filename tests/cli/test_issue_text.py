@@ -75,3 +75,24 @@ def test_standard_input_and_the_number_of_a_program(work: Path, fakes: Any) -> N
     assert run("--yes", "--which", "2", "--until", "observe").exit_code == 0
     assert "* 3" in (work / "issue.py").read_text()
     assert fakes.ran() == ["observe"]
+
+
+def test_an_answer_before_any_stage_is_in_the_json_too(work: Path, fakes: Any, repro_kit: Any) -> None:
+    text = TEXT.replace("import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\n", ARTIFACT)
+    (work / "graph.md").write_text(text)
+    ended = repro_kit("collect", "--yes", "--json", "graph.md")
+    data = json.loads(ended.stdout)
+    assert (data["exit"], data["issue"]["answer"], fakes.ran()) == (125, "cannot run", [])
+    assert data["error"].count("which this version of torch did not write") == 1
+
+
+ARTIFACT = """import torch
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.true_graph_0 = <lambda>()
+    def forward(self, x):
+        return (self.true_graph_0,)
+def load_args(reader):
+    pass
+"""

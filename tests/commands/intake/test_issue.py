@@ -81,6 +81,7 @@ def test_the_blocks_of_an_issue_are_told_apart() -> None:
         ("```\nV0413 12:35:26.100000 1403 torch/_dynamo/guards.py:1425] Recompiling f\n```", ["log"]),
         ("```\nSegmentation fault (core dumped)\n```", ["traceback"]),
         ("```console\n$ python train.py\n```", ["other"]),
+        ("It fails:\n\n    import torch\n    torch.compile(f)(1)\n\nand so on", ["script"]),  # indented, as in a mail
         ("It fails.", []),
     ],
 )
@@ -197,6 +198,12 @@ def test_messages_that_are_nearly_alike_are_not_decided() -> None:
     assert alike(first, failure("Expected a proxy for 'b' of type list in frame one")) is None
     assert alike(first, failure("Expected a proxy for 'a' of type list in frame two"))
     assert alike(first, failure("Expected a proxy for 'a' of type list", "ValueError")) is False
+    (checked,) = failures_from_text("AssertionError: expected size 2==4, stride 1==1 at dim=1")
+    raised = failure("expected size 2==4, stride 1==1 at dim=1", "AssertionError", Kind.RUNTIME_ERROR)
+    assert alike(checked, raised) and alike(checked, checked) and alike(checked, WRONG) is None
+    wrong = Ran(Exit.OK, failures=(WRONG,))
+    assert Told(Reported((checked,))).answer(wrong).answer == "not known"
+    assert Told(Reported((checked,), is_wrong_result=True)).answer(wrong).answer == "reproduces"
     shown = "C++ compile error"
     whole = f"{shown}\n\nCommand:\ng++ x.cpp\nOutput:\nx.cpp:3: error: 'f' was not declared"
     assert alike(failure(shown, "CppCompileError"), failure(whole, "CppCompileError")) is None
@@ -209,6 +216,8 @@ def test_what_a_text_reports_in_other_forms() -> None:
     assert [link.message for link in notebook.exceptions][-1] == "'s0'"
     (named,) = read_issue("It raises `torch._dynamo.exc.Unsupported: call to open`.").reported.failures
     assert failures_from_text("torch._dynamo.exc.Unsupported: call to open")[0] == named
+    (alone,) = read_issue("It says\n\nAssertionError: expected size 2==4, stride 1==1 at dim=1\n").reported.failures
+    assert alone.exceptions[-1].message.startswith("expected size 2==4")
     (bare,) = read_issue(f"Unfenced:\n\n{TRACEBACK}\n").reported.failures
     assert bare.kind is Kind.DYNAMO_ERROR
     for prose in (
@@ -218,7 +227,8 @@ def test_what_a_text_reports_in_other_forms() -> None:
         "Outputs are inconsistent",
     ):
         assert read_issue(prose).reported.is_wrong_result, prose
-    assert not read_issue("it is slow").reported.is_known
+    for prose in ("it is slow", "no wrong results, but it is slow", "results are fine"):
+        assert not read_issue(prose).reported.is_known, prose
     assert read_issue(fenced('import torch\nx = torch.ones(2, device="cuda")\n')).reported.device == "CUDA"
 
 

@@ -573,6 +573,8 @@ def test_an_operator_that_torch_renamed_has_its_other_name() -> None:
     assert renamed(new, lost.format("")) == old
     assert renamed(old, "NameError: name 'x' is not defined") == ""
     assert renamed(old, "") == ""
+    written = next(text for version, title, text in corpus() if (version, title) == ("2.5.1", "runnable pooled"))
+    assert renamed(render(from_runnable(written)), lost.format("2d"))
 
 
 @pytest.mark.parametrize(
@@ -607,3 +609,45 @@ def test_a_graph_that_returns_nothing() -> None:
         "return (torch.ops.aten.repeat_interleave.Tensor(times, output_size = total), x)", "return ()"
     )
     assert from_runnable(text).graph.returns
+
+
+BODIES = """import torch
+from torch import tensor
+class true_0_0(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer('k', tensor(2))
+    def forward(self, a):
+        k = self.k
+        mul = torch.ops.aten.mul.Tensor(a, k)
+        return (mul,)
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer('none', tensor([], size=(0, 4), dtype=torch.int64))
+        self.true_0 = true_0_0()
+    def forward(self, x):
+        true_0 = self.true_0
+        none = self.none
+        cond = torch.ops.higher_order.cond(True, true_0, true_0, (x,))
+        getitem = cond[0]
+        return (getitem, none)
+def load_args(reader):
+    buf0 = reader.storage(None, 16)
+    reader.tensor(buf0, (4,), is_leaf=True)  # x
+mod = Repro()
+"""
+
+
+def test_small_tensors_of_a_body_and_tensors_without_elements() -> None:
+    text = render(from_runnable(BODIES))
+    assert "def true_0_0(a):\n    k = torch.tensor(2)" in text
+    assert "constant_none = torch.empty(0, 4, dtype=torch.int64)" in text
+    with pytest.raises(ReproKitError, match="true_0_0 of the artifact has its own tensors"):
+        from_runnable(BODIES.replace("tensor(2)", "torch.randn([8])"))
+
+
+def test_an_argument_that_only_a_comment_names() -> None:
+    text = REPEATS.replace("reader.symint(8)  # total", "# total was unsupported type for dumping: <class 'list'>")
+    with pytest.raises(ReproKitError, match="Input total of the artifact is of kind unsupported"):
+        from_runnable(text)

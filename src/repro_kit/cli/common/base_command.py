@@ -6,9 +6,10 @@ import difflib
 import json
 import os
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -97,7 +98,7 @@ class ReproCommand(_Helped):
         try:
             yield
         except ReproKitError as error:
-            self._end(ctx, str(error), error.exit_code)
+            self._end(ctx, str(error), error.exit_code, error.data)
         except KeyboardInterrupt:
             self._end(ctx, "interrupted", Exit.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
@@ -117,14 +118,18 @@ class ReproCommand(_Helped):
         """What `--json` prints when the command could not do its work."""
         return {"error": message, "exit": exit_code}
 
-    def print_error(self, ctx: click.Context, message: str, exit_code: int) -> None:
-        """Print `error_data` if `--json` is on."""
+    def print_error(
+        self, ctx: click.Context, message: str, exit_code: int, data: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Print `error_data`, with more `data`, if `--json` is on."""
         if ctx.meta.get(_JSON):
-            echo_json(self.error_data(message, exit_code))
+            echo_json({**self.error_data(message, exit_code), **data})
 
-    def _end(self, ctx: click.Context, message: str, exit_code: Exit) -> None:
+    def _end(
+        self, ctx: click.Context, message: str, exit_code: Exit, data: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         echo(message, err=True, label="error:")
-        self.print_error(ctx, message, exit_code)
+        self.print_error(ctx, message, exit_code, data)
         ctx.exit(exit_code)
 
 

@@ -50,6 +50,8 @@ _SIGNALS = {
     "Floating point exception": "SIGFPE",
     "Illegal instruction": "SIGILL",
 }
+_ALONE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): .+)$", re.MULTILINE)  # in prose
+_INDENTED = re.compile(r"(?:^(?: {4}|\t).*\n?|^[ \t]*\n(?=(?: {4}|\t)))+", re.MULTILINE)
 _NAMED = re.compile(r"`([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): [^`]+)`")  # in prose
 _SYSTEM = re.compile(r"^\W*OS:\W*(?:Microsoft )?(Windows|macOS|Mac OS)", re.MULTILINE | re.IGNORECASE)
 _DEVICE = re.compile(
@@ -62,9 +64,12 @@ _VARIABLE = re.compile(r"\b((?:TORCH|PYTORCH|OMP)_?(?!\w*(?:VERBOSE|LOGS|TRACE|D
 _ARGUMENTS = re.compile(r"(?:^|[\s`$])(?:python3?|torchrun)\b[^\n`]*?\.py[ \t]+(-[^\n`]+)")
 _WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
 _WRONG = re.compile(
-    rf"\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)[ -](?:\w+ )?{_WHAT}"
+    r"(?<!no )(?<!not )(?<!without )\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)"
+    rf"[ -](?:\w+ )?{_WHAT}"
     rf"|silent(?:ly)? (?:wrong|incorrect|error)|silent correctness|allclose\(.*\) *(?:is|returns|->) *False"
-    rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))",
+    rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))"
+    r"|(?:does not|doesn't|do not|don't) (?:match|agree with|equal) (?:the )?(?:eager|expected|uncompiled)"
+    r"|(?:differs?|diverges?|deviates?) from (?:the )?(?:eager|expected|uncompiled)",
     re.IGNORECASE,
 )
 
@@ -152,7 +157,8 @@ class Issue:
     def reported(self) -> Reported:
         """What the text says of the failure."""
         shown = [block.text for block in self.blocks if block.kind in ("traceback", "log", "other")]
-        shown += [self.prose, *_NAMED.findall(self.prose)]
+        unfenced = failures_from_text(self.prose)
+        shown += [self.prose] if unfenced else [*_ALONE.findall(self.prose), *_NAMED.findall(self.prose)]
         failures = [failure for text in shown for failure in _failures_in(text)]
         compilers = [failure for failure in failures if concerns_compiler(failure)]
         said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
@@ -198,7 +204,10 @@ def is_issue(path: Path) -> bool:
 
 def read_issue(text: str) -> Issue:
     """Tell the blocks of `text` apart."""
-    fenced, prose = _fenced(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    fenced, prose = _fenced(text)
+    if not fenced and _script(text) is None:
+        fenced, prose = _indented(text)
     blocks = [block for language, code, line in fenced for block in _told_apart(language, code, line)]
     if not fenced and (whole := _script(text)) is not None:
         return Issue((Block("script", whole, 1),), "")
@@ -240,6 +249,13 @@ def _fenced(text: str) -> tuple[list[tuple[str, str, int]], str]:
     if fence:
         found.append((language, "\n".join(inside), begun))
     return found, "\n".join(prose)
+
+
+def _indented(text: str) -> tuple[list[tuple[str, str, int]], str]:
+    """The same for a text without fences: its parts that are indented as code."""
+    found = [match for match in _INDENTED.finditer(text) if match[0].strip()]
+    parts = [("", match[0].strip("\n") + "\n", text[: match.start()].count("\n") + 1) for match in found]
+    return parts, _INDENTED.sub("\n", text)
 
 
 def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:

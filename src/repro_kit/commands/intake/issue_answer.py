@@ -14,6 +14,7 @@ from repro_kit.failure.messages import same_message, same_op
 from repro_kit.failure.signature import (
     LIKENESS,
     LIKENESS_ACROSS_VERSIONS,
+    Signature,
     Strength,
     in_words,
     signature_of,
@@ -100,7 +101,7 @@ class Told:
         if not self.reported.is_known:
             return Answer("not known", f"It fails here ({ours}), but the text does not show how it failed there.")
         same = [alike(reported, seen) for reported in self.reported.failures for seen in ran.failures]
-        if self.reported.is_wrong_result and not self.reported.failures:
+        if self.reported.is_wrong_result and True not in same and (None in same or not self.reported.failures):
             same = [seen.kind is Kind.ACCURACY for seen in ran.failures]
         theirs = _words(self.reported.failures[0]) if self.reported.failures else "a wrong result"
         if True not in same and None in same:
@@ -146,10 +147,19 @@ def _root(failure: Failure) -> str:
     return failure.exceptions[-1].message.strip() if failure.exceptions else ""
 
 
+def _is_exception(signature: Signature) -> bool:
+    """Whether an exception shows the failure; also one of a check that does not say what differs."""
+    if signature.kind is Kind.ACCURACY:
+        return signature.difference is None and bool(signature.exceptions)
+    return signature.kind.policy.shown_by is ShownBy.EXCEPTION
+
+
 def alike(reported: Failure, seen: Failure) -> bool | None:
     """Whether `seen` is the failure `reported`, of which a text may show little; None: it shows too little to tell."""
     there, here = signature_of(reported), signature_of(seen)
-    if there.kind.policy.shown_by is not ShownBy.EXCEPTION or here.kind.policy.shown_by is not ShownBy.EXCEPTION:
+    if not (_is_exception(there) and _is_exception(here)):
+        if there.kind is here.kind is Kind.ACCURACY and None in (there.difference, here.difference):
+            return None  # a check of the script's own may be about anything
         return there.matches(here, Strength.CROSS_VERSION) or here.matches(there, Strength.CROSS_VERSION)
     if there.exceptions[-1:] != here.exceptions[-1:] or not same_op(there.op, here.op):
         return False

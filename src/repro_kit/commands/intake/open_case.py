@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from repro_kit.commands.intake.moved_to_cpu import (
 )
 from repro_kit.commands.intake.programs import case_from_program, is_trace, reader_of, recorded_failure
 from repro_kit.errors import ReproKitError, Stop, UsageError
-from repro_kit.files import check_tree, read_text, write_atomic
+from repro_kit.files import check_tree, read_plain, write_atomic
 from repro_kit.graph import Program
 from repro_kit.options.stages import Options
 from repro_kit.ownership import is_marked
@@ -57,7 +57,7 @@ from repro_kit.ui import Ui
 from repro_kit.verdicts import observed_failures
 from repro_kit.verdicts.blame import as_wrong_result
 
-_LARGEST_TEXT = 4 << 20  # characters of standard input
+_LARGEST_TEXT = 4 << 20  # bytes
 
 
 def case_from_watch(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
@@ -254,11 +254,20 @@ def _of_program(
         yield job
 
 
+def _issue_text(path: Path) -> str:
+    """The text of the file `path`, or of standard input."""
+    if str(path) != "-":
+        return read_plain(path, _LARGEST_TEXT).decode("utf-8", "replace")
+    if sys.stdin is None:
+        raise UsageError("There is no standard input to read; give the text as a file (issue.md).")
+    return sys.stdin.buffer.read(_LARGEST_TEXT).decode("utf-8", "replace")
+
+
 @contextmanager
 def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     """Of the program in the text of an issue, which is shown, and written to a file after a yes."""
     name = "the text" if str(path) == "-" else str(path)
-    issue = read_issue(sys.stdin.read(_LARGEST_TEXT) if str(path) == "-" else read_text(path))
+    issue = read_issue(_issue_text(path))
     block = issue.program(asked.which, name)
     script = free_path(block.text, Path.cwd(), "issue" if str(path) == "-" else path.stem)
     ui.print("\n".join([f"{name} holds", *shown_blocks(issue, block), "", f"{script.name}:", block.text.rstrip()]))
@@ -277,7 +286,8 @@ def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
             job = stack.enter_context(open_case(inner, ui))
         except ReproKitError as error:
             answer = told.answer(Ran(error.exit_code, str(error)))
-            raise ReproKitError(f"{answer.sentence}\n{error}", error.exit_code) from error
+            more = "" if str(error) in answer.sentence else f" {error}"
+            raise ReproKitError(f"{answer.sentence}{more}", error.exit_code, {"issue": asdict(answer)}) from error
         yield replace(job, told=told)
 
 

@@ -10,14 +10,18 @@ from itertools import pairwise
 from repro_kit.errors import StageError
 from repro_kit.graph.program import Function
 from repro_kit.graph.program_text import parse_function
+from repro_kit.graph.reading.artifact_names import qualified
 
 _OPERATOR = "torch.ops.higher_order.graphsafe_run_with_rng_state"
-_COMMENT = re.compile(r"^(\s+)# \w+ was unsupported type for dumping: <class 'torch\._C\.Generator'>$", re.MULTILINE)
+_COMMENT = re.compile(r"^(\s+)# (\w+) was unsupported type for dumping: <class '(.+)'>$", re.MULTILINE)
+_GENERATOR = "torch._C.Generator"
 
 
 def with_generators(text: str) -> str:
-    """The artifact with a call in ``load_args`` for each generator that only a comment names."""
-    return _COMMENT.sub(r"\1reader.generator()", text)
+    """The artifact with a call in ``load_args`` for each generator, or what else is no tensor, that a comment names."""
+    return _COMMENT.sub(
+        lambda found: f"{found[1]}reader.{'generator' if found[3] == _GENERATOR else 'unsupported'}('{found[2]}')", text
+    )
 
 
 def without_states(forward: ast.FunctionDef) -> ast.FunctionDef:
@@ -165,6 +169,7 @@ def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Functio
         if name == outermost or "forward" not in methods:
             continue
         forward = inlined(methods["forward"], modules(methods.get("__init__"), classes))
+        forward = _with_numbers(forward, methods.get("__init__"))
         left = next((part for part in ast.walk(forward) if isinstance(part, ast.Name) and part.id == "self"), None)
         if left is not None:
             raise StageError(f"The body {name} of the artifact has its own tensors, which a program cannot hold.")
@@ -172,6 +177,30 @@ def bodies(classes: Mapping[str, ast.ClassDef], outermost: str) -> tuple[Functio
         forward.args.args = [ast.arg(arg=arg.arg) for arg in forward.args.args if arg.arg != "self"]
         functions.append(parse_function(forward))
     return tuple(functions)
+
+
+def _with_numbers(forward: ast.FunctionDef, init: ast.FunctionDef | None) -> ast.FunctionDef:
+    """The `forward` of a body with the small tensors that ``__init__`` writes out in place of its attributes."""
+    written: dict[str, ast.expr] = {}
+    for node in init.body if init is not None else ():
+        match node:
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(attr="register_buffer"),
+                    args=[ast.Constant(value=str(name)), ast.Call(func=ast.Name(id="tensor")) as value],
+                )
+            ):
+                written[name] = qualified(value)
+
+    class Written(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            self.generic_visit(node)
+            is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in written
+            return ast.copy_location(written[node.attr], node) if is_own else node
+
+    replaced = Written().visit(forward)
+    assert isinstance(replaced, ast.FunctionDef)
+    return replaced
 
 
 def inlined(forward: ast.FunctionDef, functions: Mapping[str, str]) -> ast.FunctionDef:

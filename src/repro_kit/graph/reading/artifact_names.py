@@ -39,9 +39,20 @@ _OF_ARTIFACTS = frozenset({"Repro", "load_args", "mod", "args"})
 
 
 def qualified(value: ast.expr) -> ast.expr:
-    """`value` with ``torch.tensor`` for ``tensor``, which an artifact imports by its name."""
+    """`value` with ``torch.tensor`` for ``tensor``, which an artifact imports by its name.
+
+    A tensor without elements is printed with a `size`, which only ``torch.empty`` takes.
+    """
 
     class Qualified(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.AST:
+            self.generic_visit(node)
+            sizes = [each for each in node.keywords if each.arg == "size"]
+            if ast.unparse(node.func) != "torch.tensor" or not sizes:
+                return node
+            others = [each for each in node.keywords if each.arg != "size"]
+            return ast.Call(ast.parse("torch.empty", mode="eval").body, [sizes[0].value], others)
+
         def visit_Name(self, node: ast.Name) -> ast.AST:
             return ast.parse("torch.tensor", mode="eval").body if node.id == "tensor" else node
 
