@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, compiled_name, counted, headline, listed, seconds
 from repro_kit.explain.report import Sentence
 from repro_kit.explain.sections.advice_section import collective_sentences
-from repro_kit.explain.sections.compiles import cost_of_break, times_compiled, title_of_break, wanted
+from repro_kit.explain.sections.compiles import after_the_limit, cost_of_break, times_compiled, title_of_break, wanted
 from repro_kit.explain.sections.shapes import WORDS, name_of_specialization
 from repro_kit.explain.trials import Ruling, Trial
 from repro_kit.trace.insights.overview import OverviewState
@@ -103,6 +103,7 @@ def _broken(context: Context) -> Iterator[Sentence]:
     )
     total = context.insights.totals.graph_breaks
     at = f" at {context.place(first.where)}" if first.where else ""
+    at += f" (called from {context.place(first.caller)})" if first.caller else ""
     if len(breaks) == 1:
         yield Sentence("!", f"{counted(total, 'graph break')}{at}: {description}.", "breaks")
         return
@@ -125,8 +126,7 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
     at = f" ({source_line})" if (source_line := context.place(worst.code)) else ""
     text = f"`{compiled_name(worst.name)}`{at} was compiled {times_compiled(worst)} times{_because(worst)}"
     if worst.hit:
-        then = "torch raises FailOnRecompileLimitHit" if worst.raised else "it runs in eager if no graph fits"
-        text += f", and hit the limit of {worst.limit}: {then}"
+        text += f", and hit the limit of {worst.limit}: {after_the_limit(context, worst)}"
     others = list(
         {
             (function.name, function.code): function
@@ -154,6 +154,13 @@ def _without_cuda_graphs(context: Context) -> Iterator[Sentence]:
 
 
 def _because(recompiled: Recompiled) -> str:
+    first = recompiled.reasons[0].guard if recompiled.reasons else None
+    alike = {
+        one.guard.text for one in recompiled.reasons if first and not one.remote and one.guard.source == first.source
+    }
+    if first is not None and first.source and not any(first.source in source for source in recompiled.values.sources):
+        others = f" and {counted(len(alike) - 1, 'other value')} of it" if len(alike) > 1 else ""
+        return f", for {wanted(first)}{others}"
     if recompiled.values.sources:
         values = dict.fromkeys(row.values[0] for row in recompiled.values.rows if row.values and row.values[0])
         seen = f" ({listed(values, 4)})" if values else ""

@@ -22,6 +22,7 @@ from repro_kit.explain.suggestion import (
 )
 from repro_kit.trace.dynamo_text import GraphBreak
 from repro_kit.trace.insights.ranks import GuardedValue, Parting
+from repro_kit.trace.insights.recompiles import AT_THE_LIMIT
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+|<[\w ]+>), qualname: (?P<name>[\w.<>]+)")
@@ -36,10 +37,15 @@ def suggest_for_breaks(context: Context) -> Iterator[Suggestion]:
     """At most one suggestion for each break, and one for each line where only moving code helps."""
     moved: set[str] = set()
     for graph_break in context.insights.breaks:
+        if graph_break.opened:
+            continue  # it goes with the break that opened it
         suggestion = next(filter(None, (rule(context, graph_break) for rule in _RULES)), None)
         if suggestion is None or (suggestion.change is None and suggestion.edit is None and suggestion.place in moved):
             continue
         moved.add(suggestion.place)
+        if graph_break.caller is not None:
+            why = f"{suggestion.why}; it is in {context.place(graph_break.where)}"
+            suggestion = replace(suggestion, place=context.place(graph_break.caller), why=why)
         yield replace(suggestion, weight=graph_break.extra_graphs + (_EAGER if graph_break.skipped else 0))
 
 
@@ -263,6 +269,8 @@ def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
     """Suggestions for failures first."""
     insights = context.insights
     for failure in insights.failures:
+        if failure.type == AT_THE_LIMIT:  # the advice on recompiles says how to avoid it
+            continue
         soft = failure.soft
         yield Suggestion(
             "Leave out fullgraph=True, or fix the graph break"

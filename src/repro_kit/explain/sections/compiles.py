@@ -30,7 +30,8 @@ def overview_section(context: Context) -> Section:
     ]
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
-        items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
+        total = f"Time: {seconds(overview.seconds)}" if overview.seconds else "Time by phase"
+        items.append(Item(total, blocks=(Table(("phase", "time"), rows),)))
     items += [*_overview_facts(context, overview), *_text_facts(context.insights.lines)]
     summary = counted(totals.compiles, "compile") + (f": {states}" if states else "")
     return Section("overview", "Overview", summary, tuple(items))
@@ -150,6 +151,7 @@ def _failure(context: Context, failure: FailedCompile) -> Item:
 _NAMED = re.compile(r"^builtin (?P<builtin>\w+)\b|qualname: (?P<function>[\w.<>]+)")
 _IDLE = (
     "Please report an issue",
+    "If it is a Python builtin, please file an issue",
     "File an issue",
     "This graph break is fundamental",
     "This graph break may be difficult",
@@ -193,6 +195,9 @@ def _break(context: Context, graph_break: GraphBreak) -> Item:
     costs = cost_of_break(context, graph_break)
     facts = [f"Costs: {costs}" if costs else "", f"Compile {ids(graph_break.compiles)}" if graph_break.compiles else ""]
     blocks: list[Block] = [Words("; ".join(filter(None, facts)))] if any(facts) else []
+    if graph_break.caller:
+        opened = ", where another graph break opened it" if graph_break.opened else ""
+        blocks.append(Words(f"Called from {context.place_in(graph_break.caller)}{opened}"))
     if graph_break.explanation:
         blocks.append(Words(graph_break.explanation))
     blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(graph_break)]
@@ -228,6 +233,13 @@ def times_compiled(recompiled: Recompiled) -> int:
     return recompiled.count + 1
 
 
+def after_the_limit(context: Context, recompiled: Recompiled) -> str:
+    """What a call does after the limit, if no graph fits; a text of TORCH_LOGS does not tell whether it fails."""
+    if recompiled.raised:
+        return "torch raises FailOnRecompileLimitHit"
+    return "it runs in eager if no graph fits" + (", or fails under fullgraph=True" if context.insights.text else "")
+
+
 def wanted(guard: GuardText) -> str:
     """The guard that failed; in words if its text is a name of Dynamo's."""
     if "___stack" in guard.text:
@@ -241,7 +253,7 @@ def _recompiled(context: Context, recompiled: Recompiled) -> Item:
     blocks: list[Block] = []
     if recompiled.hit:
         times = f" {recompiled.hits} times" if recompiled.hits > 1 else ""
-        then = "torch raises FailOnRecompileLimitHit" if recompiled.raised else "it runs in eager if none of them fits"
+        then = after_the_limit(context, recompiled)
         blocks.append(Words(f"It hit the limit of {recompiled.limit} compiles{times}: {then}."))
     elif recompiled.near:
         blocks.append(Words(f"It is near the limit of {recompiled.limit} compiles."))
@@ -261,6 +273,7 @@ def _recompile_reason(context: Context, reason: Reason) -> Block:
     about = "size" if reason.size_related else guard.kind
     text = f"{about}: {wanted(guard)}" + (f" ×{reason.count}" if reason.count > 1 else "")
     text += f" ({guard.note})" if guard.note else ""
+    text += " (of older entries only, which differ more)" if reason.remote else ""
     if guard.where:
         text += f"; the guard comes from {context.place_in(guard.where)}"
     if reason.compiles:

@@ -56,14 +56,30 @@ class GraphBreaks:
     def result(self) -> tuple[GraphBreak, ...]:
         """All graph breaks, those with most extra graphs first."""
         resumed = _resumed(self.index)
+        broken = {_line(group.reason.where) for group in self.groups.values() if group.count}
         breaks = []
         for group in self.groups.values():
             if not group.count:
                 continue
             stack = () if group.reason.skipped else dict.fromkeys(group.reason.stack)
             extra = sum(resumed.get((frame.file, frame.line), 0) for frame in stack)
-            breaks.append(replace(group.reason, count=group.count, compiles=tuple(group.compiles), extra_graphs=extra))
-        return tuple(sorted(breaks, key=lambda graph_break: (-graph_break.extra_graphs, -graph_break.count)))
+            opened = group.reason.caller is not None and _line(group.reason.caller) in broken
+            breaks.append(
+                replace(
+                    group.reason,
+                    count=group.count,
+                    compiles=tuple(group.compiles),
+                    extra_graphs=extra,
+                    opened=opened,
+                )
+            )
+        return tuple(
+            sorted(breaks, key=lambda one: (one.opened, -one.extra_graphs, -one.count))
+        )  # what another break opened comes last
+
+
+def _line(frame: Frame | None) -> tuple[str, int] | None:
+    return (frame.file, frame.line) if frame else None
 
 
 def _resumed(index: CompileIndex) -> dict[tuple[str, int], int]:
