@@ -110,7 +110,7 @@ def _broken(context: Context) -> Iterator[Sentence]:
     others = dict.fromkeys(
         context.place(graph_break.where)
         for graph_break in breaks[1:]
-        if graph_break.where and graph_break.where != first.where
+        if graph_break.where and context.place(graph_break.where) != context.place(first.where)
     )
     places = listed(others, 3)
     elsewhere = f"; others at {places}" if places else ""

@@ -24,7 +24,8 @@ from repro_kit.trace.record import Epochs, Record, rank_named
 
 _STARTS = re.compile(
     r"^\s*(?:Graph break|Recompiling function|(?:torch\._dynamo|torchdynamo) hit config\.|GUARDS:|Python shape guard"
-    r"|create_symbol |create_unbacked|eval |set_replacement |torchdynamo start compiling|Step 1: )"
+    r"|(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: |create_symbol |create_unbacked|eval |set_replacement "
+    r"|torchdynamo start compiling|Step 1: )"
 )
 #: Does not match the warning before a graph break.
 _BREAK = re.compile(
@@ -37,6 +38,7 @@ _LIMIT = re.compile(
     r"hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
     r"(?:\s+last reason: (?P<reason>.*))?"
 )
+_RAISED = re.compile(r"(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: ")
 _ENTRY = re.compile(r"^(?P<frame>(?:!\d+/)?\d+)/(?P<at>\d{1,9}): ")
 _SYMBOL = re.compile(
     r"^create_symbol (?P<symbol>\w+) = (?P<val>\S+) for (?P<source>.+?) (?P<vr>\[[^\]]*\]) ?(?P<rest>.*)", re.S
@@ -109,6 +111,7 @@ class TextReader:
     _epochs: Epochs = field(default_factory=Epochs)
     _tally: Counter[str] = field(default_factory=Counter)  # lines of torch: read, unread, or of a kind
     _first: str = ""
+    _limited: _Message | None = None  # the last message that a function hit the limit
     _twice: dict[int, list[int]] = field(
         default_factory=dict
     )  # messages with a stamp and without, by the hash of their text
@@ -173,6 +176,8 @@ class TextReader:
             yield from self._recompiled(message, log, recompiling)
         elif limit := _LIMIT.search(text):
             yield from self._limit(message, log, limit)
+        elif _RAISED.match(stripped) and self._limited:
+            yield self._refused(self._limited, "FailOnRecompileLimitHit", stripped)
         elif stripped.startswith(("GUARDS:", "TREE_GUARD_MANAGER:")):
             yield self._record(message, log, "dynamo_cpp_guards_str", {}, _tree(message.lines))
         elif started := _START.match(stripped):
@@ -209,8 +214,12 @@ class TextReader:
         if match["reason"] and self._key(message) not in self._reasoned:
             yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, match["reason"])
         reason = f"{match['name']} reached, currently set to {match['n']}"
-        metrics = {"compile_id": message.compile_id, "fail_type": "RecompileLimitExceeded", "fail_reason": reason}
-        yield self._record(message, log, "compilation_metrics", metrics)
+        self._limited = message
+        yield self._refused(message, "RecompileLimitExceeded", reason)
+
+    def _refused(self, message: _Message, error: str, reason: str) -> Record:
+        metrics = {"compile_id": message.compile_id, "fail_type": error, "fail_reason": reason.partition("\n")[0]}
+        return self._record(message, message.log, "compilation_metrics", metrics)
 
     def _started(self, message: _Message, log: str, match: re.Match[str], name: str | None = None) -> Record:
         frame = {"filename": 0, "line": int(match["line"]), "name": name or match["name"]}
@@ -275,7 +284,7 @@ def _reasons(message: _Message) -> list[str]:
         bare = line.strip()
         item = bare[2:] if bare.startswith("- ") else ""
         if item and not (item.startswith(" ") or item == "User stack trace:"):
-            reasons += _SPLIT.split(item) if message.tag == "__recompiles_verbose" else [item]
+            reasons += _parted(item) if message.tag == "__recompiles_verbose" else [item]
             stack = False
         elif reasons and bare and not bare.startswith("guard "):
             stack = stack or "User stack trace:" in (bare, item)
@@ -283,6 +292,13 @@ def _reasons(message: _Message) -> list[str]:
                 break  # the program's own output
             reasons[-1] += "\n" + ("User stack trace:" if "User stack trace:" in (bare, item) else item or line)
     return reasons
+
+
+def _parted(item: str) -> list[str]:
+    """The guards of one entry, which ``recompiles_verbose`` lists together."""
+    entry = _ENTRY.match(item)
+    first, *others = _SPLIT.split(item)
+    return [first, *(f"{entry[0] if entry else ''}{other}" for other in others)]
 
 
 def _tree(lines: list[str]) -> str:

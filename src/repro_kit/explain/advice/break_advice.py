@@ -23,6 +23,7 @@ from repro_kit.explain.suggestion import (
 from repro_kit.trace.dynamo_text import GraphBreak
 from repro_kit.trace.insights.ranks import GuardedValue, Parting
 from repro_kit.trace.insights.recompiles import AT_THE_LIMIT
+from repro_kit.trace.places import is_users
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+|<[\w ]+>), qualname: (?P<name>[\w.<>]+)")
@@ -36,8 +37,9 @@ _IGNORED = "dynamo.ignore_logging_functions"
 def suggest_for_breaks(context: Context) -> Iterator[Suggestion]:
     """At most one suggestion for each break, and one for each line where only moving code helps."""
     moved: set[str] = set()
+    own = any(one.where is not None and not _is_foreign(one) for one in context.insights.breaks)
     for graph_break in context.insights.breaks:
-        if graph_break.opened:
+        if graph_break.opened or (_is_foreign(graph_break) and graph_break.caller is None and own):
             continue  # it goes with the break that opened it
         suggestion = next(filter(None, (rule(context, graph_break) for rule in _RULES)), None)
         if suggestion is None or (suggestion.change is None and suggestion.edit is None and suggestion.place in moved):
@@ -47,6 +49,11 @@ def suggest_for_breaks(context: Context) -> Iterator[Suggestion]:
             why = f"{suggestion.why}; it is in {context.place(graph_break.where)}"
             suggestion = replace(suggestion, place=context.place(graph_break.caller), why=why)
         yield replace(suggestion, weight=graph_break.extra_graphs + (_EAGER if graph_break.skipped else 0))
+
+
+def _is_foreign(graph_break: GraphBreak) -> bool:
+    """Whether the break is in code that is not the user's."""
+    return graph_break.where is not None and not is_users(graph_break.where.file)
 
 
 def _print(context: Context, graph_break: GraphBreak) -> Suggestion | None:

@@ -97,7 +97,7 @@ def _caused(reasons: Iterable[Reason]) -> int:
 
 def _mismatch(reason: Reason) -> bool:
     """Whether a constant size differed; a size that is compared with something is a symbol already."""
-    return reason.size_related and reason.guard.kind == Guard.SIZE and bool(reason.guard.actual)
+    return not reason.remote and reason.size_related and reason.guard.kind == Guard.SIZE and bool(reason.guard.actual)
 
 
 def _is_settled(context: Context, recompiled: Recompiled, source: str) -> bool:

@@ -91,6 +91,9 @@ def _overview_facts(context: Context, overview: Overview) -> Iterator[Item]:
             for skip in overview.without_cuda_graphs[:_MOST_COMPILES]
         )
         yield Item("Not run by CUDA graphs", blocks=(Table(("id", "reason", "line"), named),))
+    restarts = tuple((str(one.ref), reason) for one in overview.compiles for reason in one.restarts)
+    if restarts:
+        yield Item("Why an analysis began again", blocks=(Table(("id", "reason"), restarts[:_MOST_COMPILES]),))
     if overview.anew:
         yield Item(
             f"Compile ids began anew {counted(overview.anew, 'time')}",

@@ -34,7 +34,7 @@ class GraphBreaks:
     names: ClassVar = ("dynamo_graph_break_reason",)
 
     index: CompileIndex
-    groups: dict[tuple[str, Frame | None, bool], _Group] = field(default_factory=dict)
+    groups: dict[tuple[str, tuple[str, int] | None, bool], _Group] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Use the artifact of a graph break."""
@@ -43,8 +43,9 @@ class GraphBreaks:
 
     def add(self, graph_break: GraphBreak, ref: CompileRef | None) -> None:
         """Count one graph break. A later record that its frame is skipped replaces the first one."""
-        key = graph_break.kind, graph_break.where, graph_break.skipped
-        earlier = self.groups.get((graph_break.kind, graph_break.where, False)) if graph_break.skipped else None
+        line = _line(graph_break.where)
+        key = graph_break.kind, line, graph_break.skipped
+        earlier = self.groups.get((graph_break.kind, line, False)) if graph_break.skipped else None
         if earlier is not None and ref in earlier.compiles:
             earlier.count -= 1
             del earlier.compiles[ref]

@@ -36,6 +36,7 @@ class CompileFacts:
     ref: CompileRef
     code: Frame | None = None  # the code object: file, first line, name
     attempts: int = 1
+    restarts: tuple[str, ...] = ()  # why the analysis began again, as torch says
     numbers: dict[str, float] = field(default_factory=dict)
     backward_us: float = 0.0
     seconds: float = 0.0  # compile time
@@ -165,6 +166,8 @@ class CompileIndex:
             compile_.backward_us += numbers.get("duration_us", 0)
             return
         compile_.numbers = numbers
+        reasons = data.get("restart_reasons")
+        compile_.restarts = tuple(sorted(map(str, reasons))) if isinstance(reasons, list) else ()
         if '"assume_static_by_default": false' in record.text("dynamo_config"):
             self.frame(compile_.ref).dynamic = True
         if '"automatic_dynamic_shapes": false' in record.text("dynamo_config"):

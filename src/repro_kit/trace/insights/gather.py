@@ -75,7 +75,7 @@ class Insights:
         done = [compile_ for compile_ in compiles if self.text or compile_.state in COMPILED]
         functions = {compile_.code or compile_.ref.code_key for compile_ in done}
         return Totals(
-            compiles=self._in_text() - hits if self.text else len(compiles),
+            compiles=self._in_text() if self.text else len(compiles),
             graphs=0 if self.text else graphs,
             functions=len(functions),
             recompiles=sum(recompiled.count for recompiled in self.recompiles),
@@ -93,7 +93,7 @@ class Insights:
         compiles: dict[CodeKey, int] = {}
         for ref in (compile_.ref for compile_ in self.overview.compiles):
             compiles[ref.code_key] = max(compiles.get(ref.code_key, 0), ref.number + 1)
-        return sum(compiles.values())
+        return sum({**compiles, **{function.key: function.count + 1 for function in self.recompiles}}.values())
 
 
 def _place_of(graph_break: GraphBreak) -> object:

@@ -123,6 +123,7 @@ class Recompiles:
     limits: dict[CodeKey, int] = field(default_factory=dict)
     failed: dict[CompileRef, list[tuple[str, _General]]] = field(default_factory=dict)  # by entry, as torch lists them
     hits: dict[CodeKey, set[CompileRef]] = field(default_factory=dict)
+    accumulated: set[CodeKey] = field(default_factory=set)  # hit the limit for all compiles of a function together
     raised: set[CodeKey] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
@@ -195,6 +196,8 @@ class Recompiles:
         match = _LIMIT.search(reason)
         if match:
             self.limits[key] = int(match["n"])
+            if match["which"]:
+                self.accumulated.add(key)
 
     def result(self) -> tuple[Recompiled, ...]:
         """The functions that were compiled again, those with most recompiles first."""
@@ -210,10 +213,14 @@ class Recompiles:
         known = {compile_.ref.compile_id: compile_ for compile_ in frame.compiles}
         for compile_ in frame.compiles:
             failed = self.failed.get(compile_.ref)
-            if failed:
-                # torch lists the entry first that was used last
-                _, general = min(failed, key=lambda one: self._distance(frame, compile_, known.get(one[0])))
-                self.groups[key][general].compiles.setdefault(compile_.ref)
+            if not failed:
+                continue
+            # torch lists the entry first that was used last; TORCH_LOGS=recompiles_verbose lists all guards of each
+            guards = Counter(entry for entry, _ in failed)
+            nearest = min(guards, key=lambda entry: (self._distance(frame, compile_, known.get(entry)), guards[entry]))
+            for entry, general in failed:
+                if entry == nearest:
+                    self.groups[key][general].compiles.setdefault(compile_.ref)
 
     def _distance(self, frame: CodeFrame, one: CompileFacts, other: CompileFacts | None) -> int:
         """In how many known values two compiles differ."""
@@ -231,10 +238,11 @@ class Recompiles:
         for group in groups:
             caused[group.guard.kind, group.guard.source] += len(group.compiles)
         reasons = [self._reason(group) for group in sorted(groups, key=lambda group: _rank(group, caused))]
-        limit = self.limits.get(key, _USUAL_LIMIT)
         made = len(frame.compiles)
-        hits = len(self.hits.get(key, ()))
+        hits, limit = len(self.hits.get(key, ())), self.limits.get(key, _USUAL_LIMIT)
         again = max(self.times[key], made - 1, *(compile_.ref.number for compile_ in frame.compiles)) - hits
+        if hits and key not in self.accumulated and not any(compile_.graphs for compile_ in frame.compiles):
+            again = max(again, limit - 1)  # a text may tell of the limit only
         return Recompiled(
             frame.code.function if frame.code else "",
             frame.code,
