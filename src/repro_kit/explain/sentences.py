@@ -22,6 +22,7 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
         *_compiled(context),
         *_unread(context),
         *_failed(context),
+        *_exported(context),
         *_broken(context),
         *_recompiled(context),
         *_without_cuda_graphs(context),
@@ -91,6 +92,16 @@ def _failed(context: Context) -> Iterator[Sentence]:
             f"{counted(total, 'compile')} failed{at}: {first.type}: {reason}{more}.",
             "failures",
         )
+
+
+def _exported(context: Context) -> Iterator[Sentence]:
+    exports = context.insights.exports
+    if exports:
+        first = exports[0]
+        at = f" at {context.place(first.where)}" if first.where else ""
+        problems = counted(len(exports), "problem")
+        text = f"torch.export worked around {problems}, first a {first.kind}{at}: {first.what[:150]}"
+        yield Sentence("!", f"{text}.", "failures")
 
 
 def _broken(context: Context) -> Iterator[Sentence]:
@@ -196,7 +207,7 @@ def _divergent(context: Context) -> Iterator[Sentence]:
         differences = counted(len(ranks.divergences) + ranks.left_out, "thing")
         yield Sentence(
             "!",
-            f"{len(ranks.ranks)} ranks differ in {differences}, first in {first.compile_id} ({first.what}).",
+            f"{len(ranks.ranks)} ranks differ in {differences}, first in {first.compile_id or 'all'} ({first.what}).",
             "ranks",
         )
 

@@ -8,6 +8,7 @@ times, graphs or inputs, so the insights lack these.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -92,8 +93,14 @@ class _Message:
     def tag(self) -> str:
         return self.stamp.tag if self.stamp else ""
 
-    def add(self, line: str) -> None:
-        """Another line, unless the message is too long to be one."""
+    def add(self, line: str, *, stamped: bool) -> None:
+        """Another line, unless the message is too long to be one.
+
+        Where torch stamps each line of a message, lines without a stamp are the program's own.
+        """
+        if stamped and self.stamped == 1:
+            del self.lines[1:]
+        self.stamped += stamped
         if len(self.lines) < _LONGEST and self.size < _LARGEST:
             self.lines.append(line)
             self.size += len(line)
@@ -318,7 +325,10 @@ def _at(data: dict[str, Any], comment: str) -> tuple[dict[str, Any], None, dict[
 
 
 def _raw_lines(file: Path) -> Iterator[str]:
-    with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
+    with opened(file) as binary:
+        wide = binary.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE)  # as PowerShell's > writes
+    encoding = "utf-16" if wide else "utf-8-sig"
+    with TextIOWrapper(opened(file), encoding=encoding, errors="replace") as lines:
         yield from iter(partial(lines.readline, _LONGEST_LINE), "")
 
 
@@ -344,8 +354,7 @@ def _messages(lines: Iterable[LogLine]) -> Iterator[_Message]:
                 yield current
             current = streams[key] = _Message(line.stamp, *key)
             current.compile_id = line.stamp.compile_id if line.stamp else None
-        current.stamped += line.stamp is not None
-        current.add(line.text)
+        current.add(line.text, stamped=line.stamp is not None)
     yield from (message for message in streams.values() if message.lines)
 
 

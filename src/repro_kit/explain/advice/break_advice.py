@@ -292,7 +292,7 @@ def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
             weight=40.0,
         )
     branch = _branch_on_rank(insights.parting)
-    differing = [divergence for divergence in insights.ranks.divergences if divergence.what != "code"]
+    differing = [divergence for divergence in insights.ranks.divergences if divergence.what not in ("code", "order")]
     if branch is not None:
         yield Suggestion(
             "Let every rank run the same code, or leave what differs out of the compiled function",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, compiled_name, counted, ids, seconds
 from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.trace.dynamo_text import GraphBreak, GuardText
-from repro_kit.trace.insights.breaks import FailedCompile
+from repro_kit.trace.insights.breaks import ExportKind, ExportProblem, FailedCompile
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, baseline
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.places import CompileRef, is_torch
@@ -129,11 +129,25 @@ _REASON = 1500  # characters
 
 def failures_section(context: Context) -> Section:
     """One item for each failure."""
-    failures = context.insights.failures
-    if not failures:
+    failures, exports = context.insights.failures, context.insights.exports
+    if not failures and not exports:
         return Section("failures", "Failures", "none")
-    summary = f"{counted(context.insights.totals.failures, 'compile')} failed"
-    return Section("failures", "Failures", summary, tuple(_failure(context, failure) for failure in failures))
+    summaries = [f"{counted(context.insights.totals.failures, 'compile')} failed"] if failures else []
+    summaries += [f"torch.export worked around {counted(len(exports), 'problem')}"] if exports else []
+    items = (*(_failure(context, failure) for failure in failures), *(_exported(context, one) for one in exports))
+    return Section("failures", "Failures", "; ".join(summaries), items)
+
+
+def _exported(context: Context, problem: ExportProblem) -> Item:
+    times = f" ×{problem.count}" if problem.count > 1 else ""
+    words = {
+        ExportKind.DATA: f"torch.export cannot tell whether it holds; it assumed {problem.result}, checked at run time",
+        ExportKind.GUARD: "torch.export had to decide it, which may contradict what you said of the sizes",
+        ExportKind.MISSING: "the operator has no fake kernel: register one with torch.library.register_fake",
+        ExportKind.MISMATCHED: f"the operator's fake kernel and its real one differ: {problem.result}",
+    }[problem.kind]
+    places = (context.place_in(problem.where),) if problem.where else ()
+    return Item(f"Export, {problem.kind}: {problem.what}{times}", places, (Words(words),))
 
 
 def _failure(context: Context, failure: FailedCompile) -> Item:

@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.failure.kinds import Kind
 from repro_kit.trace.compiles import Compiles
 from repro_kit.trace.dynamo_text import GraphBreak, parse, parse_guard
-from repro_kit.trace.insights.breaks import FailedCompile, GraphBreaks, grouped
+from repro_kit.trace.insights.breaks import ExportProblem, ExportProblems, FailedCompile, GraphBreaks, grouped
 from repro_kit.trace.insights.collectives import Collectives, collectives_in
 from repro_kit.trace.insights.compile_index import CompileIndex, Similar, SimilarGraphs
 from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
@@ -57,6 +57,7 @@ class Insights:
     shapes: DynamicShapes = field(default_factory=DynamicShapes)
     similar: tuple[SimilarGraphs, ...] = ()
     failures: tuple[FailedCompile, ...] = ()
+    exports: tuple[ExportProblem, ...] = ()
     ranks: Ranks = field(default_factory=Ranks)
     parting: Parting | None = None  # of the first compile whose graphs differ on two ranks
     collectives: Collectives = field(default_factory=Collectives)  # from dumps of the flight recorder, if any
@@ -129,8 +130,9 @@ def _ask(records: Iterable[Record]) -> Insights:
     overview, breaks, recompiles = Overviews(index, outcomes), GraphBreaks(index), Recompiles(index)
     guards, specializations = GuardTrees(index), Specializations(index)
     shapes, similar, ranks = Shapes(index), Similar(index), RankBooks(index)
+    exports = ExportProblems()
     asked: dict[str, list[Insight]] = {}
-    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar):
+    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar, exports):
         for name in insight.names:
             asked.setdefault(name, []).append(insight)
     for record in records:
@@ -140,7 +142,7 @@ def _ask(records: Iterable[Record]) -> Insights:
             asker.see(record)
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
-        shapes.result(), similar.result(), grouped(outcomes), ranks.result(),
+        shapes.result(), similar.result(), grouped(outcomes), exports.result(), ranks.result(),
     )  # fmt: skip
 
 

@@ -91,7 +91,11 @@ class Recompiled:
     near: bool = False
     hits: int = 0
     raised: bool = False  # as torch does under fullgraph=True or fail_on_recompile_limit_hit
-    key: CodeKey = ("", None, "", 0)
+
+    @property
+    def key(self) -> CodeKey:
+        """The identity of the code object in one process."""
+        return self.compiles[0].code_key if self.compiles else ("", None, self.name, 0)
 
     @property
     def size_related(self) -> bool:
@@ -256,7 +260,6 @@ class Recompiles:
             not hits and limit - 2 <= again + 1,
             hits,
             key in self.raised,
-            key,
         )
 
     def _reason(self, group: _Group) -> Reason:
@@ -301,9 +304,9 @@ def _shown(kind: str, source: str) -> str:
 
 def _values_apart(one: TensorSpec | None, other: TensorSpec | None) -> int:
     if one is None or other is None:
-        return one is not other
-    sizes = sum(mine != its for mine, its in zip_longest(one.sizes, other.sizes))
-    return sizes + (one.dtype != other.dtype) + (one.device != other.device)
+        return int(one is not other)
+    sizes: int = sum(bool(mine != its) for mine, its in zip_longest(one.sizes, other.sizes))
+    return sizes + int(one.dtype != other.dtype) + int(one.device != other.device)
 
 
 def reasons_of(record: Record) -> list[str]:
