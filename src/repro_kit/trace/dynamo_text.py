@@ -10,7 +10,8 @@ from repro_kit.trace.places import CompileRef, is_users, user_frame, users_own
 
 _LINK = re.compile(r"https?://\S+?/(gb\d+)\S*")
 _AT = re.compile(
-    r"Graph break (?:\(user stack suppressed [^)]*\) )?in user code at (?P<file>.+):(?P<line>\d{1,9})$", re.MULTILINE
+    r"Graph break (?:\(user stack suppressed [^)]*\) )?in user code at (?P<file>.{1,500}):(?P<line>\d{1,9})$",
+    re.MULTILINE,
 )
 _FRAME = re.compile(r'^ +File "(?P<file>.+)", line (?P<line>\d{1,9}), in (?P<function>.+)$')
 _FIELDS = re.compile(r"^ {0,8}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)

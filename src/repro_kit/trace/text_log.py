@@ -36,7 +36,7 @@ _BREAK = re.compile(
 )
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
 _LIMIT = re.compile(
-    r"hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
+    r"(?:torch\._dynamo|torchdynamo) hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
     r"(?:\s+last reason: (?P<reason>.*))?"
 )
 _RAISED = re.compile(r"(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: ")
@@ -179,9 +179,9 @@ class TextReader:
         stripped = text.lstrip()
         if _BREAK.match(stripped):
             yield self._record(message, log, "artifact", {"name": "dynamo_graph_break_reason"}, text)
-        elif recompiling := _RECOMPILING.search(text):
+        elif recompiling := _RECOMPILING.match(stripped):
             yield from self._recompiled(message, log, recompiling)
-        elif limit := _LIMIT.search(text):
+        elif limit := _LIMIT.match(stripped):
             yield from self._limit(message, log, limit)
         elif _RAISED.match(stripped) and self._limited:
             yield self._refused(self._limited, "FailOnRecompileLimitHit", stripped)
@@ -274,9 +274,9 @@ def _pid(message: _Message) -> int:
 def _gist(message: _Message) -> str:
     """What a message says, without the program's own lines behind it; empty for messages that are not read."""
     text = message.text.lstrip()
-    if recompiling := _RECOMPILING.search(text):
+    if recompiling := _RECOMPILING.match(text):
         return "\n".join((recompiling[0].strip(), *(reason.partition("\n")[0].strip() for reason in _reasons(message))))
-    if limit := _LIMIT.search(text):
+    if limit := _LIMIT.match(text):
         return limit[0].strip()
     if text.startswith(("GUARDS:", "TREE_GUARD_MANAGER:")):
         return "\n".join(line.strip() for line in message.lines if "+- " in line)
