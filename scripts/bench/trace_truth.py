@@ -4,8 +4,8 @@
     python scripts/bench/trace_truth.py PATH...
 
 A PATH is a log, a directory of the logs of one job, or a directory of such. The records are read here by torch's format
-alone (torch/_logging/_internal.py, `trace_structured`), with nothing of repro-kit's reader. A count that differs is shown
-with both numbers.
+alone (torch/_logging/_internal.py, `trace_structured`), with nothing of repro-kit's reader. A count that differs is
+shown with both numbers.
 tlparse's own inputs are good material: ``git clone https://github.com/pytorch/tlparse``, then its `tests/inputs`.
 """
 

@@ -112,3 +112,40 @@ def test_a_wrapped_text_says_what_the_text_says(tmp_path, name):
     for wrapping, wrapped in WRAPPINGS.items():
         log.write_text("\n".join(wrapped(TEXTS[name].splitlines())) + "\n")
         assert findings(log) == plain, wrapping
+
+
+def test_two_containers_that_mix_their_lines_are_two_processes(tmp_path):
+    lines = TEXTS["hit_limit"].splitlines()
+    mixed = [f"trainer-{at}  | {line}" for line in lines for at in (0, 1)]
+    (tmp_path / "log.txt").write_text("\n".join(mixed) + "\n")
+    both = gather(tmp_path / "log.txt")
+    (tmp_path / "log.txt").write_text(TEXTS["hit_limit"])
+    one = gather(tmp_path / "log.txt")
+    assert both.totals.compiles == 2 * one.totals.compiles and both.totals.recompiles == 2 * one.totals.recompiles
+    assert both.lines.total == 2 * one.lines.total and both.totals.functions == one.totals.functions
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_text_of_powershell_is_read(tmp_path, encoding):
+    (tmp_path / "log.txt").write_text(TEXTS["hit_limit"], encoding=encoding)
+    assert gather(tmp_path / "log.txt").totals.limit_hits == 1
+
+
+def test_a_launcher_tells_the_rank_before_each_line(tmp_path):
+    lines = [f"[default{rank}]:{line}" for rank in (0, 1) for line in TEXTS["torch 2.3"].splitlines()]
+    (tmp_path / "log.txt").write_text("\n".join(lines) + "\n")
+    assert gather(tmp_path / "log.txt").ranks.compiles == {0: 2, 1: 2}
+
+
+def test_lines_of_the_program_between_those_of_torch_are_its_own(tmp_path):
+    plain = TEXTS["four_sizes_static"].splitlines()
+    noisy = [
+        one
+        for line in plain
+        for one in (line, "loss 0.25", "- accuracy: 0.5", "I0703 10:34:13.273000 140 mine.py:12] x")
+    ]
+    (tmp_path / "log.txt").write_text("\n".join(plain) + "\n")
+    quiet = findings(tmp_path / "log.txt")
+    (tmp_path / "log.txt").write_text("\n".join(noisy) + "\n")
+    loud = findings(tmp_path / "log.txt")
+    assert (loud["recompiles"], loud["breaks"], loud["lines"]) == (quiet["recompiles"], quiet["breaks"], quiet["lines"])

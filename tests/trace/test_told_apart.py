@@ -1,5 +1,7 @@
 """Compiles are told apart by process, rank and run of ids, and every page counts them alike."""
 
+import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from repro_kit.explain.sentences import sentences
 from repro_kit.session.explained import Explained, context_of
 from repro_kit.trace.extraction import listed
 from repro_kit.trace.insights import gather
+from repro_kit.trace.insights.breaks import ExportKind
 from repro_kit.trace.reader import read
 
 FIXTURES = Path(__file__).parent / "fixtures" / "insights"
@@ -89,6 +92,48 @@ def test_a_copied_log_keeps_the_rank_of_its_name(tmp_path):
     job = gather(tmp_path)
     assert job.ranks.ranks == (0, 1, 2) and job.ranks.named == ("rank_2.log",)
     assert len(set(job.ranks.compiles.values())) == 1
+
+
+def written(event, payload=None, **context):
+    """One record as torch writes it."""
+    text = json.dumps(payload) if payload is not None else ""
+    digest = {"has_payload": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()} if text else {}
+    head = f"V1120 17:29:59.000000 4244 torch/_inductor/debug.py:764] {json.dumps({**event, **context, **digest})}\n"
+    return head + (f"\t{text}\n" if text else "")
+
+
+def test_runtimes_tensors_and_the_order_of_graphs_are_compared_over_ranks(tmp_path):
+    at = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+    for rank, (size, order) in enumerate([(4, ["0/0", "1/0"]), (4, ["0/0", "1/0"]), (8, ["1/0", "0/0"])]):
+        op = {"name": "mm", "type": "compute", "estimated_runtime_ns": 1e6 * size, "outputs": [{"shape": [size]}]}
+        meta = {"artifact": {"name": "inductor_runtime_and_tensor_meta", "encoding": "json"}}
+        ran = {"artifact": {"name": "graph_execution", "encoding": "json"}}
+        steps = {"graph_execution_order": [{"compile_id": one} for one in order]}
+        log = written(meta, {"ops": [op]}, rank=rank, **at) + written(ran, steps, rank=rank)
+        (tmp_path / f"rank_{rank}.log").write_text(log)
+    ranks = gather(tmp_path).ranks
+    assert ranks.runtimes == {0: 0.004, 1: 0.004, 2: 0.008}
+    assert [(one.what, one.compile_id, [at for _, at in one.groups]) for one in ranks.divergences] == [
+        ("order", "", [(0, 1), (2,)]), ("tensors", "0/0", [(0, 1), (2,)]),
+    ]  # fmt: skip
+
+
+def test_what_draft_export_worked_around_is_told(tmp_path):
+    names = {"str": ["/me/model.py", 1]}
+    stack = [{"line": 279, "name": "forward", "filename": 1, "loc": "return z[:a]"}]
+    data = {"propagate_real_tensors_provenance": {"expr": "Eq(u0, 3)", "result": "False", "user_stack": stack}}
+    guard = {"guard_added": {"expr": "Eq(s0, 3)", "prefix": "eval", "user_stack": stack}}
+    kernel = {"missing_fake_kernel": {"op": "mylib::f"}}
+    (tmp_path / "export.log").write_text("".join(written(one) for one in (names, guard, data, data, kernel)))
+    exports = gather(tmp_path / "export.log").exports
+    assert [(one.kind, one.what, one.result, one.count) for one in exports] == [
+        (ExportKind.GUARD, "Eq(s0, 3)", "", 1),
+        (ExportKind.DATA, "Eq(u0, 3)", "False", 2),
+        (ExportKind.MISSING, "mylib::f", "", 1),
+    ]
+    assert exports[1].where.file == "/me/model.py" and exports[1].where.line == 279
+    (tmp_path / "compile.log").write_text("".join(written(one) for one in (names, guard)))
+    assert gather(tmp_path / "compile.log").exports == ()
 
 
 WORDS = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from repro_kit.commands.explain.explain_trace import TraceSource
     from repro_kit.ui import Ui
 
-_OF_RUNS = ("python", "output", "fresh", "timeout")
+_OF_RUNS = ("output", "fresh", "timeout")
 
 
 class ExplainCommand(SubjectCommand):

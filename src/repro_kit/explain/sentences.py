@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, compiled_name, counted, headline, listed, seconds
 from repro_kit.explain.report import Sentence
 from repro_kit.explain.sections.advice_section import collective_sentences
-from repro_kit.explain.sections.compiles import cost_of_break, times_compiled, title_of_break, wanted
+from repro_kit.explain.sections.compiles import after_the_limit, cost_of_break, times_compiled, title_of_break, wanted
 from repro_kit.explain.sections.shapes import WORDS, name_of_specialization
 from repro_kit.explain.trials import Ruling, Trial
 from repro_kit.trace.insights.overview import OverviewState
@@ -22,6 +22,7 @@ def sentences(context: Context, advice: tuple[Trial, ...]) -> tuple[Sentence, ..
         *_compiled(context),
         *_unread(context),
         *_failed(context),
+        *_exported(context),
         *_broken(context),
         *_recompiled(context),
         *_without_cuda_graphs(context),
@@ -93,6 +94,16 @@ def _failed(context: Context) -> Iterator[Sentence]:
         )
 
 
+def _exported(context: Context) -> Iterator[Sentence]:
+    exports = context.insights.exports
+    if exports:
+        first = exports[0]
+        at = f" at {context.place(first.where)}" if first.where else ""
+        problems = counted(len(exports), "problem")
+        text = f"torch.export worked around {problems}, first a {first.kind}{at}: {first.what[:150]}"
+        yield Sentence("!", f"{text}.", "failures")
+
+
 def _broken(context: Context) -> Iterator[Sentence]:
     breaks = context.insights.breaks
     if not breaks:
@@ -103,13 +114,14 @@ def _broken(context: Context) -> Iterator[Sentence]:
     )
     total = context.insights.totals.graph_breaks
     at = f" at {context.place(first.where)}" if first.where else ""
+    at += f" (called from {context.place(first.caller)})" if first.caller else ""
     if len(breaks) == 1:
         yield Sentence("!", f"{counted(total, 'graph break')}{at}: {description}.", "breaks")
         return
     others = dict.fromkeys(
         context.place(graph_break.where)
         for graph_break in breaks[1:]
-        if graph_break.where and graph_break.where != first.where
+        if graph_break.where and context.place(graph_break.where) != context.place(first.where)
     )
     places = listed(others, 3)
     elsewhere = f"; others at {places}" if places else ""
@@ -125,8 +137,7 @@ def _recompiled(context: Context) -> Iterator[Sentence]:
     at = f" ({source_line})" if (source_line := context.place(worst.code)) else ""
     text = f"`{compiled_name(worst.name)}`{at} was compiled {times_compiled(worst)} times{_because(worst)}"
     if worst.hit:
-        then = "torch raises FailOnRecompileLimitHit" if worst.raised else "it runs in eager if no graph fits"
-        text += f", and hit the limit of {worst.limit}: {then}"
+        text += f", and hit the limit of {worst.limit}: {after_the_limit(context, worst)}"
     others = list(
         {
             (function.name, function.code): function
@@ -154,6 +165,13 @@ def _without_cuda_graphs(context: Context) -> Iterator[Sentence]:
 
 
 def _because(recompiled: Recompiled) -> str:
+    first = recompiled.reasons[0].guard if recompiled.reasons else None
+    alike = {
+        one.guard.text for one in recompiled.reasons if first and not one.remote and one.guard.source == first.source
+    }
+    if first is not None and first.source and not any(first.source in source for source in recompiled.values.sources):
+        others = f" and {counted(len(alike) - 1, 'other value')} of it" if len(alike) > 1 else ""
+        return f", for {wanted(first)}{others}"
     if recompiled.values.sources:
         values = dict.fromkeys(row.values[0] for row in recompiled.values.rows if row.values and row.values[0])
         seen = f" ({listed(values, 4)})" if values else ""
@@ -189,7 +207,7 @@ def _divergent(context: Context) -> Iterator[Sentence]:
         differences = counted(len(ranks.divergences) + ranks.left_out, "thing")
         yield Sentence(
             "!",
-            f"{len(ranks.ranks)} ranks differ in {differences}, first in {first.compile_id} ({first.what}).",
+            f"{len(ranks.ranks)} ranks differ in {differences}, first in {first.compile_id or 'all'} ({first.what}).",
             "ranks",
         )
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from repro_kit.explain.context import Context
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.recipe import assigned, qualified
+from repro_kit.trace.places import is_users
 
 _JOINED = ("TORCH_COMPILE_DYNAMIC_SOURCES", "TORCH_COMPILE_UNBACKED_SOURCES")  # lists, separated by commas
 
@@ -128,8 +129,8 @@ def _with_lists(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str
 
 
 def edit(context: Context, file: str, first: int, last: int, new: Sequence[str]) -> SourceEdit | None:
-    """Replace lines `first` to `last` (from 1, inclusive) of `file` by `new`; None if the file cannot be read."""
-    lines = context.lines(file)
+    """Replace lines `first` to `last` (from 1, inclusive) of `file` by `new`; None if it is not the user's."""
+    lines = context.lines(file) if is_users(file) else ()
     if not 0 < first <= last <= len(lines):
         return None
     changed = [*lines[: first - 1], *new, *lines[last:]]

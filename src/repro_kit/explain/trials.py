@@ -13,6 +13,7 @@ from repro_kit.explain.extra_run import Digest, MeasuredCall, MeasuredRun, Stead
 from repro_kit.explain.suggestion import Aim, AppliedChange, Suggestion
 from repro_kit.trace.insights import Insights
 from repro_kit.trace.insights.overview import COMPILED
+from repro_kit.trace.places import CompileRef, is_users
 
 
 def measured(
@@ -21,8 +22,9 @@ def measured(
     """The numbers in the trace of a run, with the other measurements."""
     compiles, totals = insights.overview.compiles, insights.totals
     largest: dict[object, int] = {}
+    opened = _opened(insights)
     for compile_ in compiles:
-        if compile_.state in COMPILED:
+        if compile_.state in COMPILED and compile_.ref not in opened:
             code = compile_.code or compile_.ref.frame_id
             largest[compile_.ref.log, code] = max(largest.get((compile_.ref.log, code), 0), compile_.ops)
     return MeasuredRun(
@@ -38,6 +40,20 @@ def measured(
         calls=calls,
         stdout=stdout,
     )
+
+
+def _opened(insights: Insights) -> set[CompileRef]:
+    """Compiles of a library's code that a graph break left to run, and that are gone with the break."""
+    places = {(one.where.file, one.where.line) for one in insights.breaks if one.where and is_users(one.where.file)}
+    codes = {compile_.ref: compile_.code for compile_ in insights.overview.compiles}
+    opened: set[CompileRef] = set()
+    above: list[bool] = []  # by depth: whether a frame at or above it is the place of a break
+    for node in insights.overview.tree:
+        del above[node.depth :]
+        above.append((above[-1] if above else False) or (node.frame.file, node.frame.line) in places)
+        if above[-1]:
+            opened.update(ref for ref in node.compiles if (code := codes.get(ref)) and not is_users(code.file))
+    return opened
 
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")

@@ -116,7 +116,12 @@ class _Seen:
             return CompileOutcome.FAILED
         if self.forward is None:
             return CompileOutcome.EAGER if self.error else CompileOutcome.OPEN
-        return CompileOutcome.OK if self.forward.get("has_guarded_code") else CompileOutcome.EAGER
+        guarded = self.forward.get("has_guarded_code")
+        if (
+            guarded is None
+        ):  # torch 2.3 does not say so; a compile that did not fail has left code, or nothing to compile
+            guarded = not self.forward.get("fail_type") and not self.error
+        return CompileOutcome.OK if guarded else CompileOutcome.EAGER
 
 
 def _user_line(metrics: dict[str, Any]) -> Frame | None:

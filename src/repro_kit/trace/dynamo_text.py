@@ -6,13 +6,17 @@ import re
 from dataclasses import dataclass
 
 from repro_kit.failure.failure import Frame
-from repro_kit.trace.places import CompileRef, user_frame
+from repro_kit.trace.places import CompileRef, is_users, user_frame, users_own
 
 _LINK = re.compile(r"https?://\S+?/(gb\d+)\S*")
-_AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d{1,9})$", re.MULTILINE)
+_AT = re.compile(
+    r"Graph break (?:\(user stack suppressed [^)]*\) )?in user code at (?P<file>.{1,500}):(?P<line>\d{1,9})$",
+    re.MULTILINE,
+)
 _FRAME = re.compile(r'^ +File "(?P<file>.+)", line (?P<line>\d{1,9}), in (?P<function>.+)$')
-_FIELDS = re.compile(r"^ {1,2}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
+_FIELDS = re.compile(r"^ {0,8}(?P<key>Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _RAISED = re.compile(r"^(?:torch\.[\w.]*\.)?(?:Unsupported|UserError|[A-Z]\w+Error|\w+Exception): ", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
 _ANOTHER = "*** While handling this graph break, another graph break occurred: ***"
 _SKIPPED = ("results in a skip", "fall back to eager", "Skipping the function and falling back to eager")
 _STACKS = (
@@ -44,11 +48,17 @@ class GraphBreak:
     count: int = 0
     compiles: tuple[CompileRef, ...] = ()
     extra_graphs: int = 0
+    caller: Frame | None = (
+        None  # the user's own line, where the break is in an installed package or in Python's library
+    )
+    opened: bool = False  # in a library's code that is compiled alone only since the graph broke at `caller`
 
 
 def parse(text: str) -> GraphBreak:
     """Parse the artifact of a graph break, or its message in a log."""
-    head = text.partition("Traceback (most recent call last):")[0]
+    if text.lstrip().startswith(_TRACEBACK) and (at := _AT.search(text)):
+        text = f"{text[at.start() :]}\n{text[: at.start()]}"  # its traceback comes first
+    head = text.partition(_TRACEBACK)[0]
     stack = user_stack(head) or user_stack(text)
     where = user_frame(stack) or (stack[-1] if stack else None)
     at = _AT.search(head)
@@ -68,6 +78,7 @@ def parse(text: str) -> GraphBreak:
         where,
         stack,
         skipped=any(sign in head for sign in _SKIPPED),
+        caller=None if where is None or is_users(where.file) else users_own(stack),
     )
 
 

@@ -40,7 +40,7 @@ _TORCH = re.compile(r"(?:^|/)(?:torch|functorch)/")
 _BARE = re.compile(
     r"Recompiling function \S+ in .+:\d{1,9}\s*$"
     r"|Graph break (?:\(user stack suppressed [^)]*\) )?in user code at .+:\d{1,9}"
-    r"|(?:torch\._dynamo|torchdynamo) hit config\.\w+ \(\d"
+    r"|(?:torch\._dynamo|torchdynamo) hit config\.\w+ \(\d|(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: "
 )
 _RANKED = re.compile(r"\[(?:rank(?P<rank>\d{1,9})\]:? ?|[a-z]\w*?(?P<local>\d{1,9})\]:)")
 #: Colours and cursor movements, also those whose escape character was lost in a copy.

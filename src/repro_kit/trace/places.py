@@ -10,6 +10,7 @@ from repro_kit.failure.failure import Frame
 from repro_kit.trace.record import Record
 
 _TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/_(?:dynamo|inductor|functorch|logging)/")
+_LIBRARY = re.compile(r"(?:^|/)(?:site|dist)-packages/|/lib/python3[.\d]*/|^<|^\?$")
 #: Files in every stack of a symbolic decision; the caller that needed the decision is above them.
 _SHAPE_MACHINERY = re.compile(
     r"torch/(?:fx/experimental/(?:symbolic_shapes|sym_node|recording|validator)|_logging/\w+|_dynamo/utils)\.py$"
@@ -61,6 +62,16 @@ def ref_of(record: Record) -> CompileRef | None:
 def is_torch(file: str) -> bool:
     """Whether `file` belongs to torch."""
     return bool(_TORCH.search(file))
+
+
+def is_users(file: str) -> bool:
+    """Whether `file` may be the user's own: neither torch's, nor an installed package's, nor of Python's library."""
+    return bool(file) and not is_torch(file) and not _LIBRARY.search(file)
+
+
+def users_own(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame in a file of the user's own."""
+    return next((frame for frame in reversed(frames) if is_users(frame.file)), None)
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:

@@ -128,7 +128,7 @@ class _Run:
 class Epochs:
     """Numbers the runs of compile ids in each log.
 
-    Compile ids begin anew after ``torch._dynamo.reset()``, in a forked process, and where a second log begins in a file.
+    Compile ids begin anew after ``torch._dynamo.reset()``, in a forked process, and where a file holds a second log.
     """
 
     runs: dict[tuple[str, int], _Run] = field(default_factory=dict)  # the newest of each process

@@ -8,6 +8,7 @@ times, graphs or inputs, so the insights lack these.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ from repro_kit.trace.record import Epochs, Record, rank_named
 
 _STARTS = re.compile(
     r"^\s*(?:Graph break|Recompiling function|(?:torch\._dynamo|torchdynamo) hit config\.|GUARDS:|Python shape guard"
-    r"|create_symbol |create_unbacked|eval |set_replacement |torchdynamo start compiling|Step 1: )"
+    r"|(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: |create_symbol |create_unbacked|eval |set_replacement "
+    r"|torchdynamo start compiling|Step 1: )"
 )
 #: Does not match the warning before a graph break.
 _BREAK = re.compile(
@@ -34,9 +36,10 @@ _BREAK = re.compile(
 )
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
 _LIMIT = re.compile(
-    r"hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
+    r"(?:torch\._dynamo|torchdynamo) hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
     r"(?:\s+last reason: (?P<reason>.*))?"
 )
+_RAISED = re.compile(r"(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: ")
 _ENTRY = re.compile(r"^(?P<frame>(?:!\d+/)?\d+)/(?P<at>\d{1,9}): ")
 _SYMBOL = re.compile(
     r"^create_symbol (?P<symbol>\w+) = (?P<val>\S+) for (?P<source>.+?) (?P<vr>\[[^\]]*\]) ?(?P<rest>.*)", re.S
@@ -90,8 +93,14 @@ class _Message:
     def tag(self) -> str:
         return self.stamp.tag if self.stamp else ""
 
-    def add(self, line: str) -> None:
-        """Another line, unless the message is too long to be one."""
+    def add(self, line: str, *, stamped: bool) -> None:
+        """Another line, unless the message is too long to be one.
+
+        Where torch stamps each line of a message, lines without a stamp are the program's own.
+        """
+        if stamped and self.stamped == 1:
+            del self.lines[1:]
+        self.stamped += stamped
         if len(self.lines) < _LONGEST and self.size < _LARGEST:
             self.lines.append(line)
             self.size += len(line)
@@ -109,6 +118,7 @@ class TextReader:
     _epochs: Epochs = field(default_factory=Epochs)
     _tally: Counter[str] = field(default_factory=Counter)  # lines of torch: read, unread, or of a kind
     _first: str = ""
+    _limited: _Message | None = None  # the last message that a function hit the limit
     _twice: dict[int, list[int]] = field(
         default_factory=dict
     )  # messages with a stamp and without, by the hash of their text
@@ -169,10 +179,12 @@ class TextReader:
         stripped = text.lstrip()
         if _BREAK.match(stripped):
             yield self._record(message, log, "artifact", {"name": "dynamo_graph_break_reason"}, text)
-        elif recompiling := _RECOMPILING.search(text):
+        elif recompiling := _RECOMPILING.match(stripped):
             yield from self._recompiled(message, log, recompiling)
-        elif limit := _LIMIT.search(text):
+        elif limit := _LIMIT.match(stripped):
             yield from self._limit(message, log, limit)
+        elif _RAISED.match(stripped) and self._limited:
+            yield self._refused(self._limited, "FailOnRecompileLimitHit", stripped)
         elif stripped.startswith(("GUARDS:", "TREE_GUARD_MANAGER:")):
             yield self._record(message, log, "dynamo_cpp_guards_str", {}, _tree(message.lines))
         elif started := _START.match(stripped):
@@ -209,8 +221,12 @@ class TextReader:
         if match["reason"] and self._key(message) not in self._reasoned:
             yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, match["reason"])
         reason = f"{match['name']} reached, currently set to {match['n']}"
-        metrics = {"compile_id": message.compile_id, "fail_type": "RecompileLimitExceeded", "fail_reason": reason}
-        yield self._record(message, log, "compilation_metrics", metrics)
+        self._limited = message
+        yield self._refused(message, "RecompileLimitExceeded", reason)
+
+    def _refused(self, message: _Message, error: str, reason: str) -> Record:
+        metrics = {"compile_id": message.compile_id, "fail_type": error, "fail_reason": reason.partition("\n")[0]}
+        return self._record(message, message.log, "compilation_metrics", metrics)
 
     def _started(self, message: _Message, log: str, match: re.Match[str], name: str | None = None) -> Record:
         frame = {"filename": 0, "line": int(match["line"]), "name": name or match["name"]}
@@ -258,9 +274,9 @@ def _pid(message: _Message) -> int:
 def _gist(message: _Message) -> str:
     """What a message says, without the program's own lines behind it; empty for messages that are not read."""
     text = message.text.lstrip()
-    if recompiling := _RECOMPILING.search(text):
+    if recompiling := _RECOMPILING.match(text):
         return "\n".join((recompiling[0].strip(), *(reason.partition("\n")[0].strip() for reason in _reasons(message))))
-    if limit := _LIMIT.search(text):
+    if limit := _LIMIT.match(text):
         return limit[0].strip()
     if text.startswith(("GUARDS:", "TREE_GUARD_MANAGER:")):
         return "\n".join(line.strip() for line in message.lines if "+- " in line)
@@ -275,7 +291,7 @@ def _reasons(message: _Message) -> list[str]:
         bare = line.strip()
         item = bare[2:] if bare.startswith("- ") else ""
         if item and not (item.startswith(" ") or item == "User stack trace:"):
-            reasons += _SPLIT.split(item) if message.tag == "__recompiles_verbose" else [item]
+            reasons += _parted(item) if message.tag == "__recompiles_verbose" else [item]
             stack = False
         elif reasons and bare and not bare.startswith("guard "):
             stack = stack or "User stack trace:" in (bare, item)
@@ -283,6 +299,13 @@ def _reasons(message: _Message) -> list[str]:
                 break  # the program's own output
             reasons[-1] += "\n" + ("User stack trace:" if "User stack trace:" in (bare, item) else item or line)
     return reasons
+
+
+def _parted(item: str) -> list[str]:
+    """The guards of one entry, which ``recompiles_verbose`` lists together."""
+    entry = _ENTRY.match(item)
+    first, *others = _SPLIT.split(item)
+    return [first, *(f"{entry[0] if entry else ''}{other}" for other in others)]
 
 
 def _tree(lines: list[str]) -> str:
@@ -302,7 +325,10 @@ def _at(data: dict[str, Any], comment: str) -> tuple[dict[str, Any], None, dict[
 
 
 def _raw_lines(file: Path) -> Iterator[str]:
-    with TextIOWrapper(opened(file), encoding="utf-8", errors="replace") as lines:
+    with opened(file) as binary:
+        wide = binary.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE)  # as PowerShell's > writes
+    encoding = "utf-16" if wide else "utf-8-sig"
+    with TextIOWrapper(opened(file), encoding=encoding, errors="replace") as lines:
         yield from iter(partial(lines.readline, _LONGEST_LINE), "")
 
 
@@ -328,8 +354,7 @@ def _messages(lines: Iterable[LogLine]) -> Iterator[_Message]:
                 yield current
             current = streams[key] = _Message(line.stamp, *key)
             current.compile_id = line.stamp.compile_id if line.stamp else None
-        current.stamped += line.stamp is not None
-        current.add(line.text)
+        current.add(line.text, stamped=line.stamp is not None)
     yield from (message for message in streams.values() if message.lines)
 
 

@@ -22,6 +22,8 @@ from repro_kit.explain.suggestion import (
 )
 from repro_kit.trace.dynamo_text import GraphBreak
 from repro_kit.trace.insights.ranks import GuardedValue, Parting
+from repro_kit.trace.insights.recompiles import AT_THE_LIMIT
+from repro_kit.trace.places import is_users
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")
 _SKIPPED = re.compile(r"module: (?P<module>[\w.]+|<[\w ]+>), qualname: (?P<name>[\w.<>]+)")
@@ -35,12 +37,23 @@ _IGNORED = "dynamo.ignore_logging_functions"
 def suggest_for_breaks(context: Context) -> Iterator[Suggestion]:
     """At most one suggestion for each break, and one for each line where only moving code helps."""
     moved: set[str] = set()
+    own = any(one.where is not None and not _is_foreign(one) for one in context.insights.breaks)
     for graph_break in context.insights.breaks:
+        if graph_break.opened or (_is_foreign(graph_break) and graph_break.caller is None and own):
+            continue  # it goes with the break that opened it
         suggestion = next(filter(None, (rule(context, graph_break) for rule in _RULES)), None)
         if suggestion is None or (suggestion.change is None and suggestion.edit is None and suggestion.place in moved):
             continue
         moved.add(suggestion.place)
+        if graph_break.caller is not None:
+            why = f"{suggestion.why}; it is in {context.place(graph_break.where)}"
+            suggestion = replace(suggestion, place=context.place(graph_break.caller), why=why)
         yield replace(suggestion, weight=graph_break.extra_graphs + (_EAGER if graph_break.skipped else 0))
+
+
+def _is_foreign(graph_break: GraphBreak) -> bool:
+    """Whether the break is in code that is not the user's."""
+    return graph_break.where is not None and not is_users(graph_break.where.file)
 
 
 def _print(context: Context, graph_break: GraphBreak) -> Suggestion | None:
@@ -263,6 +276,8 @@ def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
     """Suggestions for failures first."""
     insights = context.insights
     for failure in insights.failures:
+        if failure.type == AT_THE_LIMIT:  # the advice on recompiles says how to avoid it
+            continue
         soft = failure.soft
         yield Suggestion(
             "Leave out fullgraph=True, or fix the graph break"
@@ -277,7 +292,7 @@ def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
             weight=40.0,
         )
     branch = _branch_on_rank(insights.parting)
-    differing = [divergence for divergence in insights.ranks.divergences if divergence.what != "code"]
+    differing = [divergence for divergence in insights.ranks.divergences if divergence.what not in ("code", "order")]
     if branch is not None:
         yield Suggestion(
             "Let every rank run the same code, or leave what differs out of the compiled function",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from repro_kit.explain.context import Context, compiled_name, is_resumed, listed
-from repro_kit.explain.sections.compiles import times_compiled
+from repro_kit.explain.sections.compiles import after_the_limit, times_compiled
 from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggestion, edit, tree
 from repro_kit.failure.failure import Frame
 from repro_kit.trace.dynamo_text import Guard, GuardText, whole_source
@@ -97,7 +97,7 @@ def _caused(reasons: Iterable[Reason]) -> int:
 
 def _mismatch(reason: Reason) -> bool:
     """Whether a constant size differed; a size that is compared with something is a symbol already."""
-    return reason.size_related and reason.guard.kind == Guard.SIZE and bool(reason.guard.actual)
+    return not reason.remote and reason.size_related and reason.guard.kind == Guard.SIZE and bool(reason.guard.actual)
 
 
 def _is_settled(context: Context, recompiled: Recompiled, source: str) -> bool:
@@ -126,7 +126,7 @@ def _marked(sizes: Sequence[str]) -> str:
 def _numbers(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     for reason in recompiled.reasons:
         guard = reason.guard
-        if guard.kind != Guard.VALUE or not _is_float(guard.expected):
+        if guard.kind != Guard.VALUE or not _is_float(guard.expected) or reason.remote:
             continue
         name = compiled_name(recompiled.name)
         if not guard.source or guard.source.startswith("___"):
@@ -193,6 +193,8 @@ def _others(
     """
     explained: dict[str, set[CompileRef]] = {}
     for reason in recompiled.reasons:
+        if reason.remote:
+            continue
         changed, guard = recompiled, reason.guard
         if is_resumed(recompiled.name):
             changed, guard = given.get(_change(guard), (changed, guard))
@@ -227,7 +229,8 @@ def _asked(context: Context, recompiled: Recompiled, guard: GuardText) -> tuple[
     if guard.kind not in _ASKED or (internal and guard.kind != Guard.STATE):
         return None
     if guard.kind == Guard.VALUE and _is_number(guard.expected):
-        return (_CONSTANT.format(source=guard.source), "") if _stays_constant(context, recompiled, guard) else None
+        note = "with dynamic=False, which a text does not tell, leave that out first" if context.insights.text else ""
+        return (_CONSTANT.format(source=guard.source), note) if _stays_constant(context, recompiled, guard) else None
     tensor = _SIZE.match(guard.source) if guard.kind == Guard.STRIDE else None
     return _ASKED[guard.kind].format(source=f"`{tensor['tensor'] if tensor else guard.source}`"), ""
 
@@ -308,8 +311,8 @@ def _limit(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     setting = "accumulated_recompile_limit" if total else "recompile_limit"
     yield Suggestion(
         f"Raise {setting} to {wanted}, if every one of these compiles is needed",
-        f"`{compiled_name(recompiled.name)}` hit the limit of {recompiled.limit} compiles, and "
-        + ("torch raises FailOnRecompileLimitHit" if recompiled.raised else "runs in eager if none of them fits"),
+        f"`{compiled_name(recompiled.name)}` hit the limit of {recompiled.limit} compiles: "
+        + after_the_limit(context, recompiled),
         "recompiles",
         Aim.LIMIT_HITS,
         AppliedChange(config={f"dynamo.{setting}": wanted}),
@@ -320,7 +323,8 @@ def _limit(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
 
 
 def _times(reason: Reason) -> str:
-    return f" ×{reason.count}" if reason.count > 1 else ""
+    times = len(reason.compiles) or reason.count
+    return f" ×{times}" if times > 1 else ""
 
 
 def _is_number(text: str) -> bool:

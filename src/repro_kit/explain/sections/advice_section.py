@@ -100,7 +100,9 @@ _PARTED = {
     "compiles": "not all ranks compiled it",
     "graph": "the graphs differ",
     "collectives": "the compiled code calls different collectives",
+    "tensors": "the compiled code makes tensors of other sizes, dtypes or layouts",
     "cache": "the caches answered differently",
+    "order": "the ranks run their graphs in another order",
 }
 _LATE_RANKS = 5  # ranks that did not come, each with a sentence
 
@@ -189,6 +191,9 @@ def _compile_items(context: Context) -> Iterator[Item]:
     numbers = ", ".join(f"rank {rank} {number}" for rank, number in ranks.compiles.items())
     whence = f"Ranks by the file name: {listed(ranks.named)}" if ranks.named else "Ranks by the records"
     yield Item(f"Compiles of {len(ranks.ranks)} ranks: {numbers}", blocks=(Words(whence),))
+    if ranks.runtimes:
+        times = ", ".join(f"rank {rank} {seconds * 1e3:.3g} ms" for rank, seconds in ranks.runtimes.items())
+        yield Item(f"What Inductor expects all graphs to take: {times}")
     for divergence in ranks.divergences:
         yield _divergence(divergence, context.insights.parting)
     if ranks.left_out:
@@ -197,7 +202,8 @@ def _compile_items(context: Context) -> Iterator[Item]:
 
 def _divergence(divergence: Divergence, parting: Parting | None) -> Item:
     groups = Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in divergence.groups))
-    title = f"{divergence.compile_id}: {_PARTED.get(divergence.what, divergence.what)}"
+    parted = _PARTED.get(divergence.what, divergence.what)
+    title = f"{divergence.compile_id}: {parted}" if divergence.compile_id else parted.capitalize()
     words = ""
     if parting is not None and (divergence.what, divergence.compile_id) == ("graph", parting.compile_id):
         words = parting.sentences()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from repro_kit.explain.context import Context, compiled_name, counted, ids, seconds
 from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.trace.dynamo_text import GraphBreak, GuardText
-from repro_kit.trace.insights.breaks import FailedCompile
+from repro_kit.trace.insights.breaks import ExportKind, ExportProblem, FailedCompile
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, baseline
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.places import CompileRef, is_torch
@@ -30,7 +30,8 @@ def overview_section(context: Context) -> Section:
     ]
     if overview.phases:
         rows = tuple((phase, seconds(time)) for phase, time in overview.phases.items())
-        items.append(Item(f"Time: {seconds(overview.seconds)}", blocks=(Table(("phase", "time"), rows),)))
+        total = f"Time: {seconds(overview.seconds)}" if overview.seconds else "Time by phase"
+        items.append(Item(total, blocks=(Table(("phase", "time"), rows),)))
     items += [*_overview_facts(context, overview), *_text_facts(context.insights.lines)]
     summary = counted(totals.compiles, "compile") + (f": {states}" if states else "")
     return Section("overview", "Overview", summary, tuple(items))
@@ -90,6 +91,9 @@ def _overview_facts(context: Context, overview: Overview) -> Iterator[Item]:
             for skip in overview.without_cuda_graphs[:_MOST_COMPILES]
         )
         yield Item("Not run by CUDA graphs", blocks=(Table(("id", "reason", "line"), named),))
+    restarts = tuple((str(one.ref), reason) for one in overview.compiles for reason in one.restarts)
+    if restarts:
+        yield Item("Why an analysis began again", blocks=(Table(("id", "reason"), restarts[:_MOST_COMPILES]),))
     if overview.anew:
         yield Item(
             f"Compile ids began anew {counted(overview.anew, 'time')}",
@@ -125,11 +129,25 @@ _REASON = 1500  # characters
 
 def failures_section(context: Context) -> Section:
     """One item for each failure."""
-    failures = context.insights.failures
-    if not failures:
+    failures, exports = context.insights.failures, context.insights.exports
+    if not failures and not exports:
         return Section("failures", "Failures", "none")
-    summary = f"{counted(context.insights.totals.failures, 'compile')} failed"
-    return Section("failures", "Failures", summary, tuple(_failure(context, failure) for failure in failures))
+    summaries = [f"{counted(context.insights.totals.failures, 'compile')} failed"] if failures else []
+    summaries += [f"torch.export worked around {counted(len(exports), 'problem')}"] if exports else []
+    items = (*(_failure(context, failure) for failure in failures), *(_exported(context, one) for one in exports))
+    return Section("failures", "Failures", "; ".join(summaries), items)
+
+
+def _exported(context: Context, problem: ExportProblem) -> Item:
+    times = f" ×{problem.count}" if problem.count > 1 else ""
+    words = {
+        ExportKind.DATA: f"torch.export cannot tell whether it holds; it assumed {problem.result}, checked at run time",
+        ExportKind.GUARD: "torch.export had to decide it, which may contradict what you said of the sizes",
+        ExportKind.MISSING: "the operator has no fake kernel: register one with torch.library.register_fake",
+        ExportKind.MISMATCHED: f"the operator's fake kernel and its real one differ: {problem.result}",
+    }[problem.kind]
+    places = (context.place_in(problem.where),) if problem.where else ()
+    return Item(f"Export, {problem.kind}: {problem.what}{times}", places, (Words(words),))
 
 
 def _failure(context: Context, failure: FailedCompile) -> Item:
@@ -150,6 +168,7 @@ def _failure(context: Context, failure: FailedCompile) -> Item:
 _NAMED = re.compile(r"^builtin (?P<builtin>\w+)\b|qualname: (?P<function>[\w.<>]+)")
 _IDLE = (
     "Please report an issue",
+    "If it is a Python builtin, please file an issue",
     "File an issue",
     "This graph break is fundamental",
     "This graph break may be difficult",
@@ -193,6 +212,9 @@ def _break(context: Context, graph_break: GraphBreak) -> Item:
     costs = cost_of_break(context, graph_break)
     facts = [f"Costs: {costs}" if costs else "", f"Compile {ids(graph_break.compiles)}" if graph_break.compiles else ""]
     blocks: list[Block] = [Words("; ".join(filter(None, facts)))] if any(facts) else []
+    if graph_break.caller:
+        opened = ", where another graph break opened it" if graph_break.opened else ""
+        blocks.append(Words(f"Called from {context.place_in(graph_break.caller)}{opened}"))
     if graph_break.explanation:
         blocks.append(Words(graph_break.explanation))
     blocks += [Words(f"PyTorch: {hint}") for hint in advice_of(graph_break)]
@@ -228,6 +250,13 @@ def times_compiled(recompiled: Recompiled) -> int:
     return recompiled.count + 1
 
 
+def after_the_limit(context: Context, recompiled: Recompiled) -> str:
+    """What a call does after the limit, if no graph fits; a text of TORCH_LOGS does not tell whether it fails."""
+    if recompiled.raised:
+        return "torch raises FailOnRecompileLimitHit"
+    return "it runs in eager if no graph fits" + (", or fails under fullgraph=True" if context.insights.text else "")
+
+
 def wanted(guard: GuardText) -> str:
     """The guard that failed; in words if its text is a name of Dynamo's."""
     if "___stack" in guard.text:
@@ -241,7 +270,7 @@ def _recompiled(context: Context, recompiled: Recompiled) -> Item:
     blocks: list[Block] = []
     if recompiled.hit:
         times = f" {recompiled.hits} times" if recompiled.hits > 1 else ""
-        then = "torch raises FailOnRecompileLimitHit" if recompiled.raised else "it runs in eager if none of them fits"
+        then = after_the_limit(context, recompiled)
         blocks.append(Words(f"It hit the limit of {recompiled.limit} compiles{times}: {then}."))
     elif recompiled.near:
         blocks.append(Words(f"It is near the limit of {recompiled.limit} compiles."))
@@ -261,6 +290,7 @@ def _recompile_reason(context: Context, reason: Reason) -> Block:
     about = "size" if reason.size_related else guard.kind
     text = f"{about}: {wanted(guard)}" + (f" ×{reason.count}" if reason.count > 1 else "")
     text += f" ({guard.note})" if guard.note else ""
+    text += " (of older entries only, which differ more)" if reason.remote else ""
     if guard.where:
         text += f"; the guard comes from {context.place_in(guard.where)}"
     if reason.compiles:

@@ -13,6 +13,8 @@ from repro_kit.trace.places import CodeKey, CompileRef, Files, ref_of
 from repro_kit.trace.record import Record
 
 #: The metrics of a compile that are kept.
+#: torch/_dynamo/eval_frame.py; `inner` of external_utils.py is compiled code of its own.
+_WRAPPERS, _OF_WRAPPERS = ("_fn", "compile_wrapper", "__call__", "_call_lazy_check"), "torch/_dynamo/eval_frame.py"
 _NUMBERS = ("guard_count", "graph_op_count", "guard_latency_us", "duration_us")
 
 
@@ -34,6 +36,7 @@ class CompileFacts:
     ref: CompileRef
     code: Frame | None = None  # the code object: file, first line, name
     attempts: int = 1
+    restarts: tuple[str, ...] = ()  # why the analysis began again, as torch says
     numbers: dict[str, float] = field(default_factory=dict)
     backward_us: float = 0.0
     seconds: float = 0.0  # compile time
@@ -57,6 +60,7 @@ class CodeFrame:
     code: Frame | None = None
     compiles: list[CompileFacts] = field(default_factory=list)
     dynamic: bool = False  # compiled with dynamic=True
+    static: bool = False  # compiled with dynamic=False
     first: dict[str, TensorSpec] = field(default_factory=dict)  # input tensors of the first compile, by source
 
     def tensors(self, compile_: CompileFacts) -> Mapping[str, TensorSpec]:
@@ -113,7 +117,7 @@ class CompileIndex:
     def _start(self, compile_: CompileFacts, record: Record) -> None:
         stack = record.frames("stack")
         self.files.note(stack)
-        if stack:
+        if stack and not _is_wrapper(stack[-1]):
             self._code(compile_, stack[-1])
         for key in [key for key in self._pending if key[0] == record.file]:
             del self._pending[key]
@@ -162,12 +166,21 @@ class CompileIndex:
             compile_.backward_us += numbers.get("duration_us", 0)
             return
         compile_.numbers = numbers
+        reasons = data.get("restart_reasons")
+        compile_.restarts = tuple(sorted(map(str, reasons))) if isinstance(reasons, list) else ()
         if '"assume_static_by_default": false' in record.text("dynamo_config"):
             self.frame(compile_.ref).dynamic = True
+        if '"automatic_dynamic_shapes": false' in record.text("dynamo_config"):
+            self.frame(compile_.ref).static = True
         if compile_.code is None and data.get("co_filename"):
             line = int(record.number("co_firstlineno"))
             self._code(compile_, Frame(str(data["co_filename"]), line, record.text("co_name")))
         compile_.seconds = record.number("entire_frame_compile_time_s") or numbers.get("duration_us", 0) / 1e6
+
+
+def _is_wrapper(code: Frame) -> bool:
+    """Whether `code` is what torch.compile puts around a function; the metrics name the function itself."""
+    return code.function in _WRAPPERS and code.file.endswith(_OF_WRAPPERS)
 
 
 def _sizes(value: Any) -> tuple[int | str, ...]:

@@ -19,6 +19,7 @@ _PGO_SUGGESTS = re.compile(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]*)"')
 _PGO_SOURCE = re.compile(r"^  (?P<source>.+?): (?P<state>.*\?.*)$", re.MULTILINE)
 _CONSTEXPR = re.compile(r"(?P<name>\w+)\s*:\s*[\"']?tl\.constexpr")
 _KERNEL = re.compile(r"@triton\.jit\s*\ndef (?P<name>\w+)\((?P<args>[^)]*)\)")
+_ARGUMENT = re.compile(r"^L\['\w+'\](?:\[\d+\])*$")
 _ON_MODULE = re.compile(r"^L\['self'\]|^L\['(?:mod|module|model)'\]|\._modules\[|\._parameters\[|\._buffers\[")
 _EXAMPLES = 20
 
@@ -221,5 +222,9 @@ class Shapes:
                 source, block, values, frame.code, tuple(compile_.ref for compile_ in frame.compiles[:_EXAMPLES])
             )
         for source, seen in self.values.get(key, {}).items():
-            if len(seen) >= 2 and _ON_MODULE.match(source) and (key, source) not in self.groups:
+            if len(seen) < 2 or (key, source) in self.groups:
+                continue
+            if _ON_MODULE.match(source):
                 yield Blocked(source, Block.INTEGER, tuple(seen), frame.code, tuple(seen.values())[:_EXAMPLES])
+            elif frame.static and not frame.dynamic and _ARGUMENT.match(source):
+                yield Blocked(source, Block.STATIC, tuple(seen), frame.code, tuple(seen.values())[:_EXAMPLES])

@@ -9,7 +9,7 @@ from pathlib import Path
 from repro_kit.failure.kinds import Kind
 from repro_kit.trace.compiles import Compiles
 from repro_kit.trace.dynamo_text import GraphBreak, parse, parse_guard
-from repro_kit.trace.insights.breaks import FailedCompile, GraphBreaks, grouped
+from repro_kit.trace.insights.breaks import ExportProblem, ExportProblems, FailedCompile, GraphBreaks, grouped
 from repro_kit.trace.insights.collectives import Collectives, collectives_in
 from repro_kit.trace.insights.compile_index import CompileIndex, Similar, SimilarGraphs
 from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
@@ -28,8 +28,9 @@ from repro_kit.trace.text_log import TextLines, TextReader
 class Totals:
     """What is counted in a trace. Every count on a page, in a sentence and in the JSON is one of these.
 
-    `compiles`: those that began. `graphs`: those that ended well (`COMPILED`). `recompiles`: compiles of a function
-    after its first, without those that hit the limit. A function that several processes compile counts once.
+    `compiles`: those that began (of a text: those that it tells of, without those that hit the limit). `graphs`: those that
+    ended well (`COMPILED`). `recompiles`: compiles of a function after its first, without those that hit the limit. A
+    function that several processes compile counts once.
     """
 
     compiles: int = 0
@@ -57,6 +58,7 @@ class Insights:
     shapes: DynamicShapes = field(default_factory=DynamicShapes)
     similar: tuple[SimilarGraphs, ...] = ()
     failures: tuple[FailedCompile, ...] = ()
+    exports: tuple[ExportProblem, ...] = ()
     ranks: Ranks = field(default_factory=Ranks)
     parting: Parting | None = None  # of the first compile whose graphs differ on two ranks
     collectives: Collectives = field(default_factory=Collectives)  # from dumps of the flight recorder, if any
@@ -75,7 +77,7 @@ class Insights:
         done = [compile_ for compile_ in compiles if self.text or compile_.state in COMPILED]
         functions = {compile_.code or compile_.ref.code_key for compile_ in done}
         return Totals(
-            compiles=self._in_text() - hits if self.text else len(compiles),
+            compiles=self._in_text() if self.text else len(compiles),
             graphs=0 if self.text else graphs,
             functions=len(functions),
             recompiles=sum(recompiled.count for recompiled in self.recompiles),
@@ -93,7 +95,7 @@ class Insights:
         compiles: dict[CodeKey, int] = {}
         for ref in (compile_.ref for compile_ in self.overview.compiles):
             compiles[ref.code_key] = max(compiles.get(ref.code_key, 0), ref.number + 1)
-        return sum(compiles.values())
+        return sum({**compiles, **{function.key: function.count + 1 for function in self.recompiles}}.values())
 
 
 def _place_of(graph_break: GraphBreak) -> object:
@@ -129,8 +131,9 @@ def _ask(records: Iterable[Record]) -> Insights:
     overview, breaks, recompiles = Overviews(index, outcomes), GraphBreaks(index), Recompiles(index)
     guards, specializations = GuardTrees(index), Specializations(index)
     shapes, similar, ranks = Shapes(index), Similar(index), RankBooks(index)
+    exports = ExportProblems()
     asked: dict[str, list[Insight]] = {}
-    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar):
+    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar, exports):
         for name in insight.names:
             asked.setdefault(name, []).append(insight)
     for record in records:
@@ -140,7 +143,7 @@ def _ask(records: Iterable[Record]) -> Insights:
             asker.see(record)
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
-        shapes.result(), similar.result(), grouped(outcomes), ranks.result(),
+        shapes.result(), similar.result(), grouped(outcomes), exports.result(), ranks.result(),
     )  # fmt: skip
 
 

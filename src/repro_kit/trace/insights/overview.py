@@ -130,6 +130,7 @@ class CompileInfo:
     guards: int = 0
     guard_latency_us: float = 0.0
     graph: str = ""  # equal for graphs with the same operations
+    restarts: tuple[str, ...] = ()  # why the analysis began again, as torch says
 
 
 @dataclass(frozen=True)
@@ -304,6 +305,7 @@ class Overviews:
             int(facts.numbers.get("guard_count", 0)),
             facts.numbers.get("guard_latency_us", 0.0),
             facts.shape.digest[:12] if facts.shape else "",
+            facts.restarts,
         )
 
     def _state(self, facts: CompileFacts, outcome: CompileOutcome | None, ops: int) -> OverviewState:

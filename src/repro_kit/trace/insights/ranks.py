@@ -27,7 +27,8 @@ class Divergence:
     """A difference between ranks; each group is a value and its ranks.
 
     `what`: ``code`` (the compile is of different functions, as in a pipeline), ``compiles``, ``graph``, ``collectives``
-    (their order in what Inductor generated) or ``cache``.
+    (their order in what Inductor generated), ``tensors`` (that the generated code makes), ``cache``, or ``order`` (in
+    which the graphs ran; of no compile).
     """
 
     what: str
@@ -43,6 +44,7 @@ class Ranks:
     compiles: dict[int, int] = field(default_factory=dict)  # by rank
     divergences: tuple[Divergence, ...] = ()
     left_out: int = 0
+    runtimes: dict[int, float] = field(default_factory=dict)  # seconds that Inductor expects of all graphs, by rank
     named: tuple[str, ...] = ()  # logs whose rank is that of their file name, since no record tells one of their own
 
 
@@ -56,9 +58,14 @@ class RankBooks:
     schedules: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     caches: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     compiles: dict[int, dict[CompileRef, None]] = field(default_factory=dict)
+    tensors: dict[str, dict[int, str]] = field(default_factory=dict)
+    runtimes: dict[int, float] = field(default_factory=dict)
+    orders: dict[int, str] = field(default_factory=dict)
 
     def see(self, record: Record) -> None:
         """Record what a rank compiled."""
+        if record.rank is not None and record.name == "graph_execution":
+            self.orders[record.rank] = _order(record)
         ref = ref_of(record) if record.rank is not None else None
         if record.rank is None or ref is None:
             return
@@ -71,6 +78,10 @@ class RankBooks:
             self.graphs.setdefault(name, {})[record.rank] = digest
         elif record.name == "inductor_collective_schedule":
             self.schedules.setdefault(name, {}).setdefault(record.rank, []).append(_schedule(record))
+        elif record.name == "inductor_runtime_and_tensor_meta":
+            text, seconds = _generated(record)
+            self.tensors.setdefault(name, {})[record.rank] = self.tensors.get(name, {}).get(record.rank, "") + text
+            self.runtimes[record.rank] = self.runtimes.get(record.rank, 0.0) + seconds
         elif "_cache_" in record.name and record.event == "artifact":
             seen = self.caches.setdefault(name, {}).setdefault(record.rank, [])
             seen.append(record.name)
@@ -80,9 +91,11 @@ class RankBooks:
         ranks = tuple(sorted(self.compiles))
         divergences = list(self._differences(ranks)) if len(ranks) > 1 else []
         counts = {rank: len(ids) for rank, ids in sorted(self.compiles.items())}
-        return Ranks(ranks, counts, tuple(divergences[:_MOST]), max(0, len(divergences) - _MOST))
+        left_out, runtimes = max(0, len(divergences) - _MOST), dict(sorted(self.runtimes.items()))
+        return Ranks(ranks, counts, tuple(divergences[:_MOST]), left_out, runtimes)
 
     def _differences(self, ranks: tuple[int, ...]) -> Iterator[Divergence]:
+        yield from _differing("order", "", self.orders)
         for compile_id in self.refs:
             different = list(_differing("code", compile_id, self._functions(compile_id)))
             if different:  # nothing else of it can be compared
@@ -93,6 +106,11 @@ class RankBooks:
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))
             schedules = {rank: "; ".join(texts) for rank, texts in self.schedules.get(compile_id, {}).items()}
             yield from _differing("collectives", compile_id, schedules)
+            digests = {
+                rank: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8]
+                for rank, text in self.tensors.get(compile_id, {}).items()
+            }
+            yield from _differing("tensors", compile_id, digests)
             caches = {rank: ", ".join(names) for rank, names in self.caches.get(compile_id, {}).items()}
             yield from _differing("cache", compile_id, caches)
 
@@ -131,6 +149,25 @@ def _schedule(record: Record) -> str:
     except orjson.JSONDecodeError:
         return record.payload or ""
     return ", ".join(_plain(str(name)) for name in names) if isinstance(names, list) else str(names)
+
+
+def _order(record: Record) -> str:
+    """The compile ids in the order in which their graphs ran (torch/_inductor/debug.py)."""
+    data = record.json()
+    steps = data.get("graph_execution_order") if isinstance(data, dict) else None
+    ids = [str(step.get("compile_id", step) if isinstance(step, dict) else step) for step in steps or ()]
+    return ", ".join(ids[:_MOST]) + (f" and {len(ids) - _MOST} more" if len(ids) > _MOST else "")
+
+
+def _generated(record: Record) -> tuple[str, float]:
+    """The operators of the generated code with the tensors that each makes, and the seconds that Inductor expects."""
+    data = record.json()
+    ops = data.get("ops") if isinstance(data, dict) else None
+    known = [op for op in ops if isinstance(op, dict)] if isinstance(ops, list) else []
+    times = (op.get("estimated_runtime_ns") for op in known)
+    seconds = sum(time for time in times if isinstance(time, int | float) and 0 <= time < 2**53) / 1e9
+    tensors = [(op.get("type"), op.get("name"), op.get("outputs")) for op in known]
+    return _of_any_rank(repr(tensors)), seconds
 
 
 def _plain(kernel: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice, zip_longest
 from typing import ClassVar
 
 from repro_kit.failure.failure import Frame
 from repro_kit.trace.dynamo_text import Guard, GuardText, parse_guard, whole_source
-from repro_kit.trace.insights.compile_index import CodeFrame, CompileIndex
+from repro_kit.trace.insights.compile_index import CodeFrame, CompileFacts, CompileIndex, TensorSpec
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of
 from repro_kit.trace.record import Record
 
@@ -19,7 +21,7 @@ _LIMIT = re.compile(
 )
 _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORECASE)
 _ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d{1,9})')
-_RAISED = "FailOnRecompileLimitHit"
+AT_THE_LIMIT = "FailOnRecompileLimitHit"
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # rows of a table of values
@@ -37,13 +39,18 @@ _PROPERTY = {
 
 @dataclass(frozen=True)
 class Reason:
-    """A guard that failed."""
+    """A guard that failed.
+
+    `compiles`: the compiles that the guard caused, since the entry of the cache that was nearest to the call has it.
+    `remote`: it failed in entries only that differ more from the call, so that it caused nothing.
+    """
 
     guard: GuardText
     size_related: bool
     count: int = 0  # recompiles for which torch names the guard
-    compiles: tuple[CompileRef, ...] = ()  # compiles that the guard caused
+    compiles: tuple[CompileRef, ...] = ()
     against: tuple[str, ...] = ()  # compile ids that have the guard
+    remote: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,11 @@ class Recompiled:
     near: bool = False
     hits: int = 0
     raised: bool = False  # as torch does under fullgraph=True or fail_on_recompile_limit_hit
-    key: CodeKey = ("", None, "", 0)
+
+    @property
+    def key(self) -> CodeKey:
+        """The identity of the code object in one process."""
+        return self.compiles[0].code_key if self.compiles else ("", None, self.name, 0)
 
     @property
     def size_related(self) -> bool:
@@ -100,6 +111,9 @@ class _Group:
     against: dict[str, None] = field(default_factory=dict)
 
 
+_General = tuple[str, str, str]  # what equal guards share: kind, source, text
+
+
 @dataclass
 class Recompiles:
     """Collects reasons of recompiles by function."""
@@ -111,7 +125,9 @@ class Recompiles:
     times: Counter[CodeKey] = field(default_factory=Counter)
     scalars: dict[CompileRef, dict[str, str]] = field(default_factory=dict)
     limits: dict[CodeKey, int] = field(default_factory=dict)
+    failed: dict[CompileRef, list[tuple[str, _General]]] = field(default_factory=dict)  # by entry, as torch lists them
     hits: dict[CodeKey, set[CompileRef]] = field(default_factory=dict)
+    accumulated: set[CodeKey] = field(default_factory=set)  # hit the limit for all compiles of a function together
     raised: set[CodeKey] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
@@ -152,8 +168,7 @@ class Recompiles:
             group = self.groups.setdefault(key, {}).setdefault(general, _Group(guard))
             group.count += general not in counted
             counted.add(general)
-            if len(group.compiles) < _EXAMPLES:
-                group.compiles.setdefault(ref)
+            self.failed.setdefault(ref, []).append((match["id"] if match else "", general))
             if match and len(group.against) < _EXAMPLES:
                 group.against.setdefault(match["id"])
             self._scalar(ref, match["id"] if match else "", guard)
@@ -180,11 +195,13 @@ class Recompiles:
             return
         key = ref.code_key
         self.hits.setdefault(key, set()).add(ref)
-        if _RAISED in reason:
+        if AT_THE_LIMIT in reason:
             self.raised.add(key)
         match = _LIMIT.search(reason)
         if match:
             self.limits[key] = int(match["n"])
+            if match["which"]:
+                self.accumulated.add(key)
 
     def result(self) -> tuple[Recompiled, ...]:
         """The functions that were compiled again, those with most recompiles first."""
@@ -195,34 +212,63 @@ class Recompiles:
                 functions.append(self._function(key, frame))
         return tuple(sorted(functions, key=lambda recompiled: -recompiled.count))
 
+    def _blame(self, key: CodeKey, frame: CodeFrame) -> None:
+        """Note for each recompile the guard that failed in the nearest entry of the cache."""
+        known = {compile_.ref.compile_id: compile_ for compile_ in frame.compiles}
+        for compile_ in frame.compiles:
+            failed = self.failed.get(compile_.ref)
+            if not failed:
+                continue
+            # torch lists the entry first that was used last; TORCH_LOGS=recompiles_verbose lists all guards of each
+            guards = Counter(entry for entry, _ in failed)
+            nearest = min(guards, key=lambda entry: (self._distance(frame, compile_, known.get(entry)), guards[entry]))
+            for entry, general in failed:
+                if entry == nearest:
+                    self.groups[key][general].compiles.setdefault(compile_.ref)
+
+    def _distance(self, frame: CodeFrame, one: CompileFacts, other: CompileFacts | None) -> int:
+        """In how many known values two compiles differ."""
+        if other is None or not (one.described and other.described):
+            return 0
+        mine, others = frame.tensors(one), frame.tensors(other)
+        apart = sum(_values_apart(mine.get(source), others.get(source)) for source in {*mine, *others})
+        values, known = self.scalars.get(one.ref, {}), self.scalars.get(other.ref, {})
+        return apart + sum(values[source] != known[source] for source in values.keys() & known.keys())
+
     def _function(self, key: CodeKey, frame: CodeFrame) -> Recompiled:
-        reasons = [self._reason(group) for group in self.groups.get(key, {}).values()]
-        limit = self.limits.get(key, _USUAL_LIMIT)
+        self._blame(key, frame)
+        groups = self.groups.get(key, {}).values()
+        caused: Counter[tuple[str, str]] = Counter()  # several values of one source are one cause
+        for group in groups:
+            caused[group.guard.kind, group.guard.source] += len(group.compiles)
+        reasons = [self._reason(group) for group in sorted(groups, key=lambda group: _rank(group, caused))]
         made = len(frame.compiles)
-        hits = len(self.hits.get(key, ()))
+        hits, limit = len(self.hits.get(key, ())), self.limits.get(key, _USUAL_LIMIT)
         again = max(self.times[key], made - 1, *(compile_.ref.number for compile_ in frame.compiles)) - hits
+        if hits and key not in self.accumulated and not any(compile_.graphs for compile_ in frame.compiles):
+            again = max(again, limit - 1)  # a text may tell of the limit only
         return Recompiled(
             frame.code.function if frame.code else "",
             frame.code,
             max(0, again),
             tuple(compile_.ref for compile_ in frame.compiles[:_ROWS]),
-            tuple(sorted(reasons, key=lambda reason: -reason.count)),
-            self._table(frame),
+            tuple(reasons),
+            self._table(frame, caused),
             sum(compile_.seconds + compile_.backward_us / 1e6 for compile_ in frame.compiles[1:]),
             limit,
             bool(hits),
             not hits and limit - 2 <= again + 1,
             hits,
             key in self.raised,
-            key,
         )
 
     def _reason(self, group: _Group) -> Reason:
         guard = replace(group.guard, where=self.index.files.placed(group.guard.where))
-        return Reason(guard, guard.size_related, group.count, tuple(group.compiles), tuple(group.against))
+        compiles, remote = tuple(islice(group.compiles, _EXAMPLES)), not group.compiles
+        return Reason(guard, guard.size_related, group.count, compiles, tuple(group.against), remote)
 
-    def _table(self, frame: CodeFrame) -> RecompileTable:
-        """Sizes, dtypes and values that differ between compiles."""
+    def _table(self, frame: CodeFrame, caused: Mapping[tuple[str, str], int]) -> RecompileTable:
+        """Sizes, dtypes and values that differ between compiles, those first whose guards `caused` most of them."""
         rows = []
         for compile_ in frame.compiles[:_ROWS]:
             cells = dict(self.scalars.get(compile_.ref, {}))
@@ -236,8 +282,31 @@ class Recompiles:
         changing = [source for source in sources if len({cells[source] for _, cells in rows if source in cells}) > 1][
             :_CELLS
         ]
+        changing.sort(key=lambda source: -_share(source, caused))
         shown = tuple(RecompileRow(ref, tuple(cells.get(source, "") for source in changing)) for ref, cells in rows)
         return RecompileTable(tuple(changing), shown if changing else (), max(0, len(frame.compiles) - _ROWS))
+
+
+def _rank(group: _Group, caused: Mapping[tuple[str, str], int]) -> tuple[bool, int, int, int]:
+    """Its place among the reasons: first those whose source caused most recompiles."""
+    guard = group.guard
+    return not group.compiles, -caused[guard.kind, guard.source], -len(group.compiles), -group.count
+
+
+def _share(source: str, caused: Mapping[tuple[str, str], int]) -> int:
+    """How many recompiles guards on `source` caused; it may name a property: ``L['x'].dtype``."""
+    return sum(number for (kind, guarded), number in caused.items() if guarded and source == _shown(kind, guarded))
+
+
+def _shown(kind: str, source: str) -> str:
+    return _PROPERTY.get(kind, "{}").format(source)
+
+
+def _values_apart(one: TensorSpec | None, other: TensorSpec | None) -> int:
+    if one is None or other is None:
+        return int(one is not other)
+    sizes: int = sum(bool(mine != its) for mine, its in zip_longest(one.sizes, other.sizes))
+    return sizes + int(one.dtype != other.dtype) + int(one.device != other.device)
 
 
 def reasons_of(record: Record) -> list[str]:
