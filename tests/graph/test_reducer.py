@@ -161,6 +161,23 @@ def test_a_dear_program_is_not_judged_as_a_whole_again(hint: str | None):
     assert (result.failed, result.runs) == (3, 3)
 
 
+def test_a_hang_leaves_few_statements_within_its_deadline():
+    """Each program that hangs takes half a minute, and the deadline is 150 s."""
+    now = [0.0]
+
+    class Hang(Synthetic):
+        def check(self, programs):
+            for answer in super().check(programs):
+                now[0] += (seconds := 30.0 if answer.interesting else 1.0)
+                yield replace(answer, seconds=seconds)
+
+    program, oracle = planted([211], 376), Hang(["bug0"])
+    result = minify(
+        program, oracle, before=[Answer(RunOutcome.FAILS_ALIKE, 30.0)], deadline=150.0, clock=lambda: now[0]
+    )
+    assert result.statements_after <= 6 and not result.program.stored
+
+
 def test_hints_that_mislead_do_no_harm():
     oracle = Synthetic(["bug0"])
     result = minify(build(100, {50: "bug0", 20: "relu"}), oracle, hints=["torch.relu", "nonsense", "cpp_fused_relu_0"])

@@ -241,6 +241,22 @@ def test_a_slow_failure_loses_its_stored_values_first():
     assert size(result.program) == 60
 
 
+def test_a_trained_program_becomes_plain_at_once_and_keeps_its_gradients():
+    class Trained(Synthetic):
+        def fails(self, program):
+            has_gradient = any(line.requires_grad for line in program.inputs if isinstance(line, TensorInput))
+            return super().fails(program) and has_gradient and program.recipe.backward != "none"
+
+    program = planted(10, count=12)
+    inputs = tuple(replace(line, requires_grad=True) for line in program.inputs)
+    recipe = Recipe(backward="randn", threads=2, dynamic=True, config={"inductor.max_fusion_size": 1})
+    result = minify(program.with_(inputs=inputs, recipe=recipe), Trained(["bug0"]))
+    (step,) = (step for step in result.history if step.name == "plain")
+    assert step.program.recipe == Recipe(backward="sum", threads=1)
+    assert result.program.recipe == Recipe(backward="sum")
+    assert [line.data.kind for line in step.program.inputs] == ["ones"]
+
+
 @pytest.mark.parametrize(
     ("needed", "left"), [("-0.0", "torch.full((1,), -0.0)"), ("nan, 2.0", "torch.tensor([nan, 2.0, 1.0])")]
 )

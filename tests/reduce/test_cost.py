@@ -27,6 +27,7 @@ def test_a_hang_takes_its_limit_and_passes_at_once() -> None:
     hangs = costs((0, 1.0), (12, 1.6), failing=((50, 30.0), (25, 30.0)))
     assert hangs.seconds(20, fails=True) == pytest.approx(30.0)
     assert hangs.seconds(20) == pytest.approx(2.0)
+    assert hangs.parts(100) > 8, "few answers that fail"
 
 
 def test_parts_are_small_where_each_statement_costs() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 _EMPTY = 1.0  # seconds that a program without statements is taken to need, before one was seen
 _FLOOR = 1e-3  # seconds
 _MOST_PARTS = 4  # a part of fewer statements is less likely to fail alone
+_MOST_OF_HANG, _TIMES = 16, 4.0  # where each answer that fails takes so many times as long as one that passes
 
 
 @dataclass
@@ -33,7 +34,10 @@ class Costs:
 
     def parts(self, statements: int) -> int:
         """Into how many parts to divide the program, if one part alone fails: those that find one statement soonest."""
-        return min(range(2, _MOST_PARTS + 1), key=lambda parts: self._to_the_end(statements, parts))
+        part = max(1, statements // _MOST_PARTS)
+        hangs = self.seconds(part, fails=True) > _TIMES * self.seconds(part)
+        most = _MOST_OF_HANG if hangs else _MOST_PARTS
+        return min(range(2, most + 1), key=lambda parts: self._to_the_end(statements, parts))
 
     def _to_the_end(self, statements: int, parts: int) -> float:
         total, left = 0.0, float(statements)

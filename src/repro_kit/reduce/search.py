@@ -337,7 +337,8 @@ class CandidateSearch(ABC, Generic[B, P]):
                 self.journal.put(key, answer)
             self._asked.add(key)
             size = self.size(programs[at])
-            self.costs.learn(size, answer.seconds, fails=answer.interesting)
+            if answer.seconds:  # it was run
+                self.costs.learn(size, answer.seconds, fails=answer.interesting)
             self._report("query", answer, size)
             yield answer
 

@@ -12,6 +12,7 @@ from repro_kit.failure.failure import Difference, Failure, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, signature_of
 from repro_kit.graph import Program, parse
+from repro_kit.recipe import Recipe
 from repro_kit.runner.program_oracle import Divergence
 from repro_kit.stages.minify.reducer_oracle import ReducerOracle, without_slip
 from repro_kit.ui import SilentUi
@@ -55,10 +56,12 @@ class Planted:
     jobs, python = 2, "python"
 
     def __init__(self, failure: Failure, first: str = "") -> None:
-        self.failure, self.first, self.watched = failure, first, 0
+        self.failure, self.first, self.watched, self.run = failure, first, 0, 0
 
     def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Generator[Verdict, None, None]:
-        yield from (Verdict(Status.FAIL, self.failure) for _ in texts)
+        for _ in texts:
+            self.run += 1
+            yield Verdict(Status.FAIL, self.failure)
 
     def diverge(self, text: str, inputs: Path, timeout: float) -> Divergence:
         self.watched += 1
@@ -84,6 +87,17 @@ def oracle(planted: Planted, original: Failure) -> ReducerOracle:
 def test_the_evidence_stays_of_its_kind(original: Failure, candidate: Failure, outcome: RunOutcome) -> None:
     (answer,) = oracle(Planted(candidate), original).check([program("sin", "relu")])
     assert answer.outcome is outcome
+
+
+def test_a_program_without_a_backward_is_not_run_for_a_wrong_gradient() -> None:
+    gradient = wrong(Difference("value", "grad of x", max_rel=0.5))
+    planted = Planted(gradient)
+    trained = program("sin").with_(recipe=Recipe(backward="randn"))
+    answers = list(oracle(planted, gradient).check([program("sin"), trained, program("cos")]))
+    assert [answer.outcome for answer in answers] == [RunOutcome.PASSES, RunOutcome.FAILS_ALIKE, RunOutcome.PASSES]
+    assert planted.run == 1
+    (both,) = oracle(planted, wrong(RETURNED, also=(gradient.difference,))).check([program("sin")])  # type: ignore[arg-type]
+    assert (planted.run, both.outcome) == (2, RunOutcome.FAILS_ALIKE)
 
 
 def test_an_exception_of_a_program_that_is_less_defined_is_no_evidence() -> None:

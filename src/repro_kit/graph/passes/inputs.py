@@ -65,9 +65,13 @@ def _plainer_values(search: Search, line: TensorInput) -> list[Edit]:
     return [set_input(line.name, data=form.data, dtype=form.dtype) for form in forms]
 
 
-def without_specialties(search: Search) -> Edit:
-    """Random values at least for every input, and none of the properties that most failures do not need."""
-    edits = (plain(search, line) for line in _tensors(search) for plain in _PLAIN)
+def without_specialties(search: Search, *, gradients: bool = False) -> Edit:
+    """Random values at least for every input, and none of the properties that most failures do not need.
+
+    With `gradients`, inputs that have a gradient keep it.
+    """
+    dropped = [plain for plain in _PLAIN if not (gradients and plain is _without_gradient)]
+    edits = (plain(search, line) for line in _tensors(search) for plain in dropped)
     return _generated(search) + _sum(edit for edit in edits if edit is not None)
 
 
@@ -257,14 +261,19 @@ def _fewer_dimensions(program: Program) -> Iterator[Proposal]:
 
 
 def plain(search: Search) -> None:
-    """Contiguous inputs of a single one, no gradients, and default settings; if this passes, fewer such changes."""
+    """Contiguous inputs of a single one, no gradients, and default settings; if this passes, fewer such changes.
+
+    A program with a backward keeps its gradients here: other passes have tried, or try, to do without a backward.
+    """
     marks = any(isinstance(input_, DynamicMark) for input_ in search.program.inputs)
-    inputs = without_specialties(search) + Edit(marks=not marks)
-    names = special(search)
+    backward = search.program.recipe.backward != "none"
+    inputs = without_specialties(search, gradients=backward) + Edit(marks=not marks)
+    names = [name for name in special(search) if name != "backward"]
     # The failure needs an entry of a dict (config, options, env) more often than any other setting.
     single = [name for name in names if not isinstance(getattr(search.program.recipe, name), dict)]
     wide = [inputs + reset(names), inputs + reset(single)]
-    all_at_once = inputs + ones(search) + reset(names) + one_thread(search)
+    summed = Edit(recipe={"backward": "sum"} if backward else {})
+    all_at_once = inputs + ones(search) + reset(names) + one_thread(search) + summed
     fewer = [all_at_once, *(edit + one_thread(search) for edit in wide), *wide, inputs, reset(names)]
     if search.first([all_at_once + rewrite(flat, tidy=False), *fewer], fake=True) == 0:
         search.rebase()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from repro_kit.graph import Program, render, size
 from repro_kit.graph.effects import op_name
 from repro_kit.graph.program import Statement
 from repro_kit.graph.values import Metadata, TensorRecord, records
+from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 from repro_kit.probe.repro_probe.protocol.queries import Until
 from repro_kit.reduce import Answer, Result
 from repro_kit.runner.program_oracle import ProgramOracle
@@ -66,7 +68,18 @@ class ReducerOracle:
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
-        """One answer for each program, in order. Closing the iterator kills the running programs."""
+        """One answer for each program, in order. Closing the iterator kills the running programs.
+
+        A program without a backward cannot have wrong gradients alone, and is not run.
+        """
+        places = self._signature.places if self._signature.kind is Kind.ACCURACY else ()
+        only_gradients = set(places) == {GRADIENT}
+        hopeless = [only_gradients and program.recipe.backward == "none" for program in programs]
+        with closing(self._judged([it for it, vain in zip(programs, hopeless, strict=True) if not vain])) as judged:
+            for vain in hopeless:
+                yield Answer(RunOutcome.PASSES, note="it has no backward") if vain else next(judged)
+
+    def _judged(self, programs: Sequence[Program]) -> Generator[Answer, None, None]:
         texts = [render(program) for program in programs]
         running = self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until)
         for at, verdict in enumerate(running):
@@ -76,7 +89,7 @@ class ReducerOracle:
                 continue
             running.close()  # the server has one conversation at a time
             yield self._of_a_culprit(programs[at], texts[at], answer)
-            yield from self.check(programs[at + 1 :])
+            yield from self._judged(programs[at + 1 :])
             return
 
     def _of_a_culprit(self, program: Program, text: str, answer: Answer) -> Answer:

@@ -71,11 +71,12 @@ def compare_ranks(program: RunnableCalls, eager: Outcome, compiled: Outcome) -> 
 
 
 def _reply(judged: _Judged, notes: list[str]) -> ComparisonData:
+    wrong, right = judged.sides
+    told: ComparisonData = {"wrong": list(wrong), "right": list(right)} if wrong else {}
     return {
+        **told,
         "difference": next(iter(judged.differences), None),
         "also": judged.differences[1:],
-        "wrong": list(judged.sides[0]),
-        "right": list(judged.sides[1]),
         "tolerance": judged.tolerance,
         "note": "; ".join(notes),
         "errors": list(judged.errors),
@@ -87,7 +88,8 @@ class _Judged(NamedTuple):
     """Differences that nothing excuses, one of each kind, and the tolerance that shows them (None: the usual one).
 
     `rounding` says that eager's own rounding explains every difference, those beyond a stated tolerance too. `errors`
-    are the results that differ. `sides`: the names of the results that are certainly wrong, and of the right ones.
+    are the results that differ, for a table. `sides`: the names of the results that are certainly wrong, and of the
+    right ones, without a table.
     """
 
     differences: list[DifferenceData]
@@ -162,7 +164,7 @@ def _look(
     named = None
     if values and not tolerance.stated:
         named = plain_tolerance(eager, compiled, best, values[0]["where"])
-    parted = double_precision.sides(eager, compiled, best, evidence.ignore)
+    parted = ([], []) if with_errors else double_precision.sides(eager, compiled, best, evidence.ignore)
     return _Judged(differences, named, rounding=explained(errors), errors=errors, sides=parted)
 
 
