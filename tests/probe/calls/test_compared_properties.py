@@ -229,3 +229,24 @@ def test_a_call_is_repeated_with_arguments_that_lie_in_memory_as_the_script_s_do
     assert torch.equal(base, expected)
     seen(*arguments)
     assert all(form == forms[-1] for form in forms) and all(it == shared[-1] for it in shared)
+
+
+def turns(weight: Any) -> None:
+    weight.data = weight.data.t()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"), [(lambda weight: weight.requires_grad_(False), "requires_grad"), (turns, "stride")]
+)
+def test_what_a_call_does_to_a_parameter_besides_its_values_is_seen_and_put_back(change: Any, kind: str) -> None:
+    module = torch.nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        module.weight.fill_(1.0)
+
+    def changes(x: Any) -> Any:
+        change(module.weight)
+        return x + 1
+
+    record = compared(changes, lambda x: x + 1, ones(2, 2))
+    assert (record["difference"]["kind"], record["difference"]["where"]) == (kind, "module.weight after the call")
+    assert module.weight.requires_grad and module.weight.stride() == (2, 1)
