@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from repro_probe.calls.calls import Call  # noqa: E402
+from repro_probe.calls.calls import Call, CompiledCallable  # noqa: E402
 from repro_probe.calls.compare_calls import observe  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -250,3 +250,22 @@ def test_what_a_call_does_to_a_parameter_besides_its_values_is_seen_and_put_back
     record = compared(changes, lambda x: x + 1, ones(2, 2))
     assert (record["difference"]["kind"], record["difference"]["where"]) == (kind, "module.weight after the call")
     assert module.weight.requires_grad and module.weight.stride() == (2, 1)
+
+
+class Wrapper(torch.nn.Module):
+    """A wrapper that has no length, as that of torch.compile once was."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *given: Any) -> Any:
+        return self.module(*given)
+
+
+def test_a_compiled_module_that_is_never_called_is_asked_what_python_asks_a_container() -> None:
+    calls: Any = SimpleNamespace(observers=[(observe, 3)])
+    for module, differs in ((torch.nn.ModuleList(), True), (torch.nn.Linear(1, 1), False)):
+        callable_ = CompiledCallable(calls, module, Wrapper(module))
+        callable_.end()
+        assert ("never called, but bool()" in callable_.record.get("problem", "")) is differs
