@@ -191,12 +191,18 @@ def drops_nothing(x: Any) -> Any:
     return y, torch.nn.functional.dropout(y, training=False), torch.nn.functional.dropout(x, 0.0)
 
 
+def pooled(x: Any) -> Any:
+    memory = torch.cat([x + 1, x + 2])
+    return memory[:2], memory[2:]
+
+
 HEALTHY: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = {
     "other random numbers": (draws_tensor, draws_more, (ones(),)),
     "a dropout that drops nothing": (drops_nothing, lambda x: (x + 1, x + 1, x.clone()), (ones(),)),
     "a zero's sign": (lambda x: x * 0.0, lambda x: x * -0.0, (ones(),)),
     "a stride of size 1": (lambda x: x[:, :1] + 1, lambda x: (x[:, :1] + 1).as_strided((2, 1), (1, 7)), (ones(),)),
     "strides of a gradient": (lambda x: x.t() * 2, lambda x: (x * 2).t(), (leaf(),)),
+    "one memory, but no common byte": (lambda x: (x + 1, x + 2), pooled, (ones(),)),
     "sets of tensors and objects": (wide, wide, (ones(),)),
 }
 
