@@ -111,7 +111,11 @@ def test_the_same_exception_in_other_words_may_be_the_same_failure() -> None:
 
     cells = [cell("eager", False), cell("aot_eager", True, same=False), cell(LADDER[2], True, same=False)]
     cells.append(cell("inductor", True))
-    layer, sentence = named(raised(cells, "", "TypeError:mm.default", "", "TypeError:mm.out"), Recipe())
+    for words in (("mm.default", "mm.out"), ("no rule for 'aten::mm'", "no rule for 'aten::mm.out'")):
+        layer, sentence = named(raised(cells, "", f"TypeError:{words[0]}", "", f"TypeError:{words[1]}"), Recipe())
+        assert layer is Layer.AOT, "each backend picks its own overload"
+        assert sentence.startswith("AOTAutograd is at fault: backend 'eager' passes, 'aot_eager' fails")
+    layer, sentence = named(raised(cells, "", "TypeError:no rule for mm", "", "TypeError:addmm got two"), Recipe())
     assert layer is None
     assert sentence == (
         "The layer at fault is not known: backend 'eager' passes, 'inductor' fails, and 'aot_eager' raises the same "

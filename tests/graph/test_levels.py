@@ -76,9 +76,9 @@ def graph(x, eye):
     on = torch._C._set_fwd_grad_enabled(True)
     entered = P._enter_dual_level()
     loaded = torch.autograd.forward_ad._maybe_load_decompositions()
-    dual = P._make_dual(x, tangent, level=0)
+    _make_dual_1 = P._make_dual(x, tangent, level=0)
     wrapped = torch._C._functorch._wrap_for_grad(x, 2)
-    trace = torch.trace(dual)
+    trace = torch.trace(_make_dual_1)
     y = trace * eye
     unpacked = P._unpack_dual(y, level=0)
     primal = unpacked[0]
@@ -108,9 +108,9 @@ def test_a_function_that_is_mapped_over_a_unit_matrix_is_a_jacobian_and_can_be_c
     found = lifted(parse(_JACOBIAN))
     assert found is not None
     (jacobian,) = found.graph.statements
-    assert jacobian.line == "jacobian = torch.func.jacfwd(lambda dual: body(dual, eye))(x)"
+    assert jacobian.line == "jacobian = torch.func.jacfwd(lambda z: body(z, eye))(x)"
     assert [statement.line for statement in found.bodies[0].statements] == [
-        "trace = torch.trace(dual)",
+        "trace = torch.trace(z)",
         "y = trace * eye",
     ]
     (plain,) = unnested(found)

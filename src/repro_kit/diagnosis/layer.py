@@ -9,7 +9,8 @@ from itertools import takewhile
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.failure.failure import Layer, Status
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import RunOutcome
+from repro_kit.failure.messages import same_message
+from repro_kit.failure.signature import LIKENESS, RunOutcome
 from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR, ENTRIES, EXPORTS, PRECOMPILE
 from repro_kit.recipe import LADDER, Recipe, rungs
 
@@ -123,7 +124,12 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
-    alike = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
+    raising = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
+    worded = [name for name in raising if _says_as(ladder[name], first)]
+    if worded:  # each backend picks its own overload of an operator
+        failing, raising = worded[0], []
+        layer = _LAYER_OF[failing]
+    alike = raising
     if alike:
         between = [_PEOPLE_SAY[_LAYER_OF[name]] for name in alike]
         reason = (
@@ -147,12 +153,18 @@ def _between(before: Sequence[str], failing: str) -> list[str]:
 def _raises_as(cell: Cell, failing: Cell) -> bool:
     """Whether the compiled code of a cell raises what that of `failing` raises, with other words.
 
-    Each layer words an error in its own way (`aten.mm.default`, `aten.mm.out`): it may be the same failure.
+    Each layer words an error in its own way: it may be the same failure.
     """
     one, other = cell.signature, failing.signature
     if one is None or other is None or not one.kind == other.kind == Kind.RUNTIME_ERROR:
         return False
     return cell.verdict.status is Status.FAIL and bool(one.exceptions) and one.exceptions[-1:] == other.exceptions[-1:]
+
+
+def _says_as(cell: Cell, failing: Cell) -> bool:
+    """Whether the words are those of `failing`, but for the overload of an operator."""
+    one, other = cell.signature, failing.signature
+    return one is not None and other is not None and same_message(one.message, other.message, likeness=LIKENESS)
 
 
 def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:

@@ -64,6 +64,11 @@ _KEY = re.compile(
     r"'([^']{1,80})'|\b((?:aten|prims|torch\.ops|quantized|inductor)(?:\.|::)[\w.:]+)"
     r"|(?: ([<>]=?|==|!=) |\b(Eq|Ne)[…(])"  # the relation of a symbolic expression
 )
+#: An operator with its overload; without a home, only with an overload that nothing else is called.
+_OVERLOAD = re.compile(
+    r"(?:\btorch\.ops\.)?\b(?:aten|prims|quantized)(?:\.|::)(?P<name>\w+)(?:\.[A-Za-z]\w*)?"
+    r"|\b(?P<bare>[a-z_]\w*)\.(?:default|out|Tensor|Scalar)\b(?! *=)"
+)
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _LIMIT = 300
 _LONGEST = 4000  # characters that are read; a message may include the text of a whole graph
@@ -148,8 +153,10 @@ def same_message(first: str, second: str, *, likeness: float, keys: bool = True)
     """Whether two normalised messages name the same fault.
 
     Equal texts do. Otherwise the share of common words (Dice's coefficient, 0 to 1) must reach `likeness`, and with
-    `keys` the quoted words, the operators and the relations must be equal, because these name the fault.
+    `keys` the quoted words, the operators and the relations must be equal, because these name the fault. Of an operator
+    the overload does not count: each backend picks its own (`aten.mm.default`, `aten::mm.out`).
     """
+    first, second = map(_without_overloads, (first, second))
     if first == second:
         return True
     if not first or not second or (keys and _keys(first) != _keys(second)):
@@ -161,6 +168,10 @@ def same_message(first: str, second: str, *, likeness: float, keys: bool = True)
 
 def _keys(text: str) -> set[str]:
     return {"".join(alternatives) for alternatives in _KEY.findall(text)}
+
+
+def _without_overloads(text: str) -> str:
+    return _OVERLOAD.sub(lambda match: f"aten.{(match['name'] or match['bare']).rstrip('_')}", text)
 
 
 #: Most specific first: the operator that a lowering, an interpreter or a dispatcher names as the current one; any

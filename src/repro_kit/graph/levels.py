@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from repro_kit.graph.effects import is_transform, op_name
+from repro_kit.graph.names import with_short_parameters
 from repro_kit.graph.program import Function, Program, Statement, reached, tuple_of
 from repro_kit.graph.program_text import render
 from repro_kit.graph.python_code import fresh_name
@@ -45,7 +46,8 @@ def lifted(program: Program) -> Program | None:
     except _NotLifted:
         return None
     changed = graph.with_(statements=tuple(_without_idle(statements, graph.outputs)))
-    return _with_jacobians(program.with_(graph=changed, bodies=(*program.bodies, *lifter.bodies)))
+    made = _with_jacobians(program.with_(graph=changed, bodies=(*program.bodies, *lifter.bodies)))
+    return with_short_parameters(made, {body.name for body in lifter.bodies})
 
 
 #: A function, as a call of torch.func has it: its name, or a lambda that passes outer values on.

@@ -1,4 +1,4 @@
-"""Short names for the inputs of a finished program, and for values with long names."""
+"""Short names for the inputs of a finished program, for values with long names, and for parameters of functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 
 from repro_kit.graph.inputs import DynamicMark, Input, OpaqueInput, ScalarInput, TensorInput, names_of
-from repro_kit.graph.program import Program, Statement
+from repro_kit.graph.program import Function, Program, Statement
 from repro_kit.graph.program_text import render
 from repro_kit.graph.reading.raw_graph import Rename
 from repro_kit.reduce.reduction import Result
@@ -19,6 +19,8 @@ _LONGEST = 10  # characters of a user's name that stays
 _LONGEST_VALUE = 16
 _WORDS = re.compile(r"[A-Za-z]+\d?(_[A-Za-z]+\d?)*")  # not `arg0_1`, `primals_2` or `__params___9`
 _NAME = re.compile(r"[^\W\d]\w*")
+#: The function of a call of torch.func, with outer values that it reads.
+_LAMBDA = re.compile(r"lambda [\w, ]+: (?P<body>\w+)\((?P<passed>[\w, ]+)\)")
 
 
 def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
@@ -41,6 +43,34 @@ def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
         if statement.target is not None and len(statement.target) > _LONGEST_VALUE:
             names[statement.target] = _fresh(_VALUES, taken)
     return names
+
+
+def with_short_parameters(program: Program, new: Collection[str]) -> Program:
+    """`program` with short names for the parameters of the functions in `new`, and of the lambdas that call them."""
+    taken = set(_NAME.findall(render(program)))
+    names = {
+        body.name: {param: _fresh(_TENSORS, taken) for param in body.params if not _is_good(param)}
+        for body in program.bodies
+        if body.name in new
+    }
+    params = {
+        body.name: [names[body.name].get(param, param) for param in body.params]
+        for body in program.bodies
+        if body.name in new
+    }
+
+    def called(match: re.Match[str]) -> str:
+        count = match[0].partition(":")[0].count(",") + 1
+        passed = match["passed"].split(", ")
+        own = params[match["body"]][:count]
+        return f"lambda {', '.join(own)}: {match['body']}({', '.join([*own, *passed[count:]])})"
+
+    def change(function: Function) -> Function:
+        mine = names.get(function.name, {})
+        changed = function.substituted(mine).with_(params=tuple(mine.get(param, param) for param in function.params))
+        return changed.mapped(lambda each: Statement(each.target, _LAMBDA.sub(called, each.text)))
+
+    return program.mapped(change)
 
 
 def renamed(program: Program, names: Mapping[str, str]) -> Program:

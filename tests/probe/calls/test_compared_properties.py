@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from repro_probe.calls.calls import Call  # noqa: E402
+from repro_probe.calls.calls import Call, CompiledCallable  # noqa: E402
 from repro_probe.calls.compare_calls import observe  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -191,12 +191,18 @@ def drops_nothing(x: Any) -> Any:
     return y, torch.nn.functional.dropout(y, training=False), torch.nn.functional.dropout(x, 0.0)
 
 
+def pooled(x: Any) -> Any:
+    memory = torch.cat([x + 1, x + 2])
+    return memory[:2], memory[2:]
+
+
 HEALTHY: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = {
     "other random numbers": (draws_tensor, draws_more, (ones(),)),
     "a dropout that drops nothing": (drops_nothing, lambda x: (x + 1, x + 1, x.clone()), (ones(),)),
     "a zero's sign": (lambda x: x * 0.0, lambda x: x * -0.0, (ones(),)),
     "a stride of size 1": (lambda x: x[:, :1] + 1, lambda x: (x[:, :1] + 1).as_strided((2, 1), (1, 7)), (ones(),)),
     "strides of a gradient": (lambda x: x.t() * 2, lambda x: (x * 2).t(), (leaf(),)),
+    "one memory, but no common byte": (lambda x: (x + 1, x + 2), pooled, (ones(),)),
     "sets of tensors and objects": (wide, wide, (ones(),)),
 }
 
@@ -229,3 +235,43 @@ def test_a_call_is_repeated_with_arguments_that_lie_in_memory_as_the_script_s_do
     assert torch.equal(base, expected)
     seen(*arguments)
     assert all(form == forms[-1] for form in forms) and all(it == shared[-1] for it in shared)
+
+
+def turns(weight: Any) -> None:
+    weight.data = weight.data.t()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"), [(lambda weight: weight.requires_grad_(False), "requires_grad"), (turns, "stride")]
+)
+def test_what_a_call_does_to_a_parameter_besides_its_values_is_seen_and_put_back(change: Any, kind: str) -> None:
+    module = torch.nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        module.weight.fill_(1.0)
+
+    def changes(x: Any) -> Any:
+        change(module.weight)
+        return x + 1
+
+    record = compared(changes, lambda x: x + 1, ones(2, 2))
+    assert (record["difference"]["kind"], record["difference"]["where"]) == (kind, "module.weight after the call")
+    assert module.weight.requires_grad and module.weight.stride() == (2, 1)
+
+
+class Wrapper(torch.nn.Module):
+    """A wrapper that has no length, as that of torch.compile once was."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *given: Any) -> Any:
+        return self.module(*given)
+
+
+def test_a_compiled_module_that_is_never_called_is_asked_what_python_asks_a_container() -> None:
+    calls: Any = SimpleNamespace(observers=[(observe, 3)])
+    for module, differs in ((torch.nn.ModuleList(), True), (torch.nn.Linear(1, 1), False)):
+        callable_ = CompiledCallable(calls, module, Wrapper(module))
+        callable_.end()
+        assert ("never called, but bool()" in callable_.record.get("problem", "")) is differs

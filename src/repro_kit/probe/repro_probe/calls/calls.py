@@ -89,7 +89,7 @@ class WatchedCalls:
         """Return `compiled` with its outermost calls observed."""
         if isinstance(original, type) or not callable(compiled):
             return compiled
-        watched = CompiledCallable(self, original)
+        watched = CompiledCallable(self, original, compiled)
         self.compiled.append(watched)
         self.add(watched.record)
         return _outermost.made_by(watched.call, compiled)
@@ -114,9 +114,10 @@ class WatchedCalls:
 class CompiledCallable:
     """One compiled callable, and the record of its measurements."""
 
-    def __init__(self, calls: WatchedCalls, original: Any) -> None:
+    def __init__(self, calls: WatchedCalls, original: Any, compiled: Any = None) -> None:
         self.calls = calls
         self.original = original
+        self.compiled = compiled
         self.record: CompiledCallData = {"name": _name(original), "calls": 0, "backward": False}
         self.first: Call | None = None  # the first call, until there is a second
 
@@ -139,7 +140,12 @@ class CompiledCallable:
         return result
 
     def end(self) -> None:
-        """Observe a callable that was called only once, when the script ends."""
+        """Observe a callable that was called only once, or never, when the script ends."""
+        if not self.record["calls"] and self.calls.observers and hasattr(self.compiled, "forward"):
+            apart = [ask.__name__ for ask in (bool, len) if _answer(ask, self.compiled) != _answer(ask, self.original)]
+            if apart:
+                words = f"{apart[0]}() of the compiled module is not that of the module itself"
+                self.record["problem"] = f"it was never called, but {words}"
         if self.first is not None:
             _outermost.enter()
             for observe, number in self.calls.observers:
@@ -171,6 +177,14 @@ class CompiledCallable:
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None:
                 leaf.register_hook(begun)
+
+
+def _answer(ask: Callable[[Any], Any], module: Any) -> Any:
+    """Return what `ask` says of a module; None where it has no answer."""
+    try:
+        return ask(module)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 class Call:

@@ -156,6 +156,7 @@ class _AsProgram:
         self.state = dict(_state(call.original, leaves))
         self.leaves = CopiedArguments(leaves, {id(tensor): tensor for tensor in self.state.values()})
         self.values = [tensor.detach().clone() for tensor in self.state.values()]
+        self.forms = [(tensor.requires_grad, _geometry(tensor)) for tensor in self.state.values()]
         given = filter(_is_tensor, leaves)  # of these each call gets copies
         self.python_state = ReachableState(torch, [call.original, call.arguments], [*self.state.values(), *given])
         self.parameters = [*(f"argument {at}" for at in range(len(leaves))), *self.state]
@@ -183,9 +184,13 @@ class _AsProgram:
 
     def _put_back(self) -> None:
         self.python_state.restore()
-        for tensor, value in zip(self.state.values(), self.values):
+        for tensor, value, (trains, geometry) in zip(self.state.values(), self.values, self.forms):
             tensor.grad = None
-            if tensor.dtype != value.dtype or not torch.equal(tensor.data, value):
+            if tensor.is_leaf and tensor.requires_grad != trains:
+                tensor.requires_grad_(trains)
+            if tensor.dtype == value.dtype and _geometry(tensor) != geometry:
+                tensor.data = value.clone()  # the call has turned or resized it
+            elif tensor.dtype != value.dtype or not torch.equal(tensor.data, value):
                 tensor.data.copy_(value)  # without a new version, since a backward of the script may follow
 
     @contextlib.contextmanager
@@ -229,6 +234,10 @@ class _AsProgram:
     def surroundings(self) -> contextlib.AbstractContextManager[Any]:
         """Return an empty context: the comparison already runs in the contexts of the call."""
         return contextlib.nullcontext()
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (tensor.shape, tensor.stride()) if tensor.layout == torch.strided else (tensor.shape,)
 
 
 def _is_tensor(value: Any) -> bool:

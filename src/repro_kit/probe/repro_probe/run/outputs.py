@@ -56,7 +56,7 @@ class Leaf:
     `memory` has the names of the tensors that it may share memory with; `name` is its own, which is left out.
     """
 
-    def __init__(self, value: Any, memory: Mapping[int, Sequence[str]] | None = None, name: str = "") -> None:
+    def __init__(self, value: Any, memory: Memory | None = None, name: str = "") -> None:
         self.part = ""  # the name of a part of a result; empty: its number
         self.type = _type_of(value)
         value = _plain(value)
@@ -70,7 +70,7 @@ class Leaf:
         if value.layout == torch.strided:
             # A dimension of size 1 may have any stride, and so may an empty tensor.
             self.stride = [step if size > 1 else 0 for size, step in zip(value.shape, value.stride())]
-            self.alias = [other for other in (memory or {}).get(_pointer(value), ()) if other != name]
+            self.alias = _sharing(value, memory or {}, name)
         if value.numel() == 0:
             self.stride = None
 
@@ -167,18 +167,37 @@ def _slots(value: Any) -> dict[str, Any]:
     return slots
 
 
-def _pointer(value: Any) -> int:
-    return pointer_of(value) if isinstance(value, torch.Tensor) and value.layout == torch.strided else 0
+#: Tensors by the address of their storage: (name, first byte, byte behind the last one).
+Memory = Mapping[int, Sequence[tuple[str, int, int]]]
 
 
-def _memory(named: Iterable[tuple[str, Any]]) -> dict[int, list[str]]:
-    """Return the names of tensors by the address of their memory."""
-    memory: dict[int, list[str]] = {}
+def _bytes(value: Any) -> tuple[int, int, int] | None:
+    """Return the storage of a tensor and the part of it that the tensor uses; None where it has no memory."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or not value.numel():
+        return None
+    pointer, size = pointer_of(value), value.element_size()
+    last = value.storage_offset() + sum((count - 1) * step for count, step in zip(value.shape, value.stride()))
+    return (pointer, value.storage_offset() * size, (last + 1) * size) if pointer else None
+
+
+def _memory(named: Iterable[tuple[str, Any]]) -> Memory:
+    memory: dict[int, list[tuple[str, int, int]]] = {}
     for name, value in named:
-        pointer = _pointer(value)
-        if pointer:
-            memory.setdefault(pointer, []).append(name)
+        place = _bytes(value)
+        if place:
+            memory.setdefault(place[0], []).append((name, *place[1:]))
     return memory
+
+
+def _sharing(value: Any, memory: Memory, name: str) -> list[str]:
+    """Return the names of the other tensors that use a part of the memory of `value`: a write to one shows in both."""
+    place = _bytes(value)
+    if place is None:
+        return []
+    pointer, start, end = place
+    return [
+        other for other, first, behind in memory.get(pointer, ()) if other != name and first < end and start < behind
+    ]
 
 
 class Outcome:
@@ -253,12 +272,15 @@ def run(
         with program.forward_region(autocast) as given:
             result = function(*arguments)
         synchronize()
-        outcome.generators = {name: _changed(states[name], state) for name, state in _generators().items()}
-        outcome.warnings += filter(None, map(_own_warning, given or ()))
+        if given is not None:  # of a call of the script: a graph alone neither warns nor draws numbers of Python
+            outcome.generators = {name: _changed(states[name], state) for name, state in _generators().items()}
+            outcome.warnings += filter(None, map(_own_warning, given))
         named = _named_inputs(program, arguments)
         parts, structure = parts_of(result)
         leaves = [leaf for _, leaf in parts]
-        memory = _memory([*named, *((f"output {name}", leaf) for name, leaf in parts)])
+        apart = recipe.get("backend") in ENTRIES  # an exported program gives each result a memory of its own
+        results = () if apart else ((f"output {name}", leaf) for name, leaf in parts)
+        memory = _memory([*named, *results])
         outcome.outputs.append(([Leaf(leaf, memory, f"output {name}") for name, leaf in parts], structure))
         if not all(name.isdigit() for name, _ in parts):
             for leaf, (name, _) in zip(outcome.outputs[-1][0], parts):
@@ -301,7 +323,8 @@ def _own_warning(given: warnings.WarningMessage) -> str:
 
     torch's own, which blame a line of the user as well, come when it runs an operator, so that compiled code gives few.
     """
-    if given.filename.startswith(_TORCH) or "warn" not in linecache.getline(given.filename, given.lineno):
+    line = linecache.getline(given.filename, given.lineno)
+    if given.filename.startswith(_TORCH) or "warn" not in line or "Triggered internally" in str(given.message):
         return ""
     return f"{given.category.__name__} at {os.path.basename(given.filename)}:{given.lineno}"
 
