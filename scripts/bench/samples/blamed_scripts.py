@@ -204,6 +204,17 @@ OWN_CHANGES |= {
     + "x = torch.ones(4)\ncompiled = torch.compile(own, backend='aot_eager')\nfirst = compiled(x)\ncalls.clear()\n"
     + "torch.testing.assert_close(first, own(x))\n",
 }
+OWN_CHANGES |= {
+    "generated_code": "import torch\nfrom torch._inductor.codegen.cpp import CppOverrides, CppVecOverrides\n"
+    + "CppOverrides.relu = staticmethod(lambda x: f'decltype({x})(-{x})')\n"
+    + f"CppVecOverrides.relu = staticmethod(lambda x: f'-{{x}}')\ncompiled = torch.compile(torch.relu)\n{_CHECKED}",
+    "pattern": "import torch\nfrom torch._inductor.fx_passes import post_grad\n"
+    + "from torch._inductor.pattern_matcher import fwd_only, register_replacement\n"
+    + "register_replacement(lambda x, y: torch.relu(x) + y, lambda x, y: x + y,\n"
+    + "    [torch.ones(4), torch.ones(4)], fwd_only, post_grad.pass_patterns[1])\n"
+    + "def own(x, y):\n    return torch.relu(x) + y\nx = torch.tensor([-1.0, 2.0, -3.0, 1.0])\n"
+    + "torch.testing.assert_close(torch.compile(own)(x, x), own(x, x))\n",
+}
 #: The backend is the script's own.
 OWN_BACKENDS = {
     "function": "import torch\ndef mine(graph, inputs):\n    return lambda *args: [-y for y in graph(*args)]\n"

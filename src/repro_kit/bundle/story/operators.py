@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import effects_of, op_name
 from repro_kit.graph.program import Statement
@@ -320,3 +321,17 @@ def _settings(compiles: Sequence[ast.Call]) -> Iterator[str]:
     for keyword in (keyword for call in compiles for keyword in call.keywords if keyword.arg in _CONDITIONS):
         if isinstance(keyword.value, ast.Constant) and keyword.value.value is not None:
             yield f"{keyword.arg}={keyword.value.value!r}"
+
+
+_LONGEST_VALUE = 14  # characters of one value of a tensor
+_FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
+
+
+def short_values(first: FirstWrong | None) -> tuple[str, ...]:
+    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
+    if first is None or first.what not in ("value", "nan"):
+        return ()
+    both = (first.eager, first.compiled)
+    eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
+    fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
+    return (eager, compiled) if fit and eager != compiled else ()

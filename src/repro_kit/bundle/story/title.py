@@ -16,6 +16,7 @@ from repro_kit.bundle.story.operators import (
     operators,
     raising_function,
     shares_memory,
+    short_values,
     transforms,
 )
 from repro_kit.bundle.story.story import Story
@@ -32,7 +33,6 @@ GRADIENT, ARGUMENT = "gradient", "argument"
 
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
-_LONGEST_VALUE = 14  # characters of one value of a tensor
 _LEAST_CLAUSE = 16  # characters of a part of a message that still tell something
 _CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
 #: Where a phrase begins, or a quotation; and what no title ends with.
@@ -278,7 +278,7 @@ def facts_of(story: Story) -> TitleFacts:
         is_setter=construct.is_setter,
         conditions=tuple(_conditions(story, program, construct)),
         places=_places(story),
-        values=_values(story),
+        values=short_values(story.answers.first_wrong),
         call=story.call,
         layer=story.layer,
         addressee=story.addressee,
@@ -395,10 +395,3 @@ def _places(story: Story) -> tuple[str, ...]:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
     return (place_of(where),) if where else ()
-
-
-def _values(story: Story) -> tuple[str, ...]:
-    """The two values of the first wrong element, where they are short."""
-    first = story.answers.first_wrong
-    pair = (first.eager, first.compiled) if first and first.what in ("value", "nan") else ()
-    return pair if all(0 < len(value) <= _LONGEST_VALUE for value in pair) else ()
