@@ -138,6 +138,7 @@ def _count(truth: Truth, key: tuple[object, ...], data: dict[str, Any], payload:
         if LIMIT.search(failed):
             counts["limit hits"] += 1
             counts["recompiles"] -= 1
+            counts["hard failures"] += "FailOn" in failed
         elif metrics.get("fail_type") and not BY_DESIGN.search(str(metrics["fail_type"])):
             counts["hard failures"] += 1
     backward = data.get("bwd_compilation_metrics")

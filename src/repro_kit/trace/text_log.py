@@ -36,8 +36,8 @@ _BREAK = re.compile(
 )
 _RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
 _LIMIT = re.compile(
-    r"(?:torch\._dynamo|torchdynamo) hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
-    r"(?:\s+last reason: (?P<reason>.*))?"
+    r"(?:torch\._dynamo|torchdynamo) hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)"
+    r"\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)(?:\s+last reason: (?P<reason>.*))?"
 )
 _RAISED = re.compile(r"(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: ")
 _ENTRY = re.compile(r"^(?P<frame>(?:!\d+/)?\d+)/(?P<at>\d{1,9}): ")

@@ -28,9 +28,9 @@ from repro_kit.trace.text_log import TextLines, TextReader
 class Totals:
     """What is counted in a trace. Every count on a page, in a sentence and in the JSON is one of these.
 
-    `compiles`: those that began (of a text: those that it tells of, without those that hit the limit). `graphs`: those that
-    ended well (`COMPILED`). `recompiles`: compiles of a function after its first, without those that hit the limit. A
-    function that several processes compile counts once.
+    `compiles`: those that began (of a text: those that it tells of, without those that hit the limit). `graphs`: those
+    that ended well (`COMPILED`). `recompiles`: compiles of a function after its first, without those that hit the
+    limit. A function that several processes compile counts once.
     """
 
     compiles: int = 0

@@ -127,7 +127,7 @@ class Recompiles:
     limits: dict[CodeKey, int] = field(default_factory=dict)
     failed: dict[CompileRef, list[tuple[str, _General]]] = field(default_factory=dict)  # by entry, as torch lists them
     hits: dict[CodeKey, set[CompileRef]] = field(default_factory=dict)
-    accumulated: set[CodeKey] = field(default_factory=set)  # hit the limit for all compiles of a function together
+    stated: set[CodeKey] = field(default_factory=set)  # that hit the limit of its own compiles, with its number
     raised: set[CodeKey] = field(default_factory=set)
 
     def see(self, record: Record) -> None:
@@ -200,8 +200,8 @@ class Recompiles:
         match = _LIMIT.search(reason)
         if match:
             self.limits[key] = int(match["n"])
-            if match["which"]:
-                self.accumulated.add(key)
+            if not match["which"]:  # the other limit is for all compiles of a function together
+                self.stated.add(key)
 
     def result(self) -> tuple[Recompiled, ...]:
         """The functions that were compiled again, those with most recompiles first."""
@@ -245,7 +245,7 @@ class Recompiles:
         made = len(frame.compiles)
         hits, limit = len(self.hits.get(key, ())), self.limits.get(key, _USUAL_LIMIT)
         again = max(self.times[key], made - 1, *(compile_.ref.number for compile_ in frame.compiles)) - hits
-        if hits and key not in self.accumulated and not any(compile_.graphs for compile_ in frame.compiles):
+        if key in self.stated and not any(compile_.graphs for compile_ in frame.compiles):
             again = max(again, limit - 1)  # a text may tell of the limit only
         return Recompiled(
             frame.code.function if frame.code else "",
