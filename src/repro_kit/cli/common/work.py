@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repro_kit.bundle.story.addressee import Addressee, addressee_of
-from repro_kit.bundle.story.issue_form import FORM
 from repro_kit.cli.common.base_command import form_of
 from repro_kit.cli.common.values import is_given, make_options, make_ui, merged
 from repro_kit.errors import Exit, ReproKitError
-from repro_kit.pipeline.summary import CaseSummary
-from repro_kit.ui import Ui
 
 if TYPE_CHECKING:
     from repro_kit.case.case import Case
     from repro_kit.commands.intake.open_case import Job
     from repro_kit.pipeline.run import StageEnding
-    from repro_kit.pipeline.summary import AsReported
+    from repro_kit.pipeline.summary import AsReported, CaseSummary
+    from repro_kit.ui import Ui
 
 
 _NAMED = 3  # other failures
@@ -98,6 +95,9 @@ def _quoted(path: str | None) -> str:
 
 def _issue(outcome: CaseSummary) -> str:
     """Where `issue.md` goes."""
+    from repro_kit.bundle.story.addressee import Addressee, addressee_of
+    from repro_kit.bundle.story.issue_form import FORM
+
     report = Path(outcome.case or ".") / "bundle" / "issue.md"
     to = addressee_of(outcome.layer, outcome.cause)
     if not to.takes_pytorch:
