@@ -3,7 +3,7 @@ from pathlib import Path
 from repro_kit.failure.failure import ExceptionLink, Failure, Measured
 from repro_kit.failure.kinds import Kind
 from repro_kit.stages.ablate.workarounds import suspects
-from repro_kit.trace.places import CodeOrigin, CompiledFrame, UserCode
+from repro_kit.trace.graph_text import CodeOrigin, CompiledFrame, UserCode
 
 SCRIPT = """import torch
 import functools
