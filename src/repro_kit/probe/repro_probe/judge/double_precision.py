@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -189,34 +189,36 @@ def _largest(gaps: list[torch.Tensor]) -> float:
     return max((float(sizes.max()) for sizes in finite if sizes.numel()), default=0.0)
 
 
-_WRONG, _RIGHT = 30.0, 4.0  # times the usual error; between the two nobody can tell
+_WRONG, _RIGHT = 10.0, 3.0  # times the usual error; between the two nobody can tell
 _STEPS = 8.0  # of the dtype: the usual error where eager's own is smaller, or not known
 
 
-def sides(
-    eager: Outcome, compiled: Outcome, best: Outcome | None, ignore: Collection[str] = ()
-) -> tuple[list[str], list[str]]:
+def sides(eager: Outcome, compiled: Outcome, evidence: Evidence) -> tuple[list[str], list[str]]:
     """Return the names of the results that are certainly wrong, and of those that are right by computation.
 
-    A result is wrong far from double precision, and right as near as eager is. Results of a small size count like large
-    ones. Left out is what shows nothing: zeros, integers, and arguments that the program does not write to.
+    A result is wrong far from double precision, and right as near as eager is, or as its nudged runs are: a rounding
+    error may flip the choice of a ReLU. Results of a small size count like large ones. Left out is what shows nothing:
+    zeros, integers, and arguments that the program does not write to.
     """
-    others, exact = compiled.places(), {} if best is None else best.places()
+    others = compiled.places()
     wrong: list[str] = []
     right: list[str] = []
     for where, a in eager.places().items():
         b = others.get(where)
-        if where in ignore or (a is None and b is None):
+        if where in evidence.ignore or (a is None and b is None):
             continue
         if a is None or b is None:
             wrong.append(where)
-        elif (times := _times_off(a, b, exact.get(where), written=not where.endswith(AFTER))) is not None:
+            continue
+        near = [leaf for leaf in (run.get(where) for run in evidence.nudged) if leaf is not None]
+        times = _times_off(a, b, evidence.reference.get(where), near, written=not where.endswith(AFTER))
+        if times is not None:
             wrong += [where] if times >= _WRONG else []
             right += [where] if times <= _RIGHT else []
     return wrong, right
 
 
-def _times_off(a: Leaf, b: Leaf, c: Leaf | None, *, written: bool) -> float | None:
+def _times_off(a: Leaf, b: Leaf, c: Leaf | None, nudged: list[Leaf], *, written: bool) -> float | None:
     """Return how many times the usual error a compiled result is off; None where it shows nothing."""
     if not (a.is_tensor and b.is_tensor and a.value.is_floating_point() and a.value.numel()):
         return None
@@ -230,7 +232,9 @@ def _times_off(a: Leaf, b: Leaf, c: Leaf | None, *, written: bool) -> float | No
         return None
     if (compiled.isfinite() != truth.isfinite()).any():
         return math.inf
-    usual = max(own, _STEPS * torch.finfo(a.value.dtype).eps * size)
+    runs = [compare_outputs.wide(leaf.value) for leaf in nudged if leaf.is_tensor and leaf.value.shape == a.value.shape]
+    reach = max((compare_outputs.rms(run - truth) for run in runs), default=0.0)
+    usual = max(own, reach, _STEPS * torch.finfo(a.value.dtype).eps * size)
     return compare_outputs.rms(compiled - truth) / usual
 
 

@@ -164,7 +164,7 @@ def _look(
     named = None
     if values and not tolerance.stated:
         named = plain_tolerance(eager, compiled, best, values[0]["where"])
-    parted = ([], []) if with_errors else double_precision.sides(eager, compiled, best, evidence.ignore)
+    parted = ([], []) if with_errors else double_precision.sides(eager, compiled, evidence)
     return _Judged(differences, named, rounding=explained(errors), errors=errors, sides=parted)
 
 

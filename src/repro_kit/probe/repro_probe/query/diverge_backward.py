@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from repro_probe.judge import compare_outputs, double_precision
+from repro_probe.judge import compare_outputs, double_precision, rounding
 from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.diverge import Unwatched, defined, is_plain, reads
@@ -162,6 +162,7 @@ def _zeros(form: Form, *, dynamic: bool) -> torch.Tensor:
 def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatched: Unwatched) -> set[Use] | None:
     """Return those of `uses` whose gradients differ from eager's, each relative to its usual size.
 
+    What a rounding error in eager changes as much, such as the choice of a ReLU, is no difference.
     None where the other results are not those of the `unwatched` program.
     """
     eager = outputs.run(watched, watched.graph)
@@ -172,7 +173,8 @@ def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatche
     exact = double_precision.in_double(watched)
     labels = {label: use for use in uses for label in _labels(use, calls)}
     scales = {label: _scale(eager.grads.get(label)) for label in labels}
-    evidence = compare_outputs.Evidence(None if exact is None else _scaled(exact, scales))
+    nudged = [_scaled(run, scales) for run in rounding.nudged_runs(watched)]
+    evidence = compare_outputs.Evidence(None if exact is None else _scaled(exact, scales), nudged)
     tolerance = Tolerance(watched.recipe)
     differences = compare_outputs.differences(_scaled(eager, scales), _scaled(compiled, scales), tolerance, evidence)
     wrong = {each["where"] for each in differences if each["kind"] in compare_outputs.OF_CONTENT}
