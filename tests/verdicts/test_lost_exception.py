@@ -5,8 +5,9 @@ from pathlib import Path
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import SYMPTOM
 from repro_kit.failure.compiled_calls import CompiledCall
-from repro_kit.failure.failure import Difference, ExceptionLink
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
 from repro_kit.options.stages import ObserveOptions
 from repro_kit.runner.read_findings import Findings
 from repro_kit.runner.supervised import Run
@@ -37,3 +38,12 @@ def test_a_wrong_result_comes_first(tmp_path: Path) -> None:
     case, found = seen(tmp_path, LOST, WRONG)
     assert found.failures[0].failure.kind is Kind.ACCURACY
     assert case.load(SYMPTOM).kind is Kind.ACCURACY
+
+
+def test_an_assert_that_eager_raises_is_what_the_compiled_script_has_lost() -> None:
+    link = (ExceptionLink("AssertionError", "", ()),)
+    lost = signature_of(Failure(Kind.VALIDATION, exceptions=link))
+    for kind, alike in ((Kind.RUNTIME_ERROR, True), (Kind.ACCURACY, True), (Kind.COMPILE_ERROR, False)):
+        assert signature_of(Failure(kind, exceptions=link)).is_lost_by(lost) is alike
+    other = Failure(Kind.ACCURACY, difference=Difference("value", "output 0", 1.0, 1.0, 1.0))
+    assert not signature_of(other).is_lost_by(lost)

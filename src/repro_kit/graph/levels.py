@@ -67,7 +67,11 @@ def _with_jacobians(program: Program) -> Program:
         found = next(filter(None, (_with_jacobian(each, functions) for each in changed.functions())), None)
         if found is None:
             return changed.with_(bodies=reached(changed.bodies, changed.graph))
-        changed = changed.mapped(lambda each, found=found: found if each.name == found.name else each)
+        changed = _with_function(changed, found)
+
+
+def _with_function(program: Program, function: Function) -> Program:
+    return program.mapped(lambda each: function if each.name == function.name else each)
 
 
 def _with_jacobian(function: Function, functions: Mapping[str, Function]) -> Function | None:
@@ -77,10 +81,10 @@ def _with_jacobian(function: Function, functions: Mapping[str, Function]) -> Fun
         if mapped is None or body is None:
             continue
         made = {each.target: each for each in function.statements}
-        jacobian, pair = _forward(body), ""
-        if not jacobian and (pull := _pulled_by(body)):
-            pair = made[pull].getitem[0] if pull in made and made[pull].getitem else ""
-            taken = _VJP.fullmatch(made[pair].text) if pair in made else None
+        jacobian = _forward(body)
+        if not jacobian and (pull := _pulled_by(body)) in made:
+            part = made[pull].getitem
+            taken = _VJP.fullmatch(made[part[0]].text) if part and part[0] in made else None
             jacobian = f"torch.func.jacrev({taken['function']})({taken['value']})" if taken else ""
         end = _last_row(function, at)
         if jacobian and end is not None and _is_unit(function, mapped["basis"]):
@@ -166,7 +170,7 @@ def unnested(program: Program) -> Iterator[Program]:
                 passed = ", ".join([passed, *(name for name in given if name not in own)])
             plain = Statement(statement.target, f"{found['body']}({passed})")
             changed = function.with_(statements=(*function.statements[:at], plain, *function.statements[at + 1 :]))
-            yield program.mapped(lambda each, changed=changed: changed if each.name == changed.name else each)
+            yield _with_function(program, changed)
 
 
 @dataclass

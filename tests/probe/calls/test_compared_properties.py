@@ -214,16 +214,28 @@ def test_what_compiled_code_may_do_otherwise_is_no_difference(name: str) -> None
 
 
 def test_a_call_is_repeated_with_arguments_that_lie_in_memory_as_the_script_s_do() -> None:
+    whole = ones(3, 2)
     base, weight = torch.arange(24.0), torch.nn.Parameter(torch.ones(3))
     rows = base.view(4, 6)[:, 1:5:2]
-    arguments = rows, base[2:], rows, ones(1).expand(4, 2), ones(2, 2).t(), weight, weight, leaf()[0].detach()
+    arguments = (
+        rows,
+        base[2:],
+        rows,
+        ones(1).expand(4, 2),
+        ones(2, 2).t(),
+        weight,
+        weight,
+        leaf()[0].detach(),
+        whole[1:],
+        whole,
+    )
 
     def seen(*given: Any) -> Any:
         forms.append([(type(it), it.shape, it.stride(), it.storage_offset() % 16, it.requires_grad) for it in given])
         shared.append(
             [[it.untyped_storage().data_ptr() == a.untyped_storage().data_ptr() for a in given] for it in given]
         )
-        assert given[0] is given[2] and given[5] is given[6]
+        assert given[0] is given[2] and given[5] is given[6] and given[8]._base is given[9]
         given[1].mul_(2)
         return given[0].sum()
 

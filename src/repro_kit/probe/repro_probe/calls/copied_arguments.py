@@ -53,25 +53,39 @@ class _Memory:
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         self.tensors = tensors
-        self._start, end = _span(tensors)
+        #: What autograd calls the base of each view: compiled code takes a base and its view otherwise than two views.
+        bases = {id(tensor): tensor._base for tensor in tensors if _has_base(tensor)}
+        self._bases = bases if _is_compact([*tensors, *bases.values()]) else {}
+        self._start, end = _span([*tensors, *self._bases.values()])
         self._values = tensors[0].detach().as_strided((end - self._start,), (1,), self._start).clone()
         # Autograd forbids most writes to views of leaves that need a gradient, so these are copied apart.
         self._needs_grad = any(tensor.requires_grad for tensor in tensors)
-        self._views = not self._needs_grad and any(tensor._is_view() for tensor in tensors)
 
     def copied(self, widen: Callable[[Any], Any]) -> dict[int, torch.Tensor]:
         """Return a copy of each tensor by the id of its original."""
-        copies, base = {}, widen(self._values.clone())
-        for tensor in self.tensors:
+        made: dict[int, torch.Tensor] = {}
+        memory = widen(self._values.clone())
+        bases = {} if self._needs_grad else {id(base): base for base in self._bases.values()}
+        for tensor in (*bases.values(), *self.tensors):
+            if id(tensor) in made:
+                continue
+            base = made.get(id(self._bases.get(id(tensor))))
             place = tensor.storage_offset() - self._start
-            if self._views:
+            if base is not None:
                 copy = base.as_strided(tensor.shape, tensor.stride(), place)
             else:
-                memory = widen(self._values.clone()) if self._needs_grad else base
-                copy = torch.empty(0, dtype=base.dtype, device=base.device)
-                copy.set_(memory.untyped_storage(), place, tensor.shape, tensor.stride())
-            copies[id(tensor)] = _like(tensor, copy)
-        return copies
+                own = widen(self._values.clone()) if self._needs_grad else memory
+                copy = torch.empty(0, dtype=own.dtype, device=own.device)
+                copy.set_(own.untyped_storage(), place, tensor.shape, tensor.stride())
+            made[id(tensor)] = _like(tensor, copy)
+        return {id(tensor): made[id(tensor)] for tensor in self.tensors}
+
+
+def _has_base(tensor: torch.Tensor) -> bool:
+    base = tensor._base
+    return (
+        base is not None and _is_strided(base) and base.dtype == tensor.dtype and pointer_of(base) == pointer_of(tensor)
+    )
 
 
 def _like(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
