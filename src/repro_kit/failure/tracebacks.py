@@ -217,11 +217,13 @@ def _pytest_blocks(lines: Sequence[str]) -> list[_Block]:
     frames: list[Frame] = []
     message: list[str] = []
     link = ""
-    for line in [*lines, ""]:
+    for line in [*lines, "."]:
         error, frame = _PYTEST_LINE.match(line), _PYTEST_FRAME.match(line)
         if error:
             message.append(error["text"])
             continue
+        if message and not line.strip():
+            continue  # in the long style, the frame that raises comes after the message and a blank line
         if frame:
             frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
         if message:
