@@ -238,7 +238,7 @@ def test_pytests_long_form_of_a_bare_assertion():
 def test_pytests_long_form_names_the_frame_that_raises_last():
     text = (
         "    def test():\n>       f(1)\n\ntest_a.py:4: \n_ _ _\nwatcher.py:7: in call\n    return run()\n_ _ _\n\n"
-        "    def compile_wrapper():\n>       raise e\nE       ValueError: no\n\ntorch/_dynamo/eval_frame.py:9: ValueError\n"
+        "    def wrapper():\n>       raise e\nE       ValueError: no\n\ntorch/_dynamo/eval_frame.py:9: ValueError\n"
     )
     (failure,) = failures_from_text(text)
     assert [frame.file for frame in failure.exceptions[-1].frames][1:] == ["watcher.py", "torch/_dynamo/eval_frame.py"]
