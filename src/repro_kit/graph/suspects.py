@@ -53,7 +53,7 @@ class _Flow:
     """How values go through a graph. A set of statements is a number, with a bit for each."""
 
     def __init__(self, base: Base) -> None:
-        self._base = base
+        self._code = base
         self._outputs = _flat(base.program)
         count = len(base.statements)
         sources = [self._sources(at) for at in range(count)]
@@ -66,7 +66,7 @@ class _Flow:
 
     def _sources(self, at: int) -> list[int]:
         """The statements whose results statement `at` reads: those that made the values, or wrote to them since."""
-        base, found = self._base, []
+        base, found = self._code, []
         for name in base.reads[at]:
             if name in base.index and base.index[name] < at:
                 found.append(base.index[name])
@@ -76,11 +76,11 @@ class _Flow:
 
     def readers(self, parameter: str) -> int:
         """The statements that read a parameter."""
-        return _any(1 << at for at, names in enumerate(self._base.reads) if parameter in names)
+        return _any(1 << at for at, names in enumerate(self._code.reads) if parameter in names)
 
     def after(self, parameter: str, *, strictly: bool = False) -> int:
         """What is computed from a parameter: the statements that read it (not `strictly`), and all that follow."""
-        following = _any(self._after[at] for at, names in enumerate(self._base.reads) if parameter in names)
+        following = _any(self._after[at] for at, names in enumerate(self._code.reads) if parameter in names)
         return following if strictly else following | self.readers(parameter)
 
     def before(self, result: str, *, strictly: bool = False) -> int | None:
@@ -93,7 +93,7 @@ class _Flow:
         else:
             number = result.removeprefix("output ")
             named = number.isdecimal() and int(number) < len(self._outputs)
-            at = self._base.index.get(self._outputs[int(number)]) if named else None
+            at = self._code.index.get(self._outputs[int(number)]) if named else None
             if at is None:
                 return None
             makers = 1 << at
@@ -102,7 +102,7 @@ class _Flow:
 
     def in_units(self, found: int) -> list[int]:
         """A set as numbers, with whole units: a tuple and its items."""
-        units = [unit for unit in self._base.units if any(found >> at & 1 for at in unit)]
+        units = [unit for unit in self._code.units if any(found >> at & 1 for at in unit)]
         return sorted(at for unit in units for at in unit)
 
 
