@@ -58,6 +58,14 @@ def test_the_last_digit_is_rounding_and_a_few_digits_more_are_not(oracle: Progra
     assert not by_rounding(judge(oracle, in_double)), "a coarse function in float64 is wrong"
 
 
+def test_a_sum_may_be_added_term_by_term_and_may_lose_none(oracle: ProgramOracle) -> None:
+    one_by_one = {"body": "y = x.sum()\nreturn (y,)", "calls": "x = torch.full((1024,), -0.2)\nreturn [(x,)]"}
+    right = judge(oracle, spoiling("sum(args[0].unbind(), torch.zeros(()))", **one_by_one))
+    assert right.status is Status.PASS and right.rounding, right
+    lost = judge(oracle, spoiling("args[0][1:].sum()", **one_by_one))
+    assert lost.status is Status.FAIL and not by_rounding(lost)
+
+
 def test_one_wrong_element_does_not_hide_behind_the_large_errors_of_others(oracle: ProgramOracle) -> None:
     mixed = "x = torch.cat([torch.full((50,), 3e4), torch.full((50,), 0.3)]).half()\nreturn [(x,)]"
     text = spoiling("torch.where(torch.arange(100) == 99, out + 1, out)", body="y = x * 0.7\nreturn (y,)", calls=mixed)

@@ -8,22 +8,32 @@ from typing import Any
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.stage_results import Observation
-from repro_kit.failure.failure import Status, Verdict
+from repro_kit.case.stage_results import Artifact, Observation, ObservedFailure
+from repro_kit.failure.failure import Difference, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.files import write_atomic
+from repro_kit.graph import parse
 from repro_kit.graph.reading.graph_record import GraphRecord
 from repro_kit.options.stages import CaptureOptions
 from repro_kit.recipe import Recipe
-from repro_kit.stages.capture import graph_search
+from repro_kit.stages.capture import graph_search, search_order
 from repro_kit.stages.capture.program_forms import Attempt
+from repro_kit.stages.capture.recording import RecordedGraphs
 from repro_kit.ui import SilentUi
+from texts import program
 
 
 class Passing:
     """An oracle with which every program passes."""
 
+    def __init__(self, *, rounding: bool = False) -> None:
+        self.rounding = rounding
+        self.texts: list[str] = []
+
     def check(self, texts: Sequence[str], *_: Any, **__: Any) -> Iterator[Verdict]:
-        return (Verdict(Status.PASS) for _ in texts)
+        self.texts += texts
+        return (Verdict(Status.PASS, rounding=self.rounding) for _ in texts)
 
 
 def test_each_form_of_a_graph_that_passes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +44,45 @@ def test_each_form_of_a_graph_that_passes_is_named(tmp_path: Path, monkeypatch: 
     graph = GraphRecord(number=0, pid=0, compile_id="0/0")
     attempts = (Attempt("", Recipe(), graph, how) for how in ("", "dynamic=True"))
     assert search.first(attempts) == (None, ["graph 0/0 alone: pass", "graph 0/0 alone dynamic=True: pass"])
+
+
+@pytest.mark.parametrize(
+    ("rounding", "tried"),
+    [(False, [(0.01, 0.0001), (None, None), (0.01, 0.0001)]), (True, [(0.01, 0.0001), (None, None)])],
+)
+def test_an_artifact_is_held_to_the_scripts_tolerance_and_not_asked_where_recorded_values_show_rounding(
+    rounding: bool, tried: list[tuple[float | None, float | None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle = Passing(rounding=rounding)
+    monkeypatch.setattr(graph_search, "open_oracle", lambda *_: nullcontext(oracle))
+    monkeypatch.setattr(
+        search_order, "_attempts", lambda _, kind, files, tolerance, *, plainest: iter([_alone(tolerance)])
+    )
+    monkeypatch.setattr(search_order, "from_runnable", parse)
+    write_atomic(tmp_path / "runnable.py", _alone(None).text.encode())
+    own = Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "", 1.0), tolerance=(0.01, 0.0001))
+    observation = Observation(
+        ("a.py",),
+        1,
+        None,
+        False,
+        1.0,
+        0,
+        None,
+        None,
+        (ObservedFailure(own, signature_of(own), source="measured"),),
+        (Artifact("0/0", "runnable.py"),),
+    )
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    case.write("observe/run.json", observation)
+    recording = RecordedGraphs(tmp_path, (), ())
+    search_order._searched(case, CaptureOptions(), SilentUi(), observation, recording)
+    recipes = [parse(text).recipe for text in oracle.texts]
+    assert [(recipe.rtol, recipe.atol) for recipe in recipes] == tried
+
+
+def _alone(tolerance: tuple[float, float] | None) -> Attempt:
+    rtol, atol = tolerance or (None, None)
+    recipe = Recipe(rtol=rtol, atol=atol)
+    text = program("return (x,)", "return [(torch.ones(2),)]", rtol=rtol, atol=atol)
+    return Attempt(text, recipe, GraphRecord(number=0, pid=0, compile_id="0/0"), "")

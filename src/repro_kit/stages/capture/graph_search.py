@@ -191,7 +191,8 @@ class GraphSearch:
                 self.ui.progress(f"trying {named}")
                 (verdict,) = oracle.check([attempt.text], self.inputs, timeout=self.timeout)
                 self.latest = verdict
-                if verdict.rounding or (verdict.failure is not None and verdict.failure.rounding):
+                rounds = verdict.rounding or (verdict.failure is not None and verdict.failure.rounding)
+                if rounds:
                     self.rounded.append(attempt)
                 if self._accepts(verdict):
                     doubt = self.check.doubt(attempt)
@@ -204,7 +205,7 @@ class GraphSearch:
                 if verdict.failure is not None and verdict.failure.kind.policy.hangs:
                     self.done.add(graph)  # other forms of the graph take as long
                 may_fail_afresh = attempt.graph.code and attempt.recipe.backend not in _NOT_AFRESH
-                if verdict.status is not Status.INVALID and may_fail_afresh:
+                if verdict.status is not Status.INVALID and may_fail_afresh and not rounds:
                     self.tried.append(attempt)
                 reasons.append(f"{named}: {_verdict_words(verdict)}")
         return None, reasons

@@ -115,11 +115,12 @@ def _searched(
         reasons += more
         if attempt is not None or search.hopeless:
             return Searched(search, attempt, "dynamo", reasons, search.hopeless)
-    # Of a script whose own calls agree with eager, one form of each graph is enough; an artifact has no real ranks.
-    if not (healthy or together) and _runnables(case, observation):
+    # Of a script whose own calls agree with eager, one form of each graph is enough; an artifact has no real ranks. It
+    # has no values either: those that were recorded, and that differ by rounding alone, are better evidence.
+    if not (healthy or together or search.rounded) and _runnables(case, observation):
         first = next(iter(processes), None)
         changes = Variants(first, kind, recording.files).extras if first else ""
-        attempt, more = search.first(_runnable_attempts(case, observation, kind, changes))
+        attempt, more = search.first(_runnable_attempts(case, observation, kind, tolerances[0], changes))
         reasons += more
         if attempt is not None:
             return Searched(search, attempt, "aot", reasons)
@@ -245,8 +246,11 @@ def _runnables(case: Case, observation: Observation) -> list[Artifact]:
     return [artifact for artifact in observation.artifacts if compile_id is None or artifact.compile_id == compile_id]
 
 
-def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes: str) -> Iterator[Attempt | str]:
+def _runnable_attempts(
+    case: Case, observation: Observation, kind: Kind, tolerance: tuple[float, float] | None, changes: str
+) -> Iterator[Attempt | str]:
     """Each artifact, without and with the statements of the script that change the compiler or define operators."""
+    rtol, atol = tolerance or (None, None)
     for artifact in _runnables(case, observation):
         try:
             program = from_runnable(read_text(case.path / artifact.path))
@@ -254,7 +258,7 @@ def _runnable_attempts(case: Case, observation: Observation, kind: Kind, changes
             yield f"fx_graph_runnable {artifact.compile_id}: {error}"
             continue
         graph = GraphRecord(number=0, pid=0, compile_id=artifact.compile_id)
-        recipe = program.recipe.with_(**judged_as(kind))
+        recipe = program.recipe.with_(**judged_as(kind), rtol=rtol, atol=atol)
         for preamble in dict.fromkeys(("", changes)):
             how = ", ".join(filter(None, ["from its fx_graph_runnable", preamble_words(preamble)]))
             code = joined((program.preamble, preamble))
