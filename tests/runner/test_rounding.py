@@ -66,6 +66,19 @@ def test_a_sum_may_be_added_term_by_term_and_may_lose_none(oracle: ProgramOracle
     assert lost.status is Status.FAIL and not by_rounding(lost)
 
 
+def test_choices_that_rounding_decides_at_nearly_all_elements_are_decided_by_it_at_the_others(
+    oracle: ProgramOracle,
+) -> None:
+    flips = {
+        "body": "y = torch.where(x / 3 * 3 >= x * 0.9999999, x, x / 2)\nreturn (y,)",
+        "calls": "x = torch.rand(20000) + 1\nreturn [(x,)]",
+    }
+    right = judge(oracle, spoiling("torch.where(out == args[0], args[0] / 2, args[0])", **flips))
+    assert right.status is Status.PASS and right.rounding, right
+    wrong = judge(oracle, spoiling("torch.where(torch.arange(20000) == 7, -9, out)", **flips))
+    assert wrong.status is Status.FAIL and not by_rounding(wrong)
+
+
 def test_one_wrong_element_does_not_hide_behind_the_large_errors_of_others(oracle: ProgramOracle) -> None:
     mixed = "x = torch.cat([torch.full((50,), 3e4), torch.full((50,), 0.3)]).half()\nreturn [(x,)]"
     text = spoiling("torch.where(torch.arange(100) == 99, out + 1, out)", body="y = x * 0.7\nreturn (y,)", calls=mixed)
