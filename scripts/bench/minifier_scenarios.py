@@ -19,6 +19,8 @@ from pathlib import Path
 
 from collect import in_words
 from measure import measured
+from repro_kit.errors import Exit
+from repro_kit.graph.reading.artifact_forms import operators_in
 
 PATIENCE = 1200.0  # seconds for one
 
@@ -31,6 +33,7 @@ class Scenario:
     expects: str
     body: str
     options: tuple[str, ...] = ()
+    left: bool = False  # the test says which operator must be left
 
     @property
     def script(self) -> str:
@@ -143,7 +146,7 @@ SCENARIOS = (
     Scenario("dynamo: runtime_backend_passes", "no failure", _chain(RUN, "")),
     Scenario("dynamo: accuracy_backend_passes", "no failure", _chain(WORSE, ""), WRONG),
     Scenario("dynamo: cpu_device_module (CUDA)", "`ReluCompileError`, a module on two devices", MIXED),
-    Scenario("dynamo: if_graph_minified", "one relu is left of 41 operators", _chain(RELU, times=20)),
+    Scenario("dynamo: if_graph_minified", "one relu is left of 41 operators", _chain(RELU, times=20), left=True),
     Scenario("inductor: cpu_compile_error", "`CppCompileError`", _bug("compile_error") + _pair("cpu")),
     Scenario("inductor: cpu_accuracy_error", "`AccuracyError`", _bug("accuracy") + _pair("cpu"), WRONG),
     Scenario("inductor: gpu_compile_error (CUDA)", "`SyntaxError`", _bug("compile_error", "triton") + _pair("cuda")),
@@ -154,10 +157,10 @@ SCENARIOS = (
     Scenario("inductor: rmse_improves_over_atol (CUDA)", "no failure against double precision", HALF, WRONG),
     Scenario(
         "inductor: accuracy_vs_strict_accuracy", "the relu, not the log1p before a mask",
-        _bug("accuracy") + _bug("accuracy", op="log1p") + MASKED, WRONG,
+        _bug("accuracy") + _bug("accuracy", op="log1p") + MASKED, WRONG, left=True,
     ),
     Scenario("inductor: offload_to_disk", "`AccuracyError`, through delta debugging", _bug("accuracy") + DELTA, WRONG),
-    Scenario("isolate: cpu_runtime_error", "the process dies", _bug("runtime_error") + _pair("cpu", 2)),
+    Scenario("isolate: cpu_runtime_error", "any error, in its own process", _bug("runtime_error") + _pair("cpu", 2)),
     Scenario(
         "isolate: cuda_runtime_error (CUDA)", "a device-side assert", _bug("runtime_error", "triton") + _pair("cuda", 2)
     ),
@@ -173,15 +176,20 @@ def said(scenario: Scenario) -> str:
         options = ("--yes", "--trace", "no", "--json", "--python", sys.executable, *scenario.options)
         command = [sys.executable, "-m", "repro_kit", "collect", *options, script]
         ended = measured(command, Path(directory), os.environ, PATIENCE)
+        best = Path(directory, "scenario.repro", "minify", "best.py")
+        operators = operators_in(best.read_text()) if scenario.left and best.exists() else ()
     if ended.code is None:
         return f"stopped after {PATIENCE:.0f} s"
     try:
         result = json.loads(ended.stdout)
     except json.JSONDecodeError:
         return f"exit {ended.code}: {ended.stderr.strip().rpartition(chr(10))[2]}"
+    if ended.code == Exit.CANNOT_RUN:
+        return f"exit {ended.code}: GPU only"
     if not result.get("failure"):
         return f"exit {ended.code}: {result.get('error') or 'nothing fails'}"
-    return f"exit {ended.code}: {result['failure']} in {result['layer']}, {in_words(result)}"
+    named = f" ({', '.join(operators)})" if operators else ""
+    return f"exit {ended.code}: {result['failure']} in {result['layer']}, {in_words(result)}{named}"
 
 
 def main() -> None:
