@@ -177,7 +177,8 @@ def said(scenario: Scenario) -> str:
         command = [sys.executable, "-m", "repro_kit", "collect", *options, script]
         ended = measured(command, Path(directory), os.environ, PATIENCE)
         best = Path(directory, "scenario.repro", "minify", "best.py")
-        operators = operators_in(best.read_text()) if scenario.left and best.exists() else ()
+        text = best.read_text() if scenario.left and best.exists() else ""
+        operators = operators_in(text.partition("def graph(")[2].partition("def calls(")[0])
     if ended.code is None:
         return f"stopped after {PATIENCE:.0f} s"
     try:

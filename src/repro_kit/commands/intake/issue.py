@@ -39,6 +39,10 @@ _HERE = re.compile(  # a file that a shell's session writes, or hands to Python
 _NUMBERED = re.compile(r"^[ \t]*(\d{1,4})[:|.)]?(?:[ \t]|$)")
 _OF_DIFF = re.compile(r"^(?:-|\+\+\+ |@@|diff |index |\\ )")
 _BLANKS = str.maketrans({"\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u200b": "", "\ufeff": "", "\u2060": ""})
+_QUOTES = str.maketrans("\u201c\u201d\u2018\u2019", "\"\"''")
+_TENSOR = re.compile(r"tensor\(|Parameter containing:")
+_GOES_ON = re.compile(r"^\s|[(\[{,=\\]\s*$|^(?:if|for|def|class|with|while|try|async)\b.*:\s*$")
+_MOST_PRINTED = 30  # lines
 _BARE = re.compile(r"^(Unsupported|BackendCompilerFailed)(?=: )", re.MULTILINE)  # as a notebook names torch's own
 _COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
@@ -55,13 +59,14 @@ _SHELL = re.compile(  # what a shell says when a signal ends a program
     re.MULTILINE,
 )
 _SIGNALS = {
-    "Segmentation fault": "SIGSEGV",
-    "Aborted": "SIGABRT",
-    "Bus error": "SIGBUS",
-    "Floating point exception": "SIGFPE",
-    "Illegal instruction": "SIGILL",
-}
+    "Segmentation fault": "SIGSEGV", "Aborted": "SIGABRT", "Bus error": "SIGBUS",
+    "Floating point exception": "SIGFPE", "Illegal instruction": "SIGILL",
+}  # fmt: skip
 _ALONE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): .+)$", re.MULTILINE)  # in prose
+_DOTTED = re.compile(
+    r"\btorch\._\w+(?:\.\w+)*\.(?:\w+(?:Error|Exception|Failed)|Unsupported): [^`\n]+"
+)  # within a line
+_QUOTED_RUN = re.compile(r"(?:^[ \t]{0,3}>.*\n?)+", re.MULTILINE)
 _INDENTED = re.compile(r"(?:^(?: {4}|\t).*\n?|^[ \t]*\n(?=(?: {4}|\t)))+", re.MULTILINE)
 _NAMED = re.compile(r"`([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): [^`]+)`")  # in prose
 _SYSTEM = re.compile(r"^\W*OS:\W*(?:Microsoft )?(Windows|macOS|Mac OS)", re.MULTILINE | re.IGNORECASE)
@@ -170,7 +175,7 @@ class Issue:
         shown = [block.text for block in self.blocks if block.kind in ("traceback", "log", "other")]
         prose = _BARE.sub(r"torch._dynamo.exc.\1", self.prose)
         unfenced = failures_from_text(prose)
-        shown += [prose] if unfenced else [*_ALONE.findall(prose), *_NAMED.findall(prose)]
+        shown += [prose] if unfenced else [*_ALONE.findall(prose), *_NAMED.findall(prose)] or _DOTTED.findall(prose)
         failures = [failure for text in shown for failure in _failures_in(text)]
         compilers = [failure for failure in failures if concerns_compiler(failure)]
         said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
@@ -207,7 +212,9 @@ def _failures_in(text: str) -> list[Failure]:
     if not found and (ended := _SHELL.search(text)):
         return [failure_from_signal(_SIGNALS[ended[1]])]
     ends = [match.start() for match in _LAST.finditer(text)] if not found and _TRACEBACK.search(text) else []
-    return failures_from_text(text[ends[-1] :]) if ends else found
+    found = failures_from_text(text[ends[-1] :]) if ends else found
+    named = _DOTTED.search(text) if not found else None
+    return failures_from_text(named[0]) if named else found
 
 
 def is_issue(path: Path) -> bool:
@@ -220,7 +227,9 @@ def read_issue(text: str) -> Issue:
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_BLANKS)
     fenced, prose = _fenced(text)
     if not fenced and _script(text) is None:
-        fenced, prose = _parts(text, _INDENTED, lambda match: match[0])
+        quoted, rest = _parts(text, _QUOTED_RUN, lambda match: re.sub(r"(?m)^[ \t]{0,3}> ?", "", match[0]))
+        is_code = any(_script(code) for _, code, _ in quoted)
+        fenced, prose = (quoted, rest) if is_code else _parts(text, _INDENTED, lambda match: match[0])
     blocks = [block for language, code, line in fenced for block in _told_apart(language, code, line)]
     if not fenced and (whole := _script(text)) is not None:
         return Issue((Block("script", whole, 1),), "")
@@ -281,21 +290,18 @@ def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
         yield from _told_apart("python", written["code"], line + text[: written.start("code")].count("\n"))
         yield from _told_apart("", text[written.end() :], line + text[: written.end()].count("\n"))
         return
-    text = _after_diff(text) if language in ("diff", "patch") else text
-    unnumbered = _without_numbers(text)
-    text = unnumbered if _script(unnumbered) else text
+    text = _without_numbers(_after_diff(text) if language in ("diff", "patch") else text)
     if is_artifact(text):
         for part in artifacts_in(text):
             yield Block("artifact", part, line + text[: text.find(part)].count("\n"))
         return
     shown = _TRACEBACK.search(text)
     code = text[: shown.start()] if shown else text
-    script = _script(code)
+    script, length = _beginning(code)
     if script is not None:
         yield Block("script", script, line)
-        code = ""
-    rest = text if code else text[shown.start() :] if shown else ""
-    if not rest:
+    rest = text[length:]
+    if not rest.strip():
         return
     first = line + text[: len(text) - len(rest)].count("\n")
     if _VERSIONS.search(rest):
@@ -304,7 +310,7 @@ def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
         yield Block("traceback", rest, first)
     elif _STAMP.search(rest):
         yield Block("log", rest, first)
-    elif language in _PYTHON:
+    elif language in _PYTHON and script is None:
         problem = _problem(_cleaned(rest))
         yield Block("broken" if problem else "fragment", _cleaned(rest), first, problem)
     else:
@@ -319,25 +325,47 @@ def _cleaned(code: str) -> str:
     return _MAGIC.sub("", "\n".join(lines)).strip("\n") + "\n"
 
 
+def _beginning(code: str) -> tuple[str | None, int]:
+    """The script that `code` begins with, before what it printed or a line of a shell, and its length."""
+    lines = code.split("\n")
+    for cut in range(_MOST_PRINTED):
+        kept, printed = (
+            "\n".join(lines[: len(lines) - cut]),
+            [line for line in lines[len(lines) - cut :] if line.strip()],
+        )
+        script = _script(kept)
+        if script is not None and all(map(_is_printed, printed)) and (not cut or _COMPILES.search(script)):
+            return script, len(code) if not cut else len(kept)
+    return None, 0
+
+
+def _is_printed(line: str) -> bool:
+    """Whether a line after a script is none of it: no Python that goes on, or what a tensor prints."""
+    return bool(_TENSOR.match(line)) or (bool(_problem(line)) and not _GOES_ON.search(line))
+
+
 def _after_diff(text: str) -> str:
     """What a file holds after the change that `text` shows."""
     return "\n".join(line[1:] for line in text.split("\n") if not _OF_DIFF.match(line))
 
 
 def _without_numbers(text: str) -> str:
-    """`text` without the numbers that an editor or a pager puts before every line."""
+    """`text` without the numbers that an editor or a pager puts before every line of a script."""
     lines = text.split("\n")
     found = [_NUMBERED.match(line) for line in lines if line.strip()]
     numbers = [int(match[1]) for match in found if match]
     if len(numbers) < 2 or None in found or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return text
-    return "\n".join(_NUMBERED.sub("", line) for line in lines)
+    plain = "\n".join(_NUMBERED.sub("", line) for line in lines)
+    return plain if _script(plain) else text
 
 
 def _script(code: str) -> str | None:
     """`code` as a script if it is Python that imports something and speaks of torch."""
     cleaned = _cleaned(code)
-    if "torch" not in cleaned or _problem(cleaned):
+    if "torch" in cleaned and _problem(cleaned):
+        cleaned = cleaned.translate(_QUOTES)
+    if "torch" not in cleaned or _problem(cleaned) or any(map(_TENSOR.match, cleaned.rstrip().split("\n")[-1:])):
         return None
     nodes = ast.walk(ast.parse(cleaned))
     return cleaned if any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes) else None
