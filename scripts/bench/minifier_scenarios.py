@@ -178,7 +178,7 @@ def said(scenario: Scenario) -> str:
         ended = measured(command, Path(directory), os.environ, PATIENCE)
         best = Path(directory, "scenario.repro", "minify", "best.py")
         text = best.read_text() if scenario.left and best.exists() else ""
-        operators = operators_in(text.partition("def graph(")[2].partition("def calls(")[0])
+        operators = [name for name in operators_in(text) if name in operators_in(scenario.body) and name != "compile"]
     if ended.code is None:
         return f"stopped after {PATIENCE:.0f} s"
     try:
