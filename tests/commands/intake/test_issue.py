@@ -274,10 +274,12 @@ def test_what_a_text_reports_in_other_forms() -> None:
         "the gradients differ",
         "silent correctness issue",
         "returns a wrong value",
+        "The result is wrong.",
+        "the answers were incorrect",
         "Outputs are inconsistent",
     ):
         assert read_issue(prose).reported.is_wrong_result, prose
-    for prose in ("it is slow", "no wrong results, but it is slow", "results are fine"):
+    for prose in ("it is slow", "no wrong results, but it is slow", "results are fine", "the result is right"):
         assert not read_issue(prose).reported.is_known, prose
     assert read_issue(fenced('import torch\nx = torch.ones(2, device="cuda")\n')).reported.device == "CUDA"
 

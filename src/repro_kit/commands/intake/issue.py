@@ -78,12 +78,12 @@ _ANY_GPU = "a GPU"
 #: What the text's own command sets, but for what torch's messages advise.
 _VARIABLE = re.compile(r"\b((?:TORCH|PYTORCH|OMP)_?(?!\w*(?:VERBOSE|LOGS|TRACE|DEBUG)\b)\w*)=([^\s`'\"]+)")
 _ARGUMENTS = re.compile(r"(?:^|[\s`$])(?:python3?|torchrun)\b[^\n`]*?\.py[ \t]+(-[^\n`]+)")
-_WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
+_WHAT = r"(?:results?|outputs?|values?|answers?|gradients?|numerics)"
 _WRONG = re.compile(
     r"(?<!no )(?<!not )(?<!without )\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)"
     rf"[ -](?:\w+ )?{_WHAT}"
     rf"|silent(?:ly)? (?:wrong|incorrect|error)|silent correctness|allclose\(.*\) *(?:is|returns|->) *False"
-    rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))"
+    rf"|{_WHAT} (?:differ|diverge|mismatch|(?:is|are|was|were) (?:wrong|different|incorrect|inconsistent))"
     r"|(?:does not|doesn't|do not|don't) (?:match|agree with|equal) (?:the )?(?:eager|expected|uncompiled)"
     r"|(?:differs?|diverges?|deviates?) from (?:the )?(?:eager|expected|uncompiled)",
     re.IGNORECASE,
