@@ -33,6 +33,12 @@ TOLD = EVENTS | {
     "dynamo_output_graph", "dynamo_cpp_guards_str", "aotautograd_cache_miss", "fx_graph_cache_miss", "chromium_event",
     "fx_graph_runnable", "before_post_grad_graph", "get_local_code_state", "put_local_code_state",
 }  # fmt: skip
+#: Kept of the cases in `KERNELS`, beside `EVENTS`, since they are long.
+GENERATED = {
+    "before_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code",
+    "inductor_provenance_tracking_node_mappings", "inductor_provenance_tracking_kernel_stack_traces",
+}  # fmt: skip
+KERNELS = ("kernels",)
 LOGS = "graph_breaks,recompiles,guards,dynamic"
 TEXTS = ("branch_on_size", "breaks_on_item", "breaks_on_print", "four_sizes_static", "hit_limit", "duck_shaped")
 SETTINGS = re.compile(r"^(?:assume_static_by_default|automatic_dynamic_shapes|recompile_limit|specialize_float)$")
@@ -82,7 +88,8 @@ def record_insights(names: list[str]) -> None:
         for name in names:
             print(name)
             (log,) = Path(directory, name).glob("*.log")
-            lines = "".join(kept(log.read_text(), TOLD, lambda text: anonymous(text, directory), whole=True))
+            told = EVENTS | GENERATED if name in KERNELS else TOLD
+            lines = "".join(kept(log.read_text(), told, lambda text: anonymous(text, directory), whole=True))
             (FIXTURES / "insights" / f"{name}.log").write_text(used(lines))
         for name in sorted(set(names) & set(TEXTS)):
             env = {**clean(), "TORCH_LOGS": LOGS}

@@ -45,6 +45,8 @@ def test_nothing_is_written_or_run_without_a_yes(work: Path, fakes: Any, repro_k
     assert refused.exit_code == 2 and fakes.ran() == []
     assert "→ 1  script, line 4" in refused.output and "torch.compile(lambda x: x + 1)" in refused.output
     assert "Nothing was run: report.md holds code" in refused.output
+    late = repro_kit("collect", "report.md", "--yes")
+    assert late.exit_code == 2 and "--yes is an argument of the program there; it goes before report.md" in late.output
     assert sorted(path.name for path in work.iterdir()) == ["report.md", "train.py"]
 
 

@@ -186,6 +186,15 @@ def test_the_limit_comes_last() -> None:
     assert len(found) == 3
 
 
+def test_a_torch_that_calls_the_limit_otherwise_has_no_variable_for_dynamic_sizes() -> None:
+    older = replace(SIZES, hit=True, limit=8, setting="cache_size_limit")
+    first, *_, last = advice(Insights(recompiles=(older,)))
+    assert first.change is None and first.note == "in code, before the call: torch._dynamo.maybe_mark_dynamic(x, 0)"
+    assert last.change is not None and last.change.config == {"dynamo.cache_size_limit": 16}
+    total = replace(older, limit=256)
+    assert advice(Insights(recompiles=(total,)))[-1].what.startswith("Raise accumulated_cache_size_limit to 512")
+
+
 def test_the_limit_of_all_objects_together_has_a_setting_of_its_own() -> None:
     one = replace(recompiled("L['k'] == 'a'"), hit=True, limit=256)
     assert advice(Insights(recompiles=(one,)))[-1].change.config == {"dynamo.accumulated_recompile_limit": 512}  # type: ignore[union-attr]

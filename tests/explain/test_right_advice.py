@@ -91,6 +91,10 @@ def test_a_limit_that_every_call_hits_is_counted_and_the_compiles_before_it(tmp_
     lines = [head.format(call, line.format(call)) for call in range(3) for line in LIMIT]
     insights = told(tmp_path, *lines)
     assert (insights.totals.limit_hits, insights.totals.compiles) == (3, 8)
+    (one,) = insights.recompiles
+    assert one.setting == "cache_size_limit" and suggestions(context_of(insights, Path("/me")))[-1].change.config == {
+        "dynamo.cache_size_limit": 16
+    }
     assert "was compiled 8 times" in said(insights) and "or fails under fullgraph=True" in said(insights)
 
 

@@ -231,6 +231,18 @@ def higher_order():
     torch.compile(f)(x)
 
 
+def kernels():
+    torch._inductor.config.trace.provenance_tracking_level = 1  # what INDUCTOR_PROVENANCE=1 sets
+
+    @torch.compile
+    def f(x, w):
+        y = torch.relu(x) * 2
+        z = y @ w
+        return z.sin().sum()
+
+    f(torch.ones(8, 8), torch.ones(8, 8, requires_grad=True)).backward()
+
+
 def hit_limit():
     torch._dynamo.config.recompile_limit = 2
     h = graph(lambda x: x * 2, dynamic=False)

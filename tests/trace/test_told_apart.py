@@ -77,6 +77,30 @@ def test_ranks_whose_graphs_differ_are_told(tmp_path):
     assert {divergence.what for divergence in job.ranks.divergences} == {"graph"}
 
 
+def test_the_same_ranks_that_differ_in_many_compiles_are_one_divergence(tmp_path):
+    job = ranked(tmp_path, [str, str, lambda log: log.replace("relu + 1", "relu + 2")])
+    (one,) = job.ranks.divergences
+    assert one.compile_ids == ("0/0", "0/1", "0/2", "0/3")
+    assert [ranks for _, ranks in one.groups] == [(0, 1), (2,)]
+    ranks = next(section for section in sections(context_of(job, tmp_path)) if section.name == "ranks")
+    titles = [item.title for item in ranks.items]
+    assert ranks.summary == "1 divergence" and titles[-1] == "0/0, 0/1, 0/2, 0/3: the graphs differ"
+
+
+def test_other_results_of_a_cache_are_another_divergence(tmp_path):
+    for rank in (0, 1):
+        told = ("hit", "miss") if rank else ("miss", "hit")
+        records = (
+            written(
+                {"artifact": {"name": f"fx_graph_cache_{result}", "encoding": "json"}},
+                {}, rank=rank, frame_id=frame, frame_compile_id=0, attempt=0,
+            )
+            for frame, result in enumerate((*told, told[0]))
+        )  # fmt: skip
+        (tmp_path / f"rank_{rank}.log").write_text("".join(records))
+    assert [one.compile_ids for one in gather(tmp_path).ranks.divergences] == [("0/0", "2/0"), ("1/0",)]
+
+
 def test_ranks_are_those_of_the_file_names_where_no_record_tells_them(tmp_path):
     text = (FIXTURES / "four_sizes_static.log").read_text()
     for rank in (0, 5):
@@ -113,6 +137,11 @@ def test_runtimes_tensors_and_the_order_of_graphs_are_compared_over_ranks(tmp_pa
         (tmp_path / f"rank_{rank}.log").write_text(log)
     ranks = gather(tmp_path).ranks
     assert ranks.runtimes == {0: 0.004, 1: 0.004, 2: 0.008}
+    (uneven,) = ranks.uneven
+    assert (uneven.compile_id, uneven.seconds, uneven.spread) == ("0/0", ranks.runtimes, 0.004)
+    assert [text for text, _ in ranks.divergences[1].groups] == [
+        "operator 1: mm makes [4]", "operator 1: mm makes [8]",
+    ]  # fmt: skip
     assert [(one.what, one.compile_id, [at for _, at in one.groups]) for one in ranks.divergences] == [
         ("order", "", [(0, 1), (2,)]), ("tensors", "0/0", [(0, 1), (2,)]),
     ]  # fmt: skip

@@ -98,7 +98,8 @@ class RunLimit:
 STAGES = ("observe", "capture", "minify", "ablate", "bundle")  # as in case/case.py, which takes longer to import
 #: As in explain/sections and explain/compared, which take longer to import.
 SECTIONS = (
-    "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "guards", "overview",
+    "advice", "failures", "breaks", "recompiles", "specializations", "shapes", "similar", "ranks", "kernels",
+    "guards", "overview",
 )  # fmt: skip
 COMPARED = ("frames", "failures", "breaks", "specializations", "settings", "versions", "caches", "guards", "times")
 

@@ -76,6 +76,22 @@ def statements_of(text: str) -> Iterator[Statement]:
             yield Statement(effect, where)
 
 
+_NODE = re.compile(r"^\s*# (?:File: |No stacktrace).*$|^\s+(\w+)(?:: \"[^\"]*\")? = ", re.MULTILINE)
+
+
+def lines_of_nodes(text: str) -> dict[str, Frame | None]:
+    """The nodes of a printed graph, each with the line that it was traced from, where the graph tells one."""
+    nodes: dict[str, Frame | None] = {}
+    where = None
+    for found in _NODE.finditer(text):
+        if found[1]:
+            nodes.setdefault(found[1], where)
+        else:
+            place = _PLACE.match(found[0])
+            where = place and Frame(place["file"], int(place["line"]), place["function"], place["code"].strip())
+    return nodes
+
+
 def inputs_of(text: str) -> tuple[GraphInput, ...]:
     """The input tensors of the outermost graph."""
     for line in text.split("\n"):

@@ -180,7 +180,8 @@ def _divergences(insights: Insights) -> Iterator[str]:
         yield f"The ranks compile different functions, first in {apart.compile_id}: {functions}."
     divergences = [divergence for divergence in insights.ranks.divergences if divergence.what in _SHOWN]
     if divergences:
-        more = f", and {len(divergences) - 1} more differ" if len(divergences) > 1 else ""
+        number = sum(len(divergence.compile_ids) for divergence in divergences) - 1
+        more = f", and {number} more differ" if number else ""
         yield (
             f"The ranks differ: {_in_words(divergences[0])}{_place(insights, divergences[0])}{more}. "
             "A rank that runs other collectives than the others"
@@ -208,9 +209,10 @@ def _place(insights: Insights, divergence: Divergence) -> str:
 
 def _guards(insights: Insights, divergences: list[Divergence]) -> Iterator[str]:
     only = {
-        (divergence.compile_id, rank)
+        (compile_id, rank)
         for divergence in divergences
         if divergence.what == "compiles"
+        for compile_id in divergence.compile_ids
         for text, ranks in divergence.groups
         if text == "compiled"
         for rank in ranks

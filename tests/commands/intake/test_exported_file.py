@@ -59,6 +59,15 @@ def test_a_script_of_the_minifier_names_program_options_and_settings(tmp_path: P
     compile(script_of(exported), "script", "exec")
 
 
+def test_an_older_script_of_the_minifier_with_its_options_under_another_name(tmp_path: Path) -> None:
+    older = LAUNCHER.replace("config_patches={", "options={").replace("=config_patches", "=options")
+    older = older.replace(".max_autotune =", ".dump_aoti_minifier =")  # which no newer torch has
+    (tmp_path / "repro.py").write_text(older)
+    archive(tmp_path / "exported_program.pt2", "a/models/model.json")
+    exported = exported_file(tmp_path / "repro.py")
+    assert exported is not None and (exported.options, exported.settings) == ({"fallback_random": True}, ())
+
+
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.export.load('x.pt2')\n")
     assert exported_file(tmp_path / "train.py") is None

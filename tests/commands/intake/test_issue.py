@@ -46,6 +46,10 @@ def fenced(*blocks: str, language: str = "") -> str:
     return "\n\n".join(f"```{language}\n{block}```" for block in blocks)
 
 
+def quoted(text: str) -> str:
+    return "".join(f"> {line}\n" for line in text.splitlines())
+
+
 def kinds(text: str) -> list[str]:
     return [block.kind for block in read_issue(text).blocks]
 
@@ -78,15 +82,55 @@ def test_the_blocks_of_an_issue_are_told_apart() -> None:
         (fenced(ARTIFACT + ARTIFACT), ["artifact", "artifact"]),
         ("```python\nimport torch\nx = (\n```", ["broken"]),
         ("```python\nx = torch.ones(2)\n```", ["fragment"]),
+        ("```python\nimport torch\ntorch.compile(f)(1)\nx = (\n```", ["broken"]),  # cut off, and not what it printed
         ("```\nV0413 12:35:26.100000 1403 torch/_dynamo/guards.py:1425] Recompiling f\n```", ["log"]),
         ("```\nSegmentation fault (core dumped)\n```", ["traceback"]),
         ("```console\n$ python train.py\n```", ["other"]),
         ("It fails:\n\n    import torch\n    torch.compile(f)(1)\n\nand so on", ["script"]),  # indented, as in a mail
         ("It fails.", []),
+        (f"<pre>\n{TRACEBACK}</pre>\n\n{fenced(SCRIPT)}", ["traceback", "script"]),
+        (fenced("1\n2\n3\n"), ["other"]),  # numbers, and not those of lines
+        (fenced("$ cat > a.json <<EOF\n{}\nEOF\n"), ["other"]),
     ],
 )
 def test_forms_of_blocks(text: str, found: list[str]) -> None:
     assert kinds(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<p>Fails:</p><pre><code class="language-python">{SCRIPT.replace(">", "&gt;")}</code></pre>',
+        "```diff\n--- a.py\n+++ a.py\n"
+        + "".join(f"{'+' if 'x + 1' in line else ' '}{line}\n" for line in SCRIPT.splitlines())
+        + "-    return x\n```",
+        fenced("".join(f"{at:3} {line}\n" for at, line in enumerate(SCRIPT.splitlines(), 1))),
+        fenced("".join(f"{at}: {line}\n" for at, line in enumerate(SCRIPT.splitlines(), 7))),
+        fenced(SCRIPT.replace("    ", "\u00a0\u00a0\u00a0 "), language="python"),
+        fenced(f"$ cat > g.py << 'EOF'\n{SCRIPT}EOF\n$ python g.py\n{TRACEBACK}", language="console"),
+        fenced(f"python3 - <<END\n{SCRIPT}END\n"),
+        f"A wrote:\n\n{quoted(SCRIPT)}\nand then\n\n{quoted(TRACEBACK)}",
+        fenced(f"{SCRIPT}\nOutput:\n{TRACEBACK}"),
+        fenced(f"{SCRIPT}\n$ python g.py\n{TRACEBACK}"),
+        fenced(f"{SCRIPT}\ntensor([2., 2., 2.])\n", language="python"),
+        fenced(SCRIPT.replace("fullgraph=True", "backend=“eager”")),
+    ],
+    ids=[
+        *(
+            "HTML",
+            "a diff",
+            "numbers",
+            "numbers with colons",
+            "blanks of a page",
+            "a file of a shell",
+            "standard input",
+        ),
+        *("a mail's quotes", "a word before the output", "the command", "what it printed", "marks of a text processor"),
+    ],
+)
+def test_programs_in_other_clothes(text: str) -> None:
+    program = read_issue(text).program(None, "x.md").text.replace('backend="eager"', "fullgraph=True")
+    assert program.strip() == SCRIPT.strip()
 
 
 def test_a_program_in_pieces_is_one() -> None:
@@ -214,6 +258,12 @@ def test_what_a_text_reports_in_other_forms() -> None:
     cell += "InductorError: KeyError: 's0'\n"
     (notebook,) = read_issue(fenced(cell)).reported.failures
     assert [link.message for link in notebook.exceptions][-1] == "'s0'"
+    short = "Unsupported        Traceback (most recent call last)\nCell In[6], line 1\nUnsupported: call to open\n"
+    dotted = "torch._dynamo.exc.Unsupported: call to open\n"
+    lines = (f"**Error**: {dotted}", fenced(f"FAILED a.py::test - {dotted}"))
+    for shown in (fenced(short), "Unsupported: call to open\n", *lines):
+        (bare,) = read_issue(shown).reported.failures
+        assert bare == failures_from_text("torch._dynamo.exc.Unsupported: call to open")[0]
     (named,) = read_issue("It raises `torch._dynamo.exc.Unsupported: call to open`.").reported.failures
     assert failures_from_text("torch._dynamo.exc.Unsupported: call to open")[0] == named
     (alone,) = read_issue("It says\n\nAssertionError: expected size 2==4, stride 1==1 at dim=1\n").reported.failures
@@ -224,10 +274,12 @@ def test_what_a_text_reports_in_other_forms() -> None:
         "the gradients differ",
         "silent correctness issue",
         "returns a wrong value",
+        "The result is wrong.",
+        "the answers were incorrect",
         "Outputs are inconsistent",
     ):
         assert read_issue(prose).reported.is_wrong_result, prose
-    for prose in ("it is slow", "no wrong results, but it is slow", "results are fine"):
+    for prose in ("it is slow", "no wrong results, but it is slow", "results are fine", "the result is right"):
         assert not read_issue(prose).reported.is_known, prose
     assert read_issue(fenced('import torch\nx = torch.ones(2, device="cuda")\n')).reported.device == "CUDA"
 

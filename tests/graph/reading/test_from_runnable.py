@@ -334,6 +334,15 @@ with torch.cuda.amp.autocast(enabled=False):
 """
 
 
+def test_the_backend_of_torch_2_0_and_a_module_that_is_moved_within_a_call():
+    toy = from_runnable(DYNAMO_OF_TORCH_2_0.replace('optimize("inductor")', 'optimize("toy_compiler")'))
+    assert toy.recipe.backend == "toy_compiler"
+    moved = DYNAMO_OF_TORCH_2_0.replace("Repro().cuda()", 'make_fx(Repro().to(device="cuda"))(*args)')
+    program = from_runnable(moved)
+    assert program.inputs[2].line.endswith("dtype=torch.float32)).to(device='cuda')")
+    assert devices_in(program) == {"cuda"}
+
+
 @pytest.mark.torch
 def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(tmp_path: Path):
     program = from_runnable(DYNAMO_OF_TORCH_2_0)

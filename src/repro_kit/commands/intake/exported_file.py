@@ -24,6 +24,7 @@ _MINIFIERS = "torch._dynamo.repro.aoti"
 _LARGEST = 4 << 20  # bytes of a minifier's script
 _SETTING = re.compile(r"torch(\.\w+)*\.config(\.\w+)+")
 _OF_FILES = "aot_inductor."  # settings of how AOTInductor writes its files
+_DUMPS = ".dump_aoti_minifier"  # what made torch leave the script; once a setting of Inductor's own
 #: Types that lose digits between, with the relative and the absolute difference that is allowed then.
 _NARROW = (("bfloat16", 1.6e-2, 1e-2), ("float16", 1e-3, 1e-3))
 _COMPILED = "data/aotinductor/"  # where an archive holds compiled code
@@ -119,7 +120,8 @@ def _of_minifier(path: Path) -> ExportedFile:
         program = next(call.args[0] for call in calls if ast.unparse(call.func) == "torch.export.load")
         named = Path(ast.literal_eval(program))
         assigned = {ast.unparse(node.targets[0]): node for node in tree.body if isinstance(node, ast.Assign)}
-        patches = assigned.get("config_patches")
+        given = {keyword.arg: ast.unparse(keyword.value) for call in calls for keyword in call.keywords}
+        patches = assigned.get(given.get("config_patches", "config_patches"))
         options = (ast.literal_eval(patches.value) if patches else None) or {}
         settings = {name: ast.literal_eval(node.value) for name, node in assigned.items() if _is_setting(name)}
     except (SyntaxError, ValueError, IndexError, TypeError, StopIteration) as error:
@@ -135,7 +137,7 @@ def _of_minifier(path: Path) -> ExportedFile:
 
 
 def _is_setting(name: str) -> bool:
-    return bool(_SETTING.fullmatch(name)) and _OF_FILES not in name
+    return bool(_SETTING.fullmatch(name)) and _OF_FILES not in name and not name.endswith(_DUMPS)
 
 
 def _checked(exported: ExportedFile, shown: Path) -> ExportedFile:

@@ -6,9 +6,10 @@ A text is Markdown, as of an issue, a comment or a mail: its code stands between
 from __future__ import annotations
 
 import ast
+import html
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -23,12 +24,26 @@ from repro_kit.graph.reading.artifact_forms import artifacts_in
 
 BlockKind = Literal["script", "artifact", "fragment", "broken", "traceback", "log", "versions", "other"]
 _RUNS = ("script", "artifact")
+Part = tuple[str, str, int]  # language, text, first line
 _LARGEST = 64 << 20  # bytes
 _FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
 _QUOTED = re.compile(r"^[ \t]{0,3}> ?")
 _PROMPT = re.compile(r"^(?:>>>|\.\.\.)(?: |$)|^(?:In \[\d+\]: | {3}\.{3}: )")
 _MAGIC = re.compile(r"^[ \t]*[!%].*$", re.MULTILINE)  # of a notebook
 _PYTHON = ("py", "python", "python3", "pycon", "ipython")
+_PRE = re.compile(r"<pre\b[^>]*>\s*(?:<code\b[^>]*>)?(?P<code>.*?)(?:</code>\s*)?</pre>", re.DOTALL | re.IGNORECASE)
+_HERE = re.compile(  # a file that a shell's session writes, or hands to Python
+    r"^[^\n]*<<-?[ ]*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*\n(?P<code>.*?)^[ \t]*(?P=end)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+_NUMBERED = re.compile(r"^[ \t]*(\d{1,4})[:|.)]?(?:[ \t]|$)")
+_OF_DIFF = re.compile(r"^(?:-|\+\+\+ |@@|diff |index |\\ )")
+_BLANKS = str.maketrans({"\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u200b": "", "\ufeff": "", "\u2060": ""})
+_QUOTES = str.maketrans("\u201c\u201d\u2018\u2019", "\"\"''")
+_TENSOR = re.compile(r"tensor\(|Parameter containing:")
+_GOES_ON = re.compile(r"^\s|[(\[{,=\\]\s*$|^(?:if|for|def|class|with|while|try|async)\b.*:\s*$")
+_MOST_PRINTED = 30  # lines
+_BARE = re.compile(r"^(Unsupported|BackendCompilerFailed)(?=: )", re.MULTILINE)  # as a notebook names torch's own
 _COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
 _STAMP = re.compile(r"^(?:\[\w+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d|^\[\d{4}-\d\d-\d\d \d\d:\d\d", re.MULTILINE)
@@ -44,13 +59,14 @@ _SHELL = re.compile(  # what a shell says when a signal ends a program
     re.MULTILINE,
 )
 _SIGNALS = {
-    "Segmentation fault": "SIGSEGV",
-    "Aborted": "SIGABRT",
-    "Bus error": "SIGBUS",
-    "Floating point exception": "SIGFPE",
-    "Illegal instruction": "SIGILL",
-}
+    "Segmentation fault": "SIGSEGV", "Aborted": "SIGABRT", "Bus error": "SIGBUS",
+    "Floating point exception": "SIGFPE", "Illegal instruction": "SIGILL",
+}  # fmt: skip
 _ALONE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): .+)$", re.MULTILINE)  # in prose
+_DOTTED = re.compile(
+    r"\btorch\._\w+(?:\.\w+)*\.(?:\w+(?:Error|Exception|Failed)|Unsupported): [^`\n]+"
+)  # within a line
+_QUOTED_RUN = re.compile(r"(?:^[ \t]{0,3}>.*\n?)+", re.MULTILINE)
 _INDENTED = re.compile(r"(?:^(?: {4}|\t).*\n?|^[ \t]*\n(?=(?: {4}|\t)))+", re.MULTILINE)
 _NAMED = re.compile(r"`([A-Za-z_][\w.]*(?:Error|Exception|Failed|Unsupported): [^`]+)`")  # in prose
 _SYSTEM = re.compile(r"^\W*OS:\W*(?:Microsoft )?(Windows|macOS|Mac OS)", re.MULTILINE | re.IGNORECASE)
@@ -62,12 +78,12 @@ _ANY_GPU = "a GPU"
 #: What the text's own command sets, but for what torch's messages advise.
 _VARIABLE = re.compile(r"\b((?:TORCH|PYTORCH|OMP)_?(?!\w*(?:VERBOSE|LOGS|TRACE|DEBUG)\b)\w*)=([^\s`'\"]+)")
 _ARGUMENTS = re.compile(r"(?:^|[\s`$])(?:python3?|torchrun)\b[^\n`]*?\.py[ \t]+(-[^\n`]+)")
-_WHAT = r"(?:results?|outputs?|values?|gradients?|numerics)"
+_WHAT = r"(?:results?|outputs?|values?|answers?|gradients?|numerics)"
 _WRONG = re.compile(
     r"(?<!no )(?<!not )(?<!without )\b(?:wrong|incorrect|different|inconsistent|mismatch(?:ed|ing)?)"
     rf"[ -](?:\w+ )?{_WHAT}"
     rf"|silent(?:ly)? (?:wrong|incorrect|error)|silent correctness|allclose\(.*\) *(?:is|returns|->) *False"
-    rf"|{_WHAT} (?:differ|diverge|mismatch|are (?:wrong|different|incorrect|inconsistent))"
+    rf"|{_WHAT} (?:differ|diverge|mismatch|(?:is|are|was|were) (?:wrong|different|incorrect|inconsistent))"
     r"|(?:does not|doesn't|do not|don't) (?:match|agree with|equal) (?:the )?(?:eager|expected|uncompiled)"
     r"|(?:differs?|diverges?|deviates?) from (?:the )?(?:eager|expected|uncompiled)",
     re.IGNORECASE,
@@ -157,8 +173,9 @@ class Issue:
     def reported(self) -> Reported:
         """What the text says of the failure."""
         shown = [block.text for block in self.blocks if block.kind in ("traceback", "log", "other")]
-        unfenced = failures_from_text(self.prose)
-        shown += [self.prose] if unfenced else [*_ALONE.findall(self.prose), *_NAMED.findall(self.prose)]
+        prose = _BARE.sub(r"torch._dynamo.exc.\1", self.prose)
+        unfenced = failures_from_text(prose)
+        shown += [prose] if unfenced else [*_ALONE.findall(prose), *_NAMED.findall(prose)] or _DOTTED.findall(prose)
         failures = [failure for text in shown for failure in _failures_in(text)]
         compilers = [failure for failure in failures if concerns_compiler(failure)]
         said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
@@ -190,11 +207,14 @@ def _device_in(found: re.Match[str]) -> str:
 
 def _failures_in(text: str) -> list[Failure]:
     """The failures that `text` shows; also what a shell says of a signal, and the end of a notebook's traceback."""
+    text = _BARE.sub(r"torch._dynamo.exc.\1", text)
     found = failures_from_text(text)
     if not found and (ended := _SHELL.search(text)):
         return [failure_from_signal(_SIGNALS[ended[1]])]
     ends = [match.start() for match in _LAST.finditer(text)] if not found and _TRACEBACK.search(text) else []
-    return failures_from_text(text[ends[-1] :]) if ends else found
+    found = failures_from_text(text[ends[-1] :]) if ends else found
+    named = _DOTTED.search(text) if not found else None
+    return failures_from_text(named[0]) if named else found
 
 
 def is_issue(path: Path) -> bool:
@@ -204,10 +224,12 @@ def is_issue(path: Path) -> bool:
 
 def read_issue(text: str) -> Issue:
     """Tell the blocks of `text` apart."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_BLANKS)
     fenced, prose = _fenced(text)
     if not fenced and _script(text) is None:
-        fenced, prose = _indented(text)
+        quoted, rest = _parts(text, _QUOTED_RUN, lambda match: re.sub(r"(?m)^[ \t]{0,3}> ?", "", match[0]))
+        is_code = any(_script(code) for _, code, _ in quoted)
+        fenced, prose = (quoted, rest) if is_code else _parts(text, _INDENTED, lambda match: match[0])
     blocks = [block for language, code, line in fenced for block in _told_apart(language, code, line)]
     if not fenced and (whole := _script(text)) is not None:
         return Issue((Block("script", whole, 1),), "")
@@ -227,20 +249,19 @@ def _holds(path: Path, code: str) -> bool:
     return path.is_file() and path.stat().st_size < _LARGEST and path.read_bytes() == code.encode()
 
 
-def _fenced(text: str) -> tuple[list[tuple[str, str, int]], str]:
+def _fenced(text: str) -> tuple[list[Part], str]:
     """(language, text, first line) of each part between fences, and the lines outside of them. Quote marks go."""
-    found: list[tuple[str, str, int]] = []
+    found: list[Part] = []
     prose: list[str] = []
     inside: list[str] = []
     fence, language, begun = "", "", 0
     for number, given in enumerate(text.split("\n"), 1):
         line = _QUOTED.sub("", given) if not fence or given.lstrip().startswith(">") else given
         mark = _FENCE.match(line)
+        prose.append(line if not fence and not mark else "")
         if not fence:
             if mark:
                 fence, language, begun, inside = mark["fence"], mark["language"].lower(), number + 1, []
-            else:
-                prose.append(line)
         elif mark and mark["fence"].startswith(fence) and not mark["language"]:
             found.append((language, "\n".join(inside), begun))
             fence = ""
@@ -248,14 +269,15 @@ def _fenced(text: str) -> tuple[list[tuple[str, str, int]], str]:
             inside.append(given if _PROMPT.match(given) else line)
     if fence:
         found.append((language, "\n".join(inside), begun))
-    return found, "\n".join(prose)
+    html_parts, rest = _parts("\n".join(prose), _PRE, lambda match: html.unescape(match["code"]))
+    return sorted([*found, *html_parts], key=lambda part: part[2]), rest
 
 
-def _indented(text: str) -> tuple[list[tuple[str, str, int]], str]:
-    """The same for a text without fences: its parts that are indented as code."""
-    found = [match for match in _INDENTED.finditer(text) if match[0].strip()]
-    parts = [("", match[0].strip("\n") + "\n", text[: match.start()].count("\n") + 1) for match in found]
-    return parts, _INDENTED.sub("\n", text)
+def _parts(text: str, pattern: re.Pattern[str], code: Callable[[re.Match[str]], str]) -> tuple[list[Part], str]:
+    """What `pattern` finds in `text`, and the rest of it with as many lines."""
+    found = [match for match in pattern.finditer(text) if match[0].strip()]
+    parts = [("", code(match).strip("\n") + "\n", text[: match.start()].count("\n") + 1) for match in found]
+    return parts, pattern.sub(lambda match: "\n" * max(1, match[0].count("\n")), text)
 
 
 def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
@@ -263,18 +285,23 @@ def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
     text = textwrap.dedent(text)
     if not text.strip():
         return
+    written = _HERE.search(text)
+    if written and _script(written["code"]):
+        yield from _told_apart("python", written["code"], line + text[: written.start("code")].count("\n"))
+        yield from _told_apart("", text[written.end() :], line + text[: written.end()].count("\n"))
+        return
+    text = _without_numbers(_after_diff(text) if language in ("diff", "patch") else text)
     if is_artifact(text):
         for part in artifacts_in(text):
             yield Block("artifact", part, line + text[: text.find(part)].count("\n"))
         return
     shown = _TRACEBACK.search(text)
     code = text[: shown.start()] if shown else text
-    script = _script(code)
+    script, length = _beginning(code)
     if script is not None:
         yield Block("script", script, line)
-        code = ""
-    rest = text if code else text[shown.start() :] if shown else ""
-    if not rest:
+    rest = text[length:]
+    if not rest.strip():
         return
     first = line + text[: len(text) - len(rest)].count("\n")
     if _VERSIONS.search(rest):
@@ -283,7 +310,7 @@ def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
         yield Block("traceback", rest, first)
     elif _STAMP.search(rest):
         yield Block("log", rest, first)
-    elif language in _PYTHON:
+    elif language in _PYTHON and script is None:
         problem = _problem(_cleaned(rest))
         yield Block("broken" if problem else "fragment", _cleaned(rest), first, problem)
     else:
@@ -298,10 +325,47 @@ def _cleaned(code: str) -> str:
     return _MAGIC.sub("", "\n".join(lines)).strip("\n") + "\n"
 
 
+def _beginning(code: str) -> tuple[str | None, int]:
+    """The script that `code` begins with, before what it printed or a line of a shell, and its length."""
+    lines = code.split("\n")
+    for cut in range(_MOST_PRINTED):
+        kept, printed = (
+            "\n".join(lines[: len(lines) - cut]),
+            [line for line in lines[len(lines) - cut :] if line.strip()],
+        )
+        script = _script(kept)
+        if script is not None and all(map(_is_printed, printed)) and (not cut or _COMPILES.search(script)):
+            return script, len(code) if not cut else len(kept)
+    return None, 0
+
+
+def _is_printed(line: str) -> bool:
+    """Whether a line after a script is none of it: no Python that goes on, or what a tensor prints."""
+    return bool(_TENSOR.match(line)) or (bool(_problem(line)) and not _GOES_ON.search(line))
+
+
+def _after_diff(text: str) -> str:
+    """What a file holds after the change that `text` shows."""
+    return "\n".join(line[1:] for line in text.split("\n") if not _OF_DIFF.match(line))
+
+
+def _without_numbers(text: str) -> str:
+    """`text` without the numbers that an editor or a pager puts before every line of a script."""
+    lines = text.split("\n")
+    found = [_NUMBERED.match(line) for line in lines if line.strip()]
+    numbers = [int(match[1]) for match in found if match]
+    if len(numbers) < 2 or None in found or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return text
+    plain = "\n".join(_NUMBERED.sub("", line) for line in lines)
+    return plain if _script(plain) else text
+
+
 def _script(code: str) -> str | None:
     """`code` as a script if it is Python that imports something and speaks of torch."""
     cleaned = _cleaned(code)
-    if "torch" not in cleaned or _problem(cleaned):
+    if "torch" in cleaned and _problem(cleaned):
+        cleaned = cleaned.translate(_QUOTES)
+    if "torch" not in cleaned or _problem(cleaned) or any(map(_TENSOR.match, cleaned.rstrip().split("\n")[-1:])):
         return None
     nodes = ast.walk(ast.parse(cleaned))
     return cleaned if any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes) else None

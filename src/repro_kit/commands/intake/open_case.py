@@ -200,17 +200,21 @@ def _of_command(asked: Asked, ui: Ui) -> Iterator[Job]:
     words = asked.words
     here = on_one_machine(words) if asked.form == "command" else None
     subject = recognise(asked.form, words if here is None else here.argv, Path.cwd(), asked.python, os.environ)
-    for word in words[1:] if asked.form != "command" else ():
-        if word.startswith("--") and word.partition("=")[0] in asked.flags:
-            ui.note(
-                f"{word} stands after {words[0]}, so it is an argument of {words[0]}. "
-                f"Options of repro-kit go before {words[0]}."
-            )
+    for word in _own_flags(asked) if asked.form != "command" else ():
+        ui.note(
+            f"{word} stands after {words[0]}, so it is an argument of {words[0]}. "
+            f"Options of repro-kit go before {words[0]}."
+        )
     path = case_path(subject, asked.output, asked.options.observe.failure)
     with _case_for(asked, path, subject, ui) as job:
         if here is not None and job.case.file.subject_note != here.sentence:
             job.case.update(subject_note=here.sentence)
         yield job
+
+
+def _own_flags(asked: Asked) -> list[str]:
+    """The arguments of the program that look like options of repro-kit's."""
+    return [word for word in asked.words[1:] if word.startswith("--") and word.partition("=")[0] in asked.flags]
 
 
 @contextmanager
@@ -272,6 +276,8 @@ def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
     script = free_path(block.text, Path.cwd(), "issue" if str(path) == "-" else path.stem)
     ui.print("\n".join([f"{name} holds", *shown_blocks(issue, block), "", f"{script.name}:", block.text.rstrip()]))
     if not ui.confirm(f"Write this {block.kind} to {script.name}, and run it with your rights?"):
+        if "--yes" in _own_flags(asked):
+            raise UsageError(f"Nothing was run: --yes is an argument of the program there; it goes before {path}.")
         raise UsageError(f"Nothing was run: {name} holds code; look at it, and give --yes if you trust it.")
     write_atomic(script, block.text.encode())
     options = asked.options

@@ -292,7 +292,12 @@ def suggest_for_runs(context: Context) -> Iterator[Suggestion]:
             weight=40.0,
         )
     branch = _branch_on_rank(insights.parting)
-    differing = [divergence for divergence in insights.ranks.divergences if divergence.what not in ("code", "order")]
+    differing = {
+        compile_id
+        for divergence in insights.ranks.divergences
+        if divergence.what not in ("code", "order")
+        for compile_id in divergence.compile_ids
+    }
     if branch is not None:
         yield Suggestion(
             "Let every rank run the same code, or leave what differs out of the compiled function",

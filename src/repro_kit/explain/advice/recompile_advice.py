@@ -12,7 +12,7 @@ from repro_kit.explain.suggestion import Aim, AppliedChange, SourceEdit, Suggest
 from repro_kit.failure.failure import Frame
 from repro_kit.trace.dynamo_text import Guard, GuardText, whole_source
 from repro_kit.trace.insights.dynamic_shapes import Block, SymbolOrigin
-from repro_kit.trace.insights.recompiles import Reason, Recompiled
+from repro_kit.trace.insights.recompiles import OLDER_NAME, Reason, Recompiled
 from repro_kit.trace.insights.specializations import Cause
 from repro_kit.trace.places import CompileRef, is_torch
 
@@ -67,14 +67,19 @@ def _sizes(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
     caused = _caused(filter(_mismatch, recompiled.reasons)) or recompiled.count
     because = f"because {'this size' if len(sizes) == 1 else 'these sizes'} changed"
     share = "" if caused >= recompiled.count else "once " if caused == 1 else f"{caused} times "
+    old = recompiled.setting == OLDER_NAME  # that torch has no variable that makes sizes dynamic
+    sources = AppliedChange(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))})
+    marked = _marked(sizes)
+    everywhere = "this applies to every compiled function with an input of that name"
+    by_hand = marked or "mark the input with torch._dynamo.mark_dynamic before the call"
     yield Suggestion(
         f"Make {listed(sizes, 2)} of `{name}` dynamic from the start",
         f"`{name}` was compiled {times_compiled(recompiled)} times, {share}{because}",
         "recompiles",
         Aim.RECOMPILES,
-        AppliedChange(env={"TORCH_COMPILE_DYNAMIC_SOURCES": ",".join(map(dynamic_source, sizes))}),
+        None if old else sources,
         place=context.place(recompiled.code),
-        note="this applies to every compiled function with an input of that name" + _marked(sizes),
+        note=by_hand if old else "; ".join(filter(None, (everywhere, marked))),
         weight=caused,
     )
     if len(recompiled.compiles) > 2:
@@ -120,7 +125,7 @@ def _marked(sizes: Sequence[str]) -> str:
     """The code that marks the arguments among `sizes`."""
     matches = (re.match(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<dim>\d+)\]$", whole_source(size)) for size in sizes)
     calls = [f"torch._dynamo.maybe_mark_dynamic({match['name']}, {match['dim']})" for match in matches if match]
-    return f"; in code, before the call: {'; '.join(calls)}" if calls else ""
+    return f"in code, before the call: {'; '.join(calls)}" if calls else ""
 
 
 def _numbers(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
@@ -308,7 +313,7 @@ def _limit(context: Context, recompiled: Recompiled) -> Iterator[Suggestion]:
         return
     total = recompiled.limit > _MOST_LIMIT  # the limit for all compiles of a function together
     wanted = 2 * recompiled.limit if total else min(_MOST_LIMIT, max(2 * recompiled.limit, recompiled.count + 2))
-    setting = "accumulated_recompile_limit" if total else "recompile_limit"
+    setting = f"accumulated_{recompiled.setting}" if total else recompiled.setting
     yield Suggestion(
         f"Raise {setting} to {wanted}, if every one of these compiles is needed",
         f"`{compiled_name(recompiled.name)}` hit the limit of {recompiled.limit} compiles: "

@@ -7,7 +7,13 @@ from dataclasses import replace
 from repro_kit.explain.context import Context
 from repro_kit.explain.report import Item, Section
 from repro_kit.explain.sections.advice_section import ranks_section
-from repro_kit.explain.sections.compiles import breaks_section, failures_section, overview_section, recompiles_section
+from repro_kit.explain.sections.compiles import (
+    breaks_section,
+    failures_section,
+    kernels_section,
+    overview_section,
+    recompiles_section,
+)
 from repro_kit.explain.sections.shapes import guards_section, shapes_section, similar_section, specializations_section
 
 _MOST = 100  # items of a section
@@ -22,6 +28,7 @@ NAMES = (
     "shapes",
     "similar",
     "ranks",
+    "kernels",
     "guards",
     "overview",
 )
@@ -37,6 +44,7 @@ def sections(context: Context, further: str = "") -> tuple[Section, ...]:
         shapes_section(context),
         similar_section(context),
         ranks_section(context),
+        kernels_section(context),
         guards_section(context),
         overview_section(context),
     )

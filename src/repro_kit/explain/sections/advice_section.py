@@ -11,7 +11,7 @@ from repro_kit.explain.suggestion import Suggestion
 from repro_kit.explain.trials import Ruling, Trial
 from repro_kit.trace.insights.collectives import DumpedRank, Waiting
 from repro_kit.trace.insights.overview import OverviewState
-from repro_kit.trace.insights.ranks import Divergence, Parting
+from repro_kit.trace.insights.ranks import Divergence, ExpectedTimes, Parting
 from repro_kit.trace.rank_history import Collective, named_ranks
 
 _WORDS = {Ruling.HELPS: "helps", Ruling.WITHDRAWN: "withdrawn"}
@@ -194,17 +194,33 @@ def _compile_items(context: Context) -> Iterator[Item]:
     if ranks.runtimes:
         times = ", ".join(f"rank {rank} {seconds * 1e3:.3g} ms" for rank, seconds in ranks.runtimes.items())
         yield Item(f"What Inductor expects all graphs to take: {times}")
+    if ranks.uneven:
+        rows = tuple(_uneven_row(times) for times in ranks.uneven)
+        yield Item("Graphs of which Inductor expects other times by rank", (), (Table(_UNEVEN, rows),))
     for divergence in ranks.divergences:
         yield _divergence(divergence, context.insights.parting)
     if ranks.left_out:
         yield Item(f"… and {ranks.left_out} more")
 
 
+_UNEVEN = ("graph", "fastest", "slowest", "difference")
+
+
+def _uneven_row(times: ExpectedTimes) -> tuple[str, ...]:
+    by_time = sorted(times.seconds.items(), key=lambda one: one[1])
+    ends = (f"rank {rank}, {_micro(seconds)}" for rank, seconds in (by_time[0], by_time[-1]))
+    return (times.compile_id, *ends, _micro(times.spread))
+
+
+def _micro(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else _milli(seconds)
+
+
 def _divergence(divergence: Divergence, parting: Parting | None) -> Item:
     groups = Table(("what", "ranks"), tuple((text, ", ".join(map(str, at))) for text, at in divergence.groups))
     parted = _PARTED.get(divergence.what, divergence.what)
-    title = f"{divergence.compile_id}: {parted}" if divergence.compile_id else parted.capitalize()
-    words = ""
+    title = f"{listed(divergence.compile_ids)}: {parted}" if divergence.compile_id else parted.capitalize()
+    words = [f"The table is of {divergence.compile_id}; the same ranks differ in all."] if divergence.also else []
     if parting is not None and (divergence.what, divergence.compile_id) == ("graph", parting.compile_id):
-        words = parting.sentences()
-    return Item(title, blocks=(groups, Words(words)) if words else (groups,))
+        words.append(parting.sentences())
+    return Item(title, blocks=(groups, *(Words(sentence) for sentence in words if sentence)))

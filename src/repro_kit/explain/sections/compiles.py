@@ -1,15 +1,16 @@
-"""The sections on compiles: all of them, those that failed, graph breaks, and recompiles."""
+"""The sections on compiles: all of them, those that failed, graph breaks, recompiles, and what was generated."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from repro_kit.explain.context import Context, compiled_name, counted, ids, seconds
+from repro_kit.explain.context import Context, compiled_name, counted, ids, listed, seconds
 from repro_kit.explain.report import Block, Code, Item, Section, Table, Words
 from repro_kit.trace.dynamo_text import GraphBreak, GuardText
 from repro_kit.trace.insights.breaks import ExportKind, ExportProblem, FailedCompile
 from repro_kit.trace.insights.overview import CompileInfo, Overview, OverviewNode, baseline
+from repro_kit.trace.insights.provenance import GeneratedCode, Kernel
 from repro_kit.trace.insights.recompiles import Reason, Recompiled
 from repro_kit.trace.places import CompileRef, is_torch
 from repro_kit.trace.text_log import TextLines
@@ -296,3 +297,44 @@ def _recompile_reason(context: Context, reason: Reason) -> Block:
     if reason.compiles:
         text += f" → compile {ids(reason.compiles)}"
     return Words(text)
+
+
+_MOST_ROWS = 60
+
+
+def kernels_section(context: Context) -> Section:
+    """One item for each graph that Inductor compiled: its kernels, and the user's lines that each was made of."""
+    provenance = context.insights.provenance
+    if not provenance.graphs:
+        return Section("kernels", "Kernels", "no generated code in this trace")
+    kernels = [kernel for graph in provenance.graphs for kernel in graph.kernels]
+    unknown = sum(not kernel.known for kernel in kernels)
+    graphs = counted(len(provenance.graphs) + provenance.left_out, "graph")
+    summary = f"{counted(len(kernels), 'kernel')} of {graphs}"
+    items = [_generated(context, graph) for graph in provenance.graphs]
+    if unknown:
+        words = "set INDUCTOR_PROVENANCE=1 for the run (older torch: TORCH_COMPILE_DEBUG=1) to have it kept"
+        items.insert(0, Item(f"Torch kept no origin of {counted(unknown, 'kernel')}", (), (Words(words),)))
+        summary += f", {unknown} of unknown origin"
+    if provenance.left_out:
+        items.append(Item(f"… and {counted(provenance.left_out, 'more graph')}"))
+    return Section("kernels", "Kernels", summary, tuple(items))
+
+
+def _generated(context: Context, graph: GeneratedCode) -> Item:
+    name = f"{compiled_name(graph.code.function)}: " if graph.code else ""
+    title = f"{name}{counted(len(graph.kernels), 'kernel')}" + (" of a later graph (a backward)" if graph.later else "")
+    whence = "by torch's own mappings and stacks" if graph.mapped else "by the comments in the generated code"
+    compiled = (
+        f"compile {ids(graph.compiles, graph.count)}" if graph.compiles else "ahead of time, without a compile id"
+    )
+    rows = [_kernel_row(context, kernel) for kernel in graph.kernels[:_MOST_ROWS]]
+    if len(graph.kernels) > _MOST_ROWS:
+        rows.append((f"… {len(graph.kernels) - _MOST_ROWS} more", "", "", ""))
+    table = Table(("kernel", "lines", "nodes of Dynamo's graph", "nodes that Inductor lowered"), tuple(rows))
+    return Item(title, (context.place(graph.code),) if graph.code else (), (Words(f"{compiled}, {whence}"), table))
+
+
+def _kernel_row(context: Context, kernel: Kernel) -> tuple[str, ...]:
+    lines = listed([context.place_in(frame) for frame in kernel.lines], 4) if kernel.known else "not kept"
+    return kernel.name, lines, listed(kernel.pre_grad), listed(kernel.post_grad)

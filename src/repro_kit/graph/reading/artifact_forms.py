@@ -126,6 +126,17 @@ def compiles_dynamos_graph(tree: ast.Module) -> bool:
     return any(name.endswith("_dynamo.optimize") for name in _called_names(tree))
 
 
+def optimized_by(tree: ast.Module) -> str:
+    """The backend that a script of torch 2.0 gives to ``torch._dynamo.optimize``; empty if it names none."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=function, args=[ast.Constant(value=str(backend)), *_]) if ast.unparse(function).endswith(
+                "_dynamo.optimize"
+            ):
+                return backend
+    return ""
+
+
 def compares_results(tree: ast.Module) -> bool:
     """Whether the script compares the results with eager's: its failure is a wrong result."""
     return "same_two_models" in _called_names(tree)

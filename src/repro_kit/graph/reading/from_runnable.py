@@ -27,6 +27,7 @@ from repro_kit.graph.reading.artifact_forms import (
     left_out,
     load_args_of,
     modules,
+    optimized_by,
     runnable,
     with_generators,
     without_states,
@@ -70,7 +71,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     methods = {node.name: node for node in classes["Repro"].body if isinstance(node, ast.FunctionDef)}
     if "forward" not in methods:
         raise StageError("The artifact's class Repro has no forward.")
-    attributes = _attributes(methods.get("__init__"), classes, device=_moved(tree))
+    attributes = _attributes(methods.get("__init__"), classes, _moved(tree))
     forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
     if any(_TRITON in statement.text for statement in graph.statements):
@@ -113,7 +114,7 @@ def _recipe(tree: ast.Module, reader: _Reader) -> Recipe:
         return recipe.with_(grad_mode="no_grad")
     trains = any(isinstance(line, TensorInput) and line.requires_grad for line in reader.lines)
     return recipe.with_(
-        backend=str(settings.get("backend") or "inductor"),
+        backend=str(settings.get("backend") or optimized_by(tree) or "inductor"),
         backward="sum" if trains else "none",
         autocast=Autocast() if settings.get("autocast") else None,
     )
@@ -165,8 +166,8 @@ def _graph(forward: ast.FunctionDef, attributes: Mapping[str, ast.expr]) -> tupl
     return parse_function(node), [parse_input(ast.fix_missing_locations(line)) for line in lines]
 
 
-def _attributes(init: ast.FunctionDef | None, classes: Collection[str], device: str | None) -> dict[str, ast.expr]:
-    """Tensors and modules of torch that ``__init__`` sets on the module; `device`: the script moves them there.
+def _attributes(init: ast.FunctionDef | None, classes: Collection[str], moved: ast.Call | None) -> dict[str, ast.expr]:
+    """Tensors and modules of torch that ``__init__`` sets on the module; `moved`: the call that moves them to a device.
 
     Sub-modules that are printed as ``<lambda>()`` or similar, or are one of `classes`, are left out.
     """
@@ -181,9 +182,13 @@ def _attributes(init: ast.FunctionDef | None, classes: Collection[str], device: 
                 attributes[name] = qualified(value)
             case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_module_of_torch(value, classes):
                 attributes[name] = ast.parse(f"torch.nn.{ast.unparse(value)}", mode="eval").body
-    if device is None:
+    if moved is None or not isinstance(moved.func, ast.Attribute):
         return attributes
-    return {name: ast.Call(ast.Attribute(value, device, ast.Load()), [], []) for name, value in attributes.items()}
+    attr = moved.func.attr
+    return {
+        name: ast.Call(ast.Attribute(value, attr, ast.Load()), moved.args, moved.keywords)
+        for name, value in attributes.items()
+    }
 
 
 def _is_of_torch(value: ast.expr) -> bool:
@@ -200,12 +205,12 @@ def _is_module_of_torch(value: ast.expr, classes: Collection[str]) -> bool:
     return False
 
 
-def _moved(tree: ast.Module) -> str | None:
-    """The device that ``mod = Repro().cuda()`` moves the module to."""
-    for node in tree.body:
+def _moved(tree: ast.Module) -> ast.Call | None:
+    """The call that moves the module to a device: ``Repro().cuda()``, ``Repro().to(device="cuda")``."""
+    for node in ast.walk(tree):
         match node:
-            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Repro")), attr=device))):
-                return device
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Repro")), attr="cuda" | "to" | "cpu")):
+                return node
     return None
 
 

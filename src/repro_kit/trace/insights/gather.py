@@ -15,6 +15,7 @@ from repro_kit.trace.insights.compile_index import CompileIndex, Similar, Simila
 from repro_kit.trace.insights.dynamic_shapes import DynamicShapes, Shapes
 from repro_kit.trace.insights.guards import Guards, GuardTrees
 from repro_kit.trace.insights.overview import COMPILED, Overview, Overviews
+from repro_kit.trace.insights.provenance import Provenance, Provenances
 from repro_kit.trace.insights.ranks import Parting, RankBooks, Ranks, parting
 from repro_kit.trace.insights.recompiles import Recompiled, Recompiles, reasons_of
 from repro_kit.trace.insights.specializations import Specialization, Specializations
@@ -61,6 +62,7 @@ class Insights:
     exports: tuple[ExportProblem, ...] = ()
     ranks: Ranks = field(default_factory=Ranks)
     parting: Parting | None = None  # of the first compile whose graphs differ on two ranks
+    provenance: Provenance = field(default_factory=Provenance)
     collectives: Collectives = field(default_factory=Collectives)  # from dumps of the flight recorder, if any
     problems: Problems = field(default_factory=Problems)  # parts of the log that could not be read
     events: dict[str, int] = field(default_factory=dict)  # how many records of each kind
@@ -131,9 +133,9 @@ def _ask(records: Iterable[Record]) -> Insights:
     overview, breaks, recompiles = Overviews(index, outcomes), GraphBreaks(index), Recompiles(index)
     guards, specializations = GuardTrees(index), Specializations(index)
     shapes, similar, ranks = Shapes(index), Similar(index), RankBooks(index)
-    exports = ExportProblems()
+    exports, provenances = ExportProblems(), Provenances(index)
     asked: dict[str, list[Insight]] = {}
-    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar, exports):
+    for insight in (overview, breaks, recompiles, guards, specializations, shapes, similar, exports, provenances):
         for name in insight.names:
             asked.setdefault(name, []).append(insight)
     for record in records:
@@ -144,6 +146,7 @@ def _ask(records: Iterable[Record]) -> Insights:
     return Insights(
         overview.result(), breaks.result(), recompiles.result(), guards.result(), specializations.result(),
         shapes.result(), similar.result(), grouped(outcomes), exports.result(), ranks.result(),
+        provenance=provenances.result(),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Any
 
 import orjson
 
@@ -20,6 +21,7 @@ from repro_kit.trace.places import CompileRef, is_torch, ref_of
 from repro_kit.trace.record import Record
 
 _MOST = 200  # divergences that are listed
+_MOST_TIMES = 20
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,43 @@ class Divergence:
     what: str
     compile_id: str
     groups: tuple[tuple[str, tuple[int, ...]], ...]
+    also: tuple[str, ...] = ()  # further compiles in which the same ranks differ in the same way
+
+    @property
+    def compile_ids(self) -> tuple[str, ...]:
+        """All compiles in which the ranks differ so."""
+        return (self.compile_id, *self.also)
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What is equal for compiles in which the ranks differ in the same way."""
+        ranks = tuple(sorted(at for _, at in self.groups))
+        return self.what, ranks if self.what in _OF_ONE_COMPILE else tuple(sorted(self.groups))
+
+
+#: Differences whose values are of one compile only.
+_OF_ONE_COMPILE = ("code", "graph", "collectives", "tensors")
+
+
+def _grouped(divergences: Iterable[Divergence]) -> list[Divergence]:
+    """One divergence for all compiles in which the same ranks differ alike, the first with its values."""
+    found: dict[object, list[Divergence]] = {}
+    for divergence in divergences:
+        found.setdefault(divergence.alike, []).append(divergence)
+    return [replace(same[0], also=tuple(other.compile_id for other in same[1:])) for same in found.values()]
+
+
+@dataclass(frozen=True)
+class ExpectedTimes:
+    """What Inductor expects one graph to take, in seconds, by rank."""
+
+    compile_id: str
+    seconds: dict[int, float]
+
+    @property
+    def spread(self) -> float:
+        """The slowest rank's time without the fastest rank's."""
+        return max(self.seconds.values()) - min(self.seconds.values())
 
 
 @dataclass(frozen=True)
@@ -45,6 +84,7 @@ class Ranks:
     divergences: tuple[Divergence, ...] = ()
     left_out: int = 0
     runtimes: dict[int, float] = field(default_factory=dict)  # seconds that Inductor expects of all graphs, by rank
+    uneven: tuple[ExpectedTimes, ...] = ()  # graphs that Inductor expects to take longer on some ranks, the worst first
     named: tuple[str, ...] = ()  # logs whose rank is that of their file name, since no record tells one of their own
 
 
@@ -58,9 +98,10 @@ class RankBooks:
     schedules: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     caches: dict[str, dict[int, list[str]]] = field(default_factory=dict)
     compiles: dict[int, dict[CompileRef, None]] = field(default_factory=dict)
-    tensors: dict[str, dict[int, str]] = field(default_factory=dict)
-    runtimes: dict[int, float] = field(default_factory=dict)
+    tensors: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
+    runtimes: dict[str, dict[int, float]] = field(default_factory=dict)
     orders: dict[int, str] = field(default_factory=dict)
+    _kept: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # equal ranks share what they make
 
     def see(self, record: Record) -> None:
         """Record what a rank compiled."""
@@ -79,9 +120,12 @@ class RankBooks:
         elif record.name == "inductor_collective_schedule":
             self.schedules.setdefault(name, {}).setdefault(record.rank, []).append(_schedule(record))
         elif record.name == "inductor_runtime_and_tensor_meta":
-            text, seconds = _generated(record)
-            self.tensors.setdefault(name, {})[record.rank] = self.tensors.get(name, {}).get(record.rank, "") + text
-            self.runtimes[record.rank] = self.runtimes.get(record.rank, 0.0) + seconds
+            made, seconds = _generated(record)
+            of_ranks = self.tensors.setdefault(name, {})
+            made = (*of_ranks.get(record.rank, ()), *made)
+            of_ranks[record.rank] = self._kept.setdefault(made, made)
+            times = self.runtimes.setdefault(name, {})
+            times[record.rank] = times.get(record.rank, 0.0) + seconds
         elif "_cache_" in record.name and record.event == "artifact":
             seen = self.caches.setdefault(name, {}).setdefault(record.rank, [])
             seen.append(record.name)
@@ -89,10 +133,23 @@ class RankBooks:
     def result(self) -> Ranks:
         """The differences; none for a single rank."""
         ranks = tuple(sorted(self.compiles))
-        divergences = list(self._differences(ranks)) if len(ranks) > 1 else []
+        divergences = _grouped(self._differences(ranks)) if len(ranks) > 1 else []
         counts = {rank: len(ids) for rank, ids in sorted(self.compiles.items())}
-        left_out, runtimes = max(0, len(divergences) - _MOST), dict(sorted(self.runtimes.items()))
-        return Ranks(ranks, counts, tuple(divergences[:_MOST]), left_out, runtimes)
+        left_out = max(0, len(divergences) - _MOST)
+        return Ranks(ranks, counts, tuple(divergences[:_MOST]), left_out, self._all_times(), self._uneven())
+
+    def _all_times(self) -> dict[int, float]:
+        ranks = sorted({rank for times in self.runtimes.values() for rank in times})
+        return {rank: sum(times.get(rank, 0.0) for times in self.runtimes.values()) for rank in ranks}
+
+    def _uneven(self) -> tuple[ExpectedTimes, ...]:
+        """Graphs whose times differ by rank. Other functions than the other ranks' are not compared."""
+        uneven = (
+            ExpectedTimes(name, dict(sorted(times.items())))
+            for name, times in self.runtimes.items()
+            if len(set(times.values())) > 1 and len(set(self._functions(name).values())) < 2
+        )
+        return tuple(sorted(uneven, key=lambda one: -one.spread)[:_MOST_TIMES])
 
     def _differences(self, ranks: tuple[int, ...]) -> Iterator[Divergence]:
         yield from _differing("order", "", self.orders)
@@ -106,11 +163,7 @@ class RankBooks:
             yield from _differing("graph", compile_id, self.graphs.get(compile_id, {}))
             schedules = {rank: "; ".join(texts) for rank, texts in self.schedules.get(compile_id, {}).items()}
             yield from _differing("collectives", compile_id, schedules)
-            digests = {
-                rank: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8]
-                for rank, text in self.tensors.get(compile_id, {}).items()
-            }
-            yield from _differing("tensors", compile_id, digests)
+            yield from _making(compile_id, self.tensors.get(compile_id, {}))
             caches = {rank: ", ".join(names) for rank, names in self.caches.get(compile_id, {}).items()}
             yield from _differing("cache", compile_id, caches)
 
@@ -159,15 +212,26 @@ def _order(record: Record) -> str:
     return ", ".join(ids[:_MOST]) + (f" and {len(ids) - _MOST} more" if len(ids) > _MOST else "")
 
 
-def _generated(record: Record) -> tuple[str, float]:
+def _generated(record: Record) -> tuple[tuple[str, ...], float]:
     """The operators of the generated code with the tensors that each makes, and the seconds that Inductor expects."""
     data = record.json()
     ops = data.get("ops") if isinstance(data, dict) else None
     known = [op for op in ops if isinstance(op, dict)] if isinstance(ops, list) else []
     times = (op.get("estimated_runtime_ns") for op in known)
     seconds = sum(time for time in times if isinstance(time, int | float) and 0 <= time < 2**53) / 1e9
-    tensors = [(op.get("type"), op.get("name"), op.get("outputs")) for op in known]
-    return _of_any_rank(repr(tensors)), seconds
+    return tuple(_of_any_rank(_operator(op)) for op in known), seconds
+
+
+def _operator(op: dict[str, Any]) -> str:
+    """``extern_kernels.mm makes float32 [8, 16], strides [16, 1]``."""
+    outputs = op.get("outputs")
+    tensors = [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else []
+    made = [
+        f"{one.get('dtype') or ''} {one.get('shape')}".strip()
+        + (f", strides {one['stride']}" if one.get("stride") else "")
+        for one in tensors
+    ]
+    return f"{op.get('name')} makes {' and '.join(made)}" if made else str(op.get("name"))
 
 
 def _plain(kernel: str) -> str:
@@ -181,6 +245,21 @@ def _differing(subject: str, compile_id: str, seen: dict[int, str]) -> Iterator[
         groups.setdefault(value, []).append(rank)
     if len(groups) > 1:
         yield Divergence(subject, compile_id, tuple((value, tuple(sorted(at))) for value, at in groups.items()))
+
+
+def _making(compile_id: str, seen: dict[int, tuple[str, ...]]) -> Iterator[Divergence]:
+    """The first operator that makes something else on some ranks."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for rank, made in seen.items():
+        groups.setdefault(made, []).append(rank)
+    if len(groups) < 2:
+        return
+    columns = zip_longest(*groups, fillvalue="nothing more")
+    at, apart = next((at, column) for at, column in enumerate(columns, 1) if len(set(column)) > 1)
+    told = (
+        (f"operator {at}: {text}", tuple(sorted(ranks))) for text, ranks in zip(apart, groups.values(), strict=True)
+    )
+    yield Divergence("tensors", compile_id, tuple(told))
 
 
 _MOST_VALUES = 5  # values that are listed

@@ -20,7 +20,9 @@ _LIMIT = re.compile(
     r"(?P<which>accumulated_)?(?:recompile|cache_size)_limit.*?(?:\(?currently set to|of|reached) ?(?P<n>\d{1,9})", re.S
 )
 _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORECASE)
-_ALLOWED = re.compile(r'"(?:recompile|cache_size)_limit": (\d{1,9})')
+_ALLOWED = re.compile(r'"(?P<name>recompile|cache_size)_limit": (?P<n>\d{1,18})')
+_NAME = re.compile(r"(?:recompile|cache_size)_limit")
+OLDER_NAME = "cache_size_limit"  # of `recompile_limit`
 AT_THE_LIMIT = "FailOnRecompileLimitHit"
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
@@ -91,6 +93,7 @@ class Recompiled:
     near: bool = False
     hits: int = 0
     raised: bool = False  # as torch does under fullgraph=True or fail_on_recompile_limit_hit
+    setting: str = "recompile_limit"  # torch's name for the limit, as the log has it
 
     @property
     def key(self) -> CodeKey:
@@ -127,6 +130,7 @@ class Recompiles:
     limits: dict[CodeKey, int] = field(default_factory=dict)
     failed: dict[CompileRef, list[tuple[str, _General]]] = field(default_factory=dict)  # by entry, as torch lists them
     hits: dict[CodeKey, set[CompileRef]] = field(default_factory=dict)
+    names_of_limits: dict[CodeKey, str] = field(default_factory=dict)
     stated: set[CodeKey] = field(default_factory=set)  # that hit the limit of its own compiles, with its number
     raised: set[CodeKey] = field(default_factory=set)
 
@@ -140,7 +144,8 @@ class Recompiles:
         elif record.event == "compilation_metrics":
             allowed = _ALLOWED.search(record.text("dynamo_config"))
             if allowed:
-                self.limits[ref.code_key] = int(allowed[1])
+                self.limits[ref.code_key] = int(allowed["n"])
+                self.names_of_limits[ref.code_key] = f"{allowed['name']}_limit"
             self._limit(ref, f"{record.text('fail_type')}: {record.text('fail_reason')}")
         elif record.event == "dynamo_cpp_guards_str" and record.payload:
             self._values(ref, record.payload)
@@ -197,7 +202,9 @@ class Recompiles:
         self.hits.setdefault(key, set()).add(ref)
         if AT_THE_LIMIT in reason:
             self.raised.add(key)
-        match = _LIMIT.search(reason)
+        name, match = _NAME.search(reason), _LIMIT.search(reason)
+        if name:
+            self.names_of_limits.setdefault(key, name[0])
         if match:
             self.limits[key] = int(match["n"])
             if not match["which"]:  # the other limit is for all compiles of a function together
@@ -260,6 +267,7 @@ class Recompiles:
             not hits and limit - 2 <= again + 1,
             hits,
             key in self.raised,
+            self.names_of_limits.get(key, "recompile_limit"),
         )
 
     def _reason(self, group: _Group) -> Reason:
