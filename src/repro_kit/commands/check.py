@@ -320,5 +320,6 @@ def _reduced(finding: Finding, request: CheckRequest, ui: Ui) -> Finding:
         bundle=bundle.path,
         repro=read_text(repro) if repro.is_file() else "",
         no_repro="" if bundle.verified else f"not verified: {bundle.reason}",
-        words=bundle.title or finding.words,
+        # The reduced program may show something else than the target does: both are said.
+        words=f"{finding.words}; repro.py: {bundle.title}" if bundle.title else finding.words,
     )
