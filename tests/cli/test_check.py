@@ -12,6 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from repro_kit.case.case import Case
+from repro_kit.commands.check_findings import Ending, Finding, Results, compare, updated
+from repro_kit.commands.check_targets import target_of
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import Signature
 from root import ROOT
 
 pytestmark = pytest.mark.torch  # the interpreter is looked at for torch, which is not imported
@@ -91,7 +95,7 @@ def test_a_new_failure_is_reduced_unless_nobody_wants_it(work, fakes, repro_kit)
     assert fakes.ran() == ["observe"]
     assert data["new"] == [
         {"target": "bad.py", "check": "accuracy", "function": "step",
-         "words": "wrong result: values differ from eager's by 0.5 (relative) (in step)"},
+         "words": "wrong result: values differ from eager's by 0.5 (relative) (output of step)"},
     ]  # fmt: skip
     assert data["results"]["findings"][0]["line"] == 3
 
@@ -121,8 +125,9 @@ def test_the_baseline_knows_what_fails_and_tells_what_is_mended(work, repro_kit)
     ]
     known = told(repro_kit, *run)
     assert (known["exit"], names(known, "known"), names(known, "new")) == (0, ["bad.py", "other.py"], [])
-    (work / "bad.py").write_text("# wrong dtype")  # another failure of the same target is new
-    assert (names(told(repro_kit, *run), "new"), names(told(repro_kit, *run), "mended")) == (["bad.py"], ["bad.py"])
+    (work / "bad.py").write_text("# wrong dtype")  # another failure is new, and hides whether the known one is mended
+    data = told(repro_kit, *run)
+    assert [names(data, standing) for standing in ("new", "mended", "hidden")] == [["bad.py"], [], ["bad.py"]]
     (work / "bad.py").write_text("# fine now")
     mended = told(repro_kit, *run)
     assert (mended["exit"], names(mended, "mended")) == (0, ["bad.py"])
@@ -176,6 +181,9 @@ def test_bad_input_is_one_sentence_and_runs_nothing(work, fakes, repro_kit):
     for words, sentence in (
         (["good.py", "nowhere"], "nowhere is no target of check: give module:function"),
         (["nowhere.py:f"], "There is no file nowhere.py"),
+        (["nowhere:f"], "finds no module nowhere"),
+        (["good.py", "--baseline", "a.json", "--update-baseline"], "a.json holds results"),
+        (["good.py", "--baseline", "none/x.toml", "--update-baseline"], "There is no directory none"),
         (["good.py", "--baseline", "none.toml"], "There is no baseline none.toml"),
         (["good.py", "--baseline", "x.toml"], "x.toml is no baseline of repro-kit"),
         (["good.py", "--baseline", "y.toml"], "y.toml is no baseline of repro-kit"),
@@ -291,3 +299,94 @@ def test_a_test_is_run_by_pytest(work, repro_kit):
         *("-m", "pytest"),
         "test_g.py::test_g",
     )
+
+
+def test_a_target_that_cannot_begin_does_not_end_the_others(work, repro_kit):
+    (work / "syntax.py").write_text("def f(:\n")
+    (work / "x.pt2").write_text("no archive")
+    data = told(repro_kit, "--no-reduce", "syntax.py", "x.pt2", "bad.py")
+    assert (data["exit"], names(data, "unjudged"), names(data, "new")) == (1, ["syntax.py", "x.pt2"], ["bad.py"])
+    told_of = [each["words"] for each in data["unjudged"]]
+    assert "syntax.py has a syntax error" in told_of[0] and told_of[0].endswith("SyntaxError: invalid syntax")
+    assert "is not a file of torch.export.save" in told_of[1]
+
+
+def test_a_file_of_tests_is_run_by_pytest_and_a_long_name_has_a_short_case(work, repro_kit):
+    (work / "test_all.py").write_text("def test_a():\n    wrong\n")
+    name = f"test_all.py::test_a[{'long' * 100}]"
+    data = told(repro_kit, "--no-reduce", "test_all.py", name, name.replace("long]", "last]"))
+    cases = [each["case"] for each in data["results"]["findings"]]
+    assert len(set(cases)) == 3 and max(map(len, cases)) < 200
+    assert Case.open(work / cases[0]).file.subject.words == ("-m", "pytest", "test_all.py")
+
+
+@pytest.mark.parametrize(
+    ("file", "target", "load"),
+    [
+        ("models.py", "models:f", "from models import f as target"),
+        ("my-models.py", "my-models.py:f", "target = sys.modules['my-models'].f"),
+        ("pkg/net.py", "pkg/net.py:f", "from pkg.net import f as target"),
+    ],
+)
+def test_a_module_is_imported_by_the_name_that_its_package_gives_it(work, file, target, load):
+    (work / "pkg").mkdir()
+    (work / "pkg" / "__init__.py").touch()
+    (work / file).write_text("def f(): ...\n")
+    made = target_of(target)
+    assert load in made.script and made.directory == str(work)
+    compile(made.script, "script", "exec")
+
+
+def test_what_cannot_be_compiled_is_said_in_the_words_of_the_script(work, fakes, repro_kit):
+    fakes.replace(
+        "observe",
+        """
+        from repro_kit.errors import Exit, Stop
+
+        def run(case, options, ui):
+            (case.path / "observe").mkdir(exist_ok=True)
+            (case.path / "observe" / "stderr.txt").write_text("noise\\nrepro-kit check: models:f takes x\\n")
+            raise Stop(Exit.USER_BUG, "It fails without torch.compile, too.")
+        """,
+    )
+    (work / "models.py").write_text("def f(x): ...\n")
+    assert [each["words"] for each in told(repro_kit, "models:f")["unjudged"]] == ["models:f takes x"]
+
+
+def counted(value: float, *causes: str) -> Finding:
+    signature = Signature(Kind.GRAPH_BREAKS, message="graph-breaks>0")
+    return Finding("t", "graph-breaks>0", Ending.FAILS, "breaks", signature, value=value, causes=causes)
+
+
+def test_more_breaks_and_other_breaks_are_new_and_fewer_are_known():
+    baseline = updated([], compare(Results((counted(3, "a", "b"),), "2.13.0"), []), "2.13.0")
+
+    def standing(*finding: Finding, torch: str = "2.13.0") -> list[int]:
+        found = compare(Results(finding, torch), baseline)
+        return [len(found.new), len(found.known), len(found.mended), len(found.hidden)]
+
+    assert standing(counted(3, "b")) == [0, 1, 0, 0]
+    assert standing(counted(4, "b")) == [1, 0, 0, 1]
+    assert standing(counted(3, "b", "c")) == [1, 0, 0, 1]
+    assert standing(counted(3, "c"), torch="2.15.0") == [0, 1, 0, 0]  # another torch has other words
+    (now,) = updated(baseline, compare(Results((counted(2, "b"),), "2.13.0"), baseline), "2.13.0")
+    assert (now.value, now.causes) == (2, ("b",))
+    (now,) = updated(baseline, compare(Results((counted(4, "c"),), "2.13.0"), baseline), "2.13.0")
+    assert (now.value, now.causes) == (4, ("c",))
+
+
+def test_a_runner_is_told_of_bad_input_and_of_what_is_mended_under_strict(work, monkeypatch, repro_kit):
+    (work / "my bad.py").write_text("# wrong")
+    told(repro_kit, "--no-reduce", "--update-baseline", "bad.py")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(work / "output"))
+    assert "::error title=repro-kit::There is no file nowhere.py" in repro_kit("check", "nowhere.py:f").output
+    assert (work / "output").read_text() == "exit-code=2\n"
+    (work / "bad.py").write_text("# fine")
+    words = ["--no-reduce", "--strict", "--junit", "j.xml", "--sarif", "s.json", "bad.py", "my bad.py"]
+    assert "::error title=repro-kit%3A mended::bad.py" in repro_kit("check", *words).output
+    suite = ElementTree.parse(work / "j.xml").getroot()[0]
+    assert [suite.get(name) for name in ("tests", "failures")] == ["3", "2"]
+    assert [each.get("classname") for each in suite if len(each)] == ["my bad.py", "bad.py"]
+    (result,) = json.loads((work / "s.json").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20bad.py"

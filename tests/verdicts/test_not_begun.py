@@ -68,6 +68,16 @@ def test_a_script_that_refuses_its_arguments_is_told_in_its_own_words(text: str,
     assert collect.split(shlex.split(line)) == (["--fresh"], "script", ["train.py", "--epochs", "1", "ARGUMENTS"])
 
 
+def test_a_test_that_is_not_there_is_no_failure_of_a_program(tmp_path: Path) -> None:
+    text = "warnings\nERROR: not found: /x/test_t.py::nothing\n(no match in any of [<Module test_t.py>])\n"
+    runs = Subject("module", ("pytest", "test_t.py::nothing"), str(tmp_path), "/venv/bin/python")
+    sentence = "pytest runs no test: not found: /x/test_t.py::nothing."
+    assert told(Failure(Kind.RUNTIME_ERROR, exit_status=4, text=text), runs) == sentence
+    assert told(Failure(Kind.RUNTIME_ERROR, exit_status=5), runs) == "pytest runs no test: it ends with exit status 5."
+    assert told(Failure(Kind.RUNTIME_ERROR, exit_status=1, text=text), runs) == ""
+    assert told(Failure(Kind.RUNTIME_ERROR, exit_status=4, text=text), subject_in(tmp_path)) == ""
+
+
 @pytest.mark.parametrize(("status", "text"), [(1, usage_of_argparse()), (2, "fatal error: out of patience")])
 def test_another_status_or_another_text_is_no_usage_error(status: int, text: str, tmp_path: Path) -> None:
     assert told(Failure(Kind.RUNTIME_ERROR, exit_status=status, text=text), subject_in(tmp_path)) == ""

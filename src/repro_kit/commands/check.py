@@ -6,6 +6,8 @@ baseline does not know then goes through the rest of the pipeline.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import platform
 import re
 import shutil
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from repro_kit.builds.interpreters import find_python
 from repro_kit.case.case import STAGES, Case
 from repro_kit.case.stage_results import BUNDLE, ENVIRONMENT, OBSERVATION, ObservedFailure
 from repro_kit.commands import check_reports
@@ -20,14 +23,15 @@ from repro_kit.commands.check_findings import (
     Comparison,
     Ending,
     Finding,
+    Known,
     Results,
     compare,
     merged,
     read_baseline,
-    read_results,
     updated,
     write_baseline,
 )
+from repro_kit.commands.check_targets import REFUSED, Target, target_of
 from repro_kit.commands.intake.open_case import Asked, open_case
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.failure.compiled_calls import validation_lost, wrong_result
@@ -39,47 +43,19 @@ from repro_kit.options.stages import Options
 from repro_kit.pipeline.run import StageEnding, collect
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.stages.bundle.code_places import places_in
+from repro_kit.subject.subject_check import check_interpreter
+from repro_kit.trace.insights.gather import causes
 from repro_kit.ui import SilentUi, Ui
 
 COMMAND = "repro-kit check"
 BASELINE = Path("repro-kit-baseline.toml")
 _ACCURACY = "accuracy"
 _RUNS = "runs"  # the check of an exported program: a script of repro-kit's compares it with itself
-_FUNCTION = re.compile(r"(?P<module>[\w./-]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
 _ROUNDING = "the results differ by rounding alone"
 _IN = re.compile(r"in (?P<name>.+?)(?: at (?P<file>[^:]+):(?P<line>\d+))?")
+_LONGEST = 100  # bytes of the name of a case
 #: Each more of these is a new failure: they are counts without noise.
 _COUNTED = (Kind.RECOMPILES, Kind.GRAPH_BREAKS)
-_FORMS = "module:function, a script, tests/test_x.py::test_y, a .pt2 file, or the .json of an earlier check"
-
-_SCRIPT = '''\
-"""Runs {target} compiled, as `repro-kit check` does."""
-
-import sys
-
-sys.path.insert(0, {directory!r})
-
-import torch
-
-torch.manual_seed(0)
-from {module} import {name} as target
-
-torch.manual_seed(0)
-counters = torch._dynamo.utils.counters["frames"]
-compiled_before = sum(counters.values())
-made = target()
-if isinstance(made, tuple) and made and callable(made[0]):  # a factory: (callable, arguments[, named arguments])
-    function, arguments, named = (*made, (), {{}})[:3] if len(made) == 1 else (*made, {{}})[:3]
-    arguments = arguments if isinstance(arguments, (tuple, list)) else (arguments,)
-else:
-    function, arguments, named = target, (), {{}}
-    if sum(counters.values()) > compiled_before:
-        sys.exit()  # it compiles by itself, and has done so
-is_compiled = hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_orig_mod")
-compiled = function if is_compiled else torch.compile(function)
-for _ in range(2):  # a missing guard shows at the second call
-    compiled(*arguments, **named)
-'''
 
 
 @dataclass(frozen=True)
@@ -99,31 +75,16 @@ class CheckRequest:
     sarif: Path | None = None
 
 
-@dataclass(frozen=True)
-class Target:
-    """A target, as the words that `collect` would get."""
-
-    name: str
-    form: str = "script"
-    words: tuple[str, ...] = ()
-    file: str = ""  # where it is defined, if that is known
-    line: int = 0
-    script: str = ""  # the text of the script that repro-kit writes for it
-    exported: bool = False
-    saved: Results | None = None  # it was run before
-
-
 def check(request: CheckRequest, ui: Ui) -> Exit:
     """Check every target, write the reports, and return whether something is new.
 
     Raises ReproKitError before anything runs for a target or a baseline that cannot be used.
     """
-    targets = [target_of(name) for name in dict.fromkeys(request.targets)]
-    path = request.baseline or BASELINE
-    is_there = path.is_file()
-    if request.baseline is not None and not is_there and not request.update:
-        raise UsageError(f"There is no baseline {path}; --update-baseline writes it.")
-    known = read_baseline(path) if is_there else []
+    try:
+        targets, path, known = _asked_for(request)
+    except ReproKitError as error:
+        check_reports.tell_refusal(str(error), error.exit_code, ui)
+        raise
     taken: set[str] = set()
     results = merged([part for target in targets for part in _results(target, request, taken, ui)])
     found = compare(results, known)
@@ -133,53 +94,33 @@ def check(request: CheckRequest, ui: Ui) -> Exit:
     if request.update:
         write_baseline(path, updated(known, found, results.torch))
     ends = _ends(found, request)
-    report = check_reports.Report(results, found, path, request.update, ends)
+    report = check_reports.Report(results, found, path, request.update, ends, request.strict)
     check_reports.write(report, request.junit, request.sarif, ui)
     return ends
+
+
+def _asked_for(request: CheckRequest) -> tuple[list[Target], Path, list[Known]]:
+    """The targets, and the baseline with its entries. Raises ReproKitError for one that cannot be used."""
+    targets = [target_of(name) for name in dict.fromkeys(request.targets)]
+    path = request.baseline or BASELINE
+    is_there = path.is_file()
+    if request.baseline is not None and not is_there and not request.update:
+        raise UsageError(f"There is no baseline {path}; --update-baseline writes it.")
+    if request.update and path.suffix == ".json":
+        raise UsageError(f"{path} holds results; --update-baseline writes a file of its own: --baseline {BASELINE}.")
+    if request.update and not path.absolute().parent.is_dir():
+        raise UsageError(f"There is no directory {path.parent} for the baseline; make it first.")
+    run = [target for target in targets if target.saved is None]
+    python = find_python(request.python, Path.cwd(), os.environ) if run else ""
+    for module, where in dict.fromkeys((each.module, each.directory) for each in run):
+        check_interpreter(python, Path(where or Path.cwd()), os.environ, module=module or None)
+    return targets, path, read_baseline(path) if is_there else []
 
 
 def _ends(found: Comparison, request: CheckRequest) -> Exit:
     if (found.new and not request.update) or (found.mended and request.strict and not request.update):
         return Exit.FAILED
     return Exit.USAGE if found.unjudged else Exit.OK
-
-
-def target_of(name: str) -> Target:
-    """The target that a word of the command line means. Raises UsageError for what is none."""
-    path, function = Path(name), _FUNCTION.fullmatch(name)
-    if name.endswith(".json") and path.is_file():
-        saved = read_results(path)  # another machine may have made the cases: nothing of them is run
-        return Target(name, saved=replace(saved, findings=tuple(replace(each, case="") for each in saved.findings)))
-    if name.endswith(".pt2") and path.is_file():
-        return Target(name, words=(name,), file=name, exported=True)
-    if "::" in name and Path(name.partition("::")[0]).is_file():
-        return Target(name, "module", ("pytest", name), name.partition("::")[0])
-    if function is not None:
-        return _of_function(name, function["module"], function["name"])
-    if path.is_file():
-        return Target(name, words=(name,), file=name)
-    raise UsageError(f"{name} is no target of check: give {_FORMS}.")
-
-
-def _of_function(target: str, module: str, name: str) -> Target:
-    if module.endswith(".py"):
-        file = Path(module)
-        if not file.is_file():
-            raise UsageError(f"There is no file {module}; give {_FORMS}.")
-        directory, module = file.absolute().parent, file.stem
-    else:
-        directory, parts = Path.cwd(), Path(*module.split("."))
-        file = next((path for path in (parts.with_suffix(".py"), parts / "__init__.py") if path.is_file()), Path())
-    line = _line_of(file, name) if file.is_file() else 0
-    script = _SCRIPT.format(target=target, directory=str(directory), module=module, name=name)
-    return Target(target, file=str(file) if file.is_file() else "", line=line, script=script)
-
-
-def _line_of(file: Path, name: str) -> int:
-    """The line that defines `name`; 0 if none does."""
-    defines = re.compile(rf"\s*(async\s+)?(def|class)\s+{name}\b|{name}\s*=")
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if defines.match(line)), 0)
 
 
 def _results(target: Target, request: CheckRequest, taken: set[str], ui: Ui) -> Iterator[Results]:
@@ -190,6 +131,8 @@ def _results(target: Target, request: CheckRequest, taken: set[str], ui: Ui) -> 
     for symptom in (_RUNS,) if target.exported else request.checks:
         about = "" if symptom in (_ACCURACY, _RUNS) else f"-{symptom}"
         stem = re.sub(r"[^\w.]+", "-", f"{target.name}{about}").strip("-.")
+        if len(stem.encode()) > _LONGEST:  # a test's parameters are part of its name
+            stem = f"{stem.encode()[:_LONGEST].decode(errors='ignore')}-{hashlib.sha256(stem.encode()).hexdigest()[:8]}"
         while stem in taken:
             stem += "-"
         taken.add(stem)
@@ -205,11 +148,16 @@ def _judged(target: Target, symptom: str, request: CheckRequest, case_path: Path
         words = (str(script),)
     options = request.options.with_(check=None if symptom == _RUNS else symptom, output=str(case_path))
     asked = Asked(target.form, words, options, {"output"}, request.python, True, COMMAND, ())
+    environment = None
     with ui.stage("check"):
         ui.progress(f"{target.name}: {symptom}")
-        with open_case(asked, ui) as job:
-            findings = _observed(job.case, job.options, target, symptom, ui)
-            environment = job.case.load(ENVIRONMENT) if job.case.holds(ENVIRONMENT) else None
+        try:
+            with open_case(asked, ui) as job:
+                findings = _observed(job.case, job.options, target, symptom, ui)
+                environment = job.case.load(ENVIRONMENT) if job.case.holds(ENVIRONMENT) else None
+        except ReproKitError as error:  # of this target alone: a syntax error, or a file that is not trusted
+            unknown = Finding(target.name, symptom, Ending.UNKNOWN, "", file=target.file, line=target.line)
+            findings = [replace(unknown, words=_first_line(str(error)))]
         said = f"{target.name}: {findings[0].ending}: {'; '.join(each.words for each in findings)}"
         if findings[0].ending is Ending.AGREES:
             ui.done(said)
@@ -237,6 +185,9 @@ def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui
     for note in silent.notes:
         ui.detail(note)
     one = replace(one, seconds=round(sum(stage.seconds for stage in case.file.stages), 1))
+    refused = _refused(case) if target.script else ""
+    if refused:
+        return [replace(one, words=refused)]
     if ending.exit_code not in (Exit.OK, Exit.NOTHING_FAILED, Exit.ROUNDING):
         noted = [stage.note for stage in case.file.stages if stage.status != "done"]
         return [replace(one, words=_first_line(ending.sentence or "".join(noted[-1:])))]
@@ -250,6 +201,8 @@ def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui
         words = _ROUNDING
     elif compared:
         words = f"{compared} compiled calls agree with eager" if compared > 1 else "1 compiled call agrees with eager"
+    calls = read_findings(case.path / "observe" / "probe").compiled if symptom == _ACCURACY else ()
+    words = "; ".join([words, *(f"{call.name} {call.problem}" for call in calls if call.problem)])
     return [replace(one, ending=Ending.AGREES, words=words)]
 
 
@@ -260,8 +213,17 @@ def _run(case: Case, options: Options, ui: Ui, stage: str) -> StageEnding:
         return StageEnding(error.exit_code, str(error))
 
 
+def _refused(case: Case) -> str:
+    """What the script that calls a function says where there is nothing that it can compile."""
+    printed = case.path / "observe" / "stderr.txt"
+    lines = read_text(printed).splitlines() if printed.is_file() else []
+    return next((line.removeprefix(REFUSED) for line in lines if line.startswith(REFUSED)), "")
+
+
 def _first_line(sentence: str) -> str:
-    return sentence.partition("\n")[0] or "it could not be run"
+    """The first line of what a stage says; of "it says:", with the last one, which is what is said."""
+    lines = sentence.strip().splitlines() or ["it could not be run"]
+    return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
 
 
 def _failing(case: Case, one: Finding) -> list[Finding]:
@@ -285,7 +247,9 @@ def _finding(observed: ObservedFailure, case: Case, one: Finding) -> Finding:
     function = _IN.fullmatch(failure.text) if failure.difference or failure.kind is Kind.VALIDATION else None
     name = function["name"] if function else ""
     file, line = _place(failure, function, case, one)
-    words = in_words(observed.signature, failure) + (f" (in {name})" if name else "")
+    places = " and ".join(observed.signature.places)
+    where = f"{places} of {name}" if places and name else f"in {name}" if name else places
+    words = in_words(observed.signature, failure) + (f" ({where})" if where else "")
     value = failure.measured.value if failure.measured and failure.kind in _COUNTED else 0.0
     return replace(
         one,
@@ -294,6 +258,7 @@ def _finding(observed: ObservedFailure, case: Case, one: Finding) -> Finding:
         signature=observed.signature,
         function=name,
         value=value,
+        causes=tuple(sorted(causes(failure.kind, case.path / "observe" / "trace"))),
         file=file,
         line=line,
         case=str(case.path),
@@ -355,5 +320,6 @@ def _reduced(finding: Finding, request: CheckRequest, ui: Ui) -> Finding:
         bundle=bundle.path,
         repro=read_text(repro) if repro.is_file() else "",
         no_repro="" if bundle.verified else f"not verified: {bundle.reason}",
-        words=bundle.title or finding.words,
+        # The reduced program may show something else than the target does: both are said.
+        words=f"{finding.words}; repro.py: {bundle.title}" if bundle.title else finding.words,
     )

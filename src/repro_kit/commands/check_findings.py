@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Finding:
     signature: Signature | None = None
     function: str = ""  # the compiled function, if it is known
     value: float = 0.0  # of a measurement
+    causes: tuple[str, ...] = ()  # the kinds of the graph breaks, or of the guards that failed
     file: str = ""  # relative to the current directory
     line: int = 0
     seconds: float = 0.0
@@ -76,6 +77,7 @@ class Known:
     signature: Signature
     function: str = ""
     value: float = 0.0  # of a measurement: a larger value is a new failure
+    causes: tuple[str, ...] = ()  # of graph breaks and recompiles: another kind of them is a new failure
     seen: str = ""  # the torch that it was first seen with
     torch: str = ""  # the versions in which it is known; empty: all
     note: str = ""
@@ -86,9 +88,16 @@ class Known:
             return False
         if self.function != finding.function or finding.value > self.value or not self.is_known_in(torch):
             return False
+        if self.causes and torch == self.seen and set(finding.causes) - set(self.causes):
+            return False  # another torch may have other names for them
         places, now = set(self.signature.places), set(finding.signature.places)
         strength = Strength.REBASED if torch == self.seen else Strength.CROSS_VERSION
         return (not places or now <= places) and self.signature.matches(finding.signature, strength)
+
+    def is_hidden_by(self, finding: Finding) -> bool:
+        """Whether `finding`, another failure, leaves open whether this one is mended: it may end the run before."""
+        same = (self.target, self.check) == (finding.target, finding.check)
+        return same and finding.function in ("", self.function)
 
     def is_known_in(self, torch: str | None) -> bool:
         """Whether the entry is about this version of torch."""
@@ -114,7 +123,8 @@ class Comparison:
     known: tuple[tuple[Finding, Known], ...] = ()
     agreeing: tuple[Finding, ...] = ()
     unjudged: tuple[Finding, ...] = ()
-    mended: tuple[Known, ...] = field(default=())
+    mended: tuple[Known, ...] = ()
+    hidden: tuple[Known, ...] = ()  # another failure of the target hides whether they are mended
 
     def standing(self, finding: Finding) -> str:
         """The finding in one or two words."""
@@ -129,18 +139,21 @@ def compare(results: Results, baseline: Sequence[Known]) -> Comparison:
     pairs = [(each, _entry(each, baseline, results.torch)) for each in failing]
     met = [entry for _, entry in pairs if entry is not None]
     judged = {(each.target, each.check) for each in results.findings} - _unjudged(results)
+    unmet = [
+        entry
+        for entry in baseline
+        if (entry.target, entry.check) in judged
+        and entry.is_known_in(results.torch)
+        and not any(entry is each for each in met)
+    ]
+    hidden = [entry for entry in unmet if any(entry.is_hidden_by(each) for each in failing)]
     return Comparison(
         tuple(each for each, entry in pairs if entry is None),
         tuple((each, entry) for each, entry in pairs if entry is not None),
         tuple(each for each in results.findings if each.ending is Ending.AGREES),
         tuple(each for each in results.findings if each.ending is Ending.UNKNOWN),
-        tuple(
-            entry
-            for entry in baseline
-            if (entry.target, entry.check) in judged
-            and entry.is_known_in(results.torch)
-            and not any(entry is each for each in met)
-        ),
+        mended=tuple(entry for entry in unmet if not any(entry is each for each in hidden)),
+        hidden=tuple(hidden),
     )
 
 
@@ -153,9 +166,22 @@ def _unjudged(results: Results) -> set[tuple[str, str]]:
 
 
 def updated(baseline: Sequence[Known], found: Comparison, torch: str | None) -> list[Known]:
-    """The baseline with the new failures, and without the mended ones. Targets that were not run keep theirs."""
-    kept = [entry for entry in baseline if not any(entry is each for each in found.mended)]
+    """The baseline as this run has it: new failures, no mended ones, and the numbers of now.
+
+    Targets that were not run keep theirs.
+    """
+    gone = [*found.mended, *found.hidden]
+    kept = [_as_now(entry, found) for entry in baseline if not any(entry is each for each in gone)]
     return [*kept, *(_as_known(each, torch) for each in found.new)]
+
+
+def _as_now(entry: Known, found: Comparison) -> Known:
+    """`entry` with what was measured of it: a number that went down must not go up again unseen."""
+    now = [finding for finding, known in found.known if known is entry and finding.value]
+    if not now:
+        return entry
+    causes = {cause for each in now for cause in each.causes}
+    return replace(entry, value=max(each.value for each in now), causes=tuple(sorted(causes)))
 
 
 def _as_known(finding: Finding, torch: str | None) -> Known:
@@ -163,7 +189,7 @@ def _as_known(finding: Finding, torch: str | None) -> Known:
     # How large the difference was changes with each machine, and is not compared.
     signature = replace(finding.signature, magnitude=0.0, doubts=None)
     where = (finding.target, finding.check, signature.summary())
-    return Known(*where, signature, finding.function, finding.value, torch or "")
+    return Known(*where, signature, finding.function, finding.value, finding.causes, torch or "")
 
 
 def write_baseline(path: Path, entries: Sequence[Known]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import orjson
@@ -38,6 +39,7 @@ class Report:
     baseline: Path
     updated: bool  # the baseline was written
     ends: Exit
+    strict: bool = False  # what is mended fails the check, too
 
     @property
     def counts(self) -> dict[str, int]:
@@ -69,6 +71,7 @@ class Report:
             "new": [_named(each) for each in found.new],
             "known": [_named(each) for each, _ in found.known],
             "mended": [_named(each) for each in found.mended],
+            "hidden": [_named(each) for each in found.hidden],
             "unjudged": [_named(each) for each in found.unjudged],
             "results": to_data(self.results),
         }
@@ -121,6 +124,9 @@ def as_junit(report: Report) -> bytes:
     findings, found = report.results.findings, report.found
     counts = {"tests": len(findings), "failures": len(found.new), "skipped": len(found.known)}
     counts["errors"] = len(found.unjudged)
+    stale = found.mended if report.strict and not report.updated else ()
+    counts["tests"] += len(stale)
+    counts["failures"] += len(stale)
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite", {"name": "repro-kit check"} | _texts(counts))
     for each in findings:
@@ -131,7 +137,12 @@ def as_junit(report: Report) -> bytes:
         tag = {"new": "failure", "known": "skipped", "not judged": "error"}.get(standing)
         if tag is not None:
             inner = ElementTree.SubElement(case, tag, {"message": one_line(each.words)})
-            inner.text = visible(each.repro)
+            inner.text = visible("\n\n".join(filter(None, [each.words, each.repro])))
+    for entry in stale:
+        facts = {"classname": entry.target, "name": f"{entry.check}: {entry.function}".rstrip(": ")}
+        case = ElementTree.SubElement(suite, "testcase", {name: one_line(value) for name, value in facts.items()})
+        message = f"mended, and still in {report.baseline}: {entry.failure}"
+        ElementTree.SubElement(case, "failure", {"message": one_line(message)})
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, "unicode").encode()
 
 
@@ -154,7 +165,7 @@ def as_sarif(report: Report) -> bytes:
 
 def _as_result(each: Finding, state: str, level: str, *, elsewhere: str) -> dict[str, Any]:
     """A result; GitHub refuses one without a location, so a target without a file here is at `elsewhere`."""
-    file = {"uri": _in_repository(each.file or elsewhere)}
+    file = {"uri": quote(_in_repository(each.file or elsewhere))}
     place = {"artifactLocation": file, "region": {"startLine": max(each.line, 1)}}
     return {
         "ruleId": _RULES[each.ending][0],
@@ -180,14 +191,24 @@ def _tell_github(report: Report, ui: Ui) -> None:
         for line in workflow_commands(report):
             ui.print(line)
     for name, text in (("GITHUB_STEP_SUMMARY", as_markdown(report)), ("GITHUB_OUTPUT", _outputs(report))):
-        path = os.environ.get(name)
-        if not path:
-            continue
-        try:
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            ui.warn(f"{name} names {path}, which cannot be written: {error.strerror}.")
+        if path := os.environ.get(name):
+            _append(name, path, text, ui)
+
+
+def tell_refusal(sentence: str, code: Exit, ui: Ui) -> None:
+    """Annotate the run of GitHub's actions with the one sentence of bad input, where there is a runner."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        ui.print(f"::error title=repro-kit::{_data(sentence)}")
+    if path := os.environ.get("GITHUB_OUTPUT"):
+        _append("GITHUB_OUTPUT", path, f"exit-code={int(code)}\n", ui)
+
+
+def _append(name: str, path: str, text: str, ui: Ui) -> None:
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        ui.warn(f"{name} names {path}, which cannot be written: {error.strerror}.")
 
 
 def _outputs(report: Report) -> str:
@@ -202,8 +223,9 @@ def workflow_commands(report: Report) -> Iterator[str]:
         place = f"file={_property(_in_repository(each.file))},line={max(each.line, 1)}," if each.file else ""
         told = f"{each.target} ({each.check}): {each.words}"
         yield f"::error {place}title={_property(f'repro-kit: {title}')}::{_data(told)}"
+    level = "error" if report.strict and not report.updated else "notice"
     for entry in report.found.mended:
-        yield f"::notice title=repro-kit%3A mended::{_data(f'{entry.target} ({entry.check}): {entry.failure}')}"
+        yield f"::{level} title=repro-kit%3A mended::{_data(f'{entry.target} ({entry.check}): {entry.failure}')}"
 
 
 def _data(text: str) -> str:

@@ -20,7 +20,7 @@ FEWEST_PASSES = 3
 #: The most passing runs that are asked for: rarer failures than about 5 % look like fixed ones.
 MOST_PASSES = 60
 _MISSED = 0.005  # accepted probability that a flaky case passes by chance
-_LUCK = 0.05  # accepted probability that some stretch of passes among all builds of a flaky case is luck
+_LUCK = 0.005  # accepted probability that some stretch of passes among all builds of a flaky case is luck
 _MOST_RETURNS = 2  # of a case that was fixed: with more it counts as flaky
 #: The evidence of a case without a result.
 NOT_RUN_YET = "not run yet"

@@ -90,6 +90,8 @@ def _memory_limit() -> int:
 _REFUSED = 2  # the exit status of argparse, click, typer, absl and getopt's users for words that they do not take
 _USAGE = re.compile(r"^[^\w\n]*usage: ", re.IGNORECASE | re.MULTILINE)
 _ERROR = re.compile(r"(?:^|: )error: +(\S.*)|^│ +(\S.*?) +│$", re.IGNORECASE | re.MULTILINE)
+_NOT_FOUND, _NONE_COLLECTED = 4, 5  # exit statuses of pytest
+_NO_TEST = re.compile(r"^ERROR: (?!usage: )(.+?)\.?$", re.MULTILINE)
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _NO_INPUT = "EOF when reading a line"
 _NO_MODULE = re.compile(r"^No module named '(\w+)[\w.]*'")
@@ -100,7 +102,7 @@ _OF_OTHERS = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]p
 
 def refuse_what_did_not_begin(failure: Failure, subject: Subject) -> None:
     """Raise ReproKitError where the script of `failure`, which has compiled nothing, has made such a mistake."""
-    for mistake in (_arguments, _input, _hidden, _syntax, _missing):
+    for mistake in (_arguments, _no_test, _input, _hidden, _syntax, _missing):
         sentence = mistake(failure, subject)
         if sentence:
             raise UsageError(sentence)
@@ -115,6 +117,14 @@ def _arguments(failure: Failure, subject: Subject) -> str:
         f"`{subject}` refuses its arguments: {said}. "
         f"The script's own arguments go after it: repro-kit collect --fresh {shlex.join(subject.words)} ARGUMENTS"
     )
+
+
+def _no_test(failure: Failure, subject: Subject) -> str:
+    runs_pytest = any(Path(word).name in ("pytest", "py.test") for word in subject.argv[:3])
+    if not runs_pytest or failure.exit_status not in (_NOT_FOUND, _NONE_COLLECTED):
+        return ""
+    said = _NO_TEST.search(failure.text) if failure.exit_status == _NOT_FOUND else None
+    return f"pytest runs no test: {said[1] if said else f'it ends with exit status {failure.exit_status}'}."
 
 
 def _input(failure: Failure, subject: Subject) -> str:
