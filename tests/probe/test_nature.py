@@ -50,6 +50,13 @@ def test_tensors_that_decide(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     source = "import torch\na = torch.ones(2)\nsame = torch.equal(a, a + 1)\nif not same:\n    raise ValueError\n"
     assert nature_of(raised(tmp_path, source))["compares"]
+    named = "import torch\na, b = torch.ones(2), torch.ones(2)\nassert a.grad_fn is not b.grad_fn\n"
+    for place, text, compares in (
+        ("names", named, False),
+        ("both", named.replace("assert", "assert a[0] > 1 or"), True),
+    ):
+        (tmp_path / place).mkdir()
+        assert nature_of(raised(tmp_path / place, text))["compares"] is compares, "autograd's names are no results"
 
 
 def test_the_compilers_conditions_are_no_checks_of_results() -> None:

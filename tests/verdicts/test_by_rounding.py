@@ -16,9 +16,10 @@ from repro_kit.errors import Exit, Stop
 from repro_kit.failure.compiled_calls import CompiledCall
 from repro_kit.failure.differences import ResultErrors, Rounding, SettingTried
 from repro_kit.failure.exception_origin import Nature
-from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Status
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Status
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Strength, signature_of
+from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS, UNINITIALISED, WRITE_ORDER
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.supervised import Run
 from repro_kit.subject.script_run import SubjectRun
@@ -151,3 +152,64 @@ def test_what_the_script_raises_by_itself_may_be_rounding_too(tmp_path: Path, mo
     observed = replace(case.load(OBSERVATION), eager=Status.PASS)
     found = blame.judge_by_reruns(case, 60, SilentUi(), observed)
     assert found.rounding is not None and found.rounding.restored_by == f"{CASTS}=True"
+
+
+class _Runs:
+    """Stands in for runs of a script whose own check fails in some runs, counted from 1, whatever it runs with."""
+
+    def __init__(self, failing: set[int]) -> None:
+        self.failing, self.count = failing, 0
+
+    def ended(self, case: Case, run: SubjectRun, override: Override) -> Run:
+        self.count += 1
+        run.directory.mkdir(parents=True, exist_ok=True)
+        return Run(int(self.count in self.failing), None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    def in_eager(self, *_: object) -> SimpleNamespace:
+        self.count += 1
+        return SimpleNamespace(passes=self.count not in self.failing)
+
+
+@pytest.mark.parametrize(
+    ("failing_runs", "explained"),
+    [({1, 2}, True), ({2, 4}, False), ({1, 4, 7}, False), ({1, 2, 3}, False)],
+    ids=["when nudged", "every other run", "every third run", "from now on"],
+)
+def test_a_script_that_fails_now_and_then_is_not_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_runs: set[int], explained: bool
+) -> None:
+    own = Failure(
+        Kind.ACCURACY, exceptions=(ExceptionLink("AssertionError", "off", (Frame("a.py", 3, "<module>", ""),)),)
+    )
+    observed = ObservedFailure(own, signature_of(own))
+    case, ran = case_of(tmp_path, observed), _Runs(failing_runs)
+    monkeypatch.setattr(by_rounding, "run_overridden", ran.ended)
+    monkeypatch.setattr(by_rounding.eager_run, "run_eager", ran.in_eager)
+    monkeypatch.setattr(
+        by_rounding.observed_failures, "found_in", lambda _, ended, *rest: [] if ended.ok else [observed]
+    )
+    runs = Reruns(case, SilentUi(), timeout=60, limit=60, copy_of=None)
+    agree = CompiledCall("step at a.py:1", calls=1, compared=1)
+    assert (explained_by_rounding(runs, observed, [agree]) is not None) is explained
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        CompiledCall("f at a.py:1", 1, compared=1, note="eager differs from itself at output 0"),
+        CompiledCall("f at a.py:1", 1, compared=1, difference=Difference("value", "output 0"), doubts=(WRITE_ORDER,)),
+        replace(ROUNDED, doubts=(UNINITIALISED,)),
+    ],
+    ids=["a clock", "duplicate indices", "memory that is not written"],
+)
+def test_nobody_is_blamed_where_the_results_that_differ_are_not_defined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: CompiledCall
+) -> None:
+    case = case_of(tmp_path, ObservedFailure(WRONG, signature_of(WRONG)))
+    monkeypatch.setattr(blame, "run_overridden", only_passing_with([]))
+    monkeypatch.setattr(blame, "read_findings", lambda directory: SimpleNamespace(compiled=(call,)))
+    found = blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS))
+    assert "where its results are not defined" in found.nobody and found.rounding is None
+    wrong = replace(call, difference=Difference("value", "output 1"), doubts=(RANDOM_NUMBERS,), note="")
+    monkeypatch.setattr(blame, "read_findings", lambda directory: SimpleNamespace(compiled=(call, wrong)))
+    assert not blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS)).nobody

@@ -31,7 +31,9 @@ TAKEN_OUT = {
     "kernels": "the kernels that the program gives to operators while they are traced",
     "patterns": "the program's own patterns for Inductor's passes",
     "functions": "the functions that the program puts in the place of torch's own",
-    "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn)",
+    "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, "
+    "skip_guard_eval_unsafe)",
+    "passes": "the program's own passes",
 }
 #: The cause in an ablation whose sentence names such changes.
 OWN_CHANGE = "own-change"

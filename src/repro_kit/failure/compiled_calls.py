@@ -11,6 +11,7 @@ from typing import Any
 from repro_kit.failure.differences import ResultErrors, state_difference
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Measured, Phase
 from repro_kit.failure.kinds import Kind
+from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS, UNSTEADY
 
 _FLOOR = 1 << 20  # bytes: less memory than this is not due to the compiled code
 _MOST_NAMED = 3
@@ -41,6 +42,14 @@ class CompiledCall:
     lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, if the compiled call raises none
     problem: str = ""  # why the callable could not be measured
     states: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = ()  # call, state after it in eager, and compiled
+
+    @property
+    def undefined(self) -> str:
+        """Why the results that differ are not defined, since eager alone may give others; empty where they are."""
+        reasons = [doubt for doubt in self.doubts or () if doubt != RANDOM_NUMBERS]
+        if self.difference is None:
+            reasons += [part for part in self.note.split("; ") if part.startswith(UNSTEADY)]
+        return "; ".join(reasons)
 
 
 def slowdown(calls: Sequence[CompiledCall]) -> Measured | None:
@@ -73,9 +82,9 @@ def extra_memory(calls: Sequence[CompiledCall]) -> Measured | None:
 def wrong_result(calls: Sequence[CompiledCall], *, rounding: bool = False) -> Failure | None:
     """The failure of the first callable whose compiled calls differ from eager's; None when no call differs.
 
-    `rounding`: a difference that eager's own rounding explains counts as well.
+    Results that are not defined in eager do not count. `rounding`: what eager's own rounding explains does.
     """
-    call = next((call for call in calls if call.difference is not None), None)
+    call = next((call for call in calls if call.difference is not None and not call.undefined), None)
     if call is None:
         return _wrong_state(calls) or (_by_rounding(calls) if rounding else None)
     return Failure(

@@ -154,6 +154,9 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
             return Blame(Status.PASS, wrong, lost=lost)
         if wrong_result(calls) is not None or any(call.raised for call in calls):
             return Blame(Status.PASS, wrong)
+        undefined = _undefined(chosen, calls)
+        if undefined:
+            return Blame(Status.PASS, tuple(failures), nobody=undefined)
         explain = (
             by_rounding.explained_by_random if any(call.random for call in calls) else by_rounding.explained_by_rounding
         )
@@ -168,31 +171,44 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         calls = _compared(runs)
         if any(call.both for call in calls) and not any(call.raised for call in calls):
             return Blame(Status.FAIL, tuple(failures), both=next(call.both for call in calls if call.both))
-    if chosen.source == "measured" or not _needs_eager(chosen):
+    if chosen.source == "measured" or not (checked or _needs_eager(chosen)):
         return Blame(Status.PASS, wrong, doubts)
+    nobody = (_needs_eager(chosen) and _of_circumstances(chosen)) or _not_confirmed(runs, chosen)
+    return Blame(Status.PASS, tuple(failures) if nobody else wrong, () if nobody else doubts, nobody=nobody)
+
+
+def _undefined(chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str:
+    """Why a check of the script's own shows no bug, where what differs is not defined in eager; empty otherwise."""
+    told = [f"{call.name}: {call.undefined}" for call in calls if call.undefined]
+    if not told:
+        return ""
+    return (
+        f"{chosen.signature.summary()} was raised by the script itself, and a compiled call differs from eager only "
+        f"where its results are not defined ({told[0]}); {ORACLE}"
+    )
+
+
+def _of_circumstances(chosen: ObservedFailure) -> str:
+    """Why the nature of `chosen` is no evidence: it is the machine's, or about time; empty otherwise."""
     summary = chosen.signature.summary()
     if chosen.nature is Nature.MACHINE:
         origin = "an error of the machine, or of a service that the script uses"
         if is_of_a_peer(chosen.failure):
             origin = "what a rank raises because another rank has ended, or comes too late"
-        why = f"{summary} is {origin}; it is no evidence"
-        return Blame(
-            Status.PASS, tuple(failures), nobody=f"{why}; fix the cause and run the program again, or {ORACLE}"
-        )
+        return f"{summary} is {origin}; it is no evidence; fix the cause and run the program again, or {ORACLE}"
     if chosen.nature is Nature.TIME:
         why = (
             f"{summary} is the script's own exception about how long something took; compiling changes times by itself"
         )
-        return Blame(
-            Status.PASS,
-            tuple(failures),
-            nobody=f"{why}; use --check 'compile-time>S' or --check 'slowdown>X', or {ORACLE}",
-        )
+        return f"{why}; use --check 'compile-time>S' or --check 'slowdown>X', or {ORACLE}"
+    return ""
+
+
+def _not_confirmed(runs: Reruns, chosen: ObservedFailure) -> str:
+    """Why nobody is blamed for an exception of the script's own that more runs do not confirm; empty if they do."""
     doubt = _unconfirmed(runs, chosen)
-    if doubt:
-        why = f"{summary} was raised by the script itself, and more runs do not confirm it ({doubt})"
-        return Blame(Status.PASS, tuple(failures), nobody=f"{why}; {ORACLE}")
-    return Blame(Status.PASS, wrong, doubts)
+    why = f"{chosen.signature.summary()} was raised by the script itself, and more runs do not confirm it ({doubt})"
+    return f"{why}; {ORACLE}" if doubt else ""
 
 
 def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str | None:

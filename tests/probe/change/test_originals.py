@@ -59,8 +59,19 @@ def count():
 compiled = torch.compile(lambda x: x * count(), backend="eager")
 right = [x * 1, x * 2]
 """,
+    "passes": """
+def mine(graph):
+    raise RuntimeError
+
+config = torch._inductor.config
+config.post_grad_custom_pre_pass = mine
+torch.compile(torch.neg, backend="eager")(x)  # no native compiler: it is looked at which settings are left
+given = torch._TorchCompileInductorWrapper(None, {"joint_custom_post_pass": mine, "max_fusion_size": 7}, False).config
+compiled = lambda x: x + (mine in (config.post_grad_custom_pre_pass, given.get("joint_custom_post_pass")))
+right = [x if given["max_fusion_size"] == 7 else -x]
+""",
 }
-#: Another change of a kind that is above.
+#: Other changes of kinds that are above.
 GUARDS = """
 scale = [1.0]
 compiled_once = torch.compile(
@@ -69,6 +80,18 @@ compiled_once = torch.compile(
 compiled_once(x)
 scale[0] = 2.0
 compiled, right = compiled_once, [x * 2]
+"""
+STANCE = """
+scale = [1.0]
+once = torch.compile(lambda x: x * scale[0], backend="eager")
+once(x)
+scale[0] = 2.0
+
+def compiled(x):
+    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
+        return once(x)
+
+right = [x * 2]
 """
 FRAME = """
 import torch
@@ -113,7 +136,7 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     from repro_kit.stages.ablate.special_contrasts import keeping
 
     script = ["import os, sys, torch, torch._inductor.compile_fx"]
-    changes = [*CHANGES.items(), ("marks", GUARDS)]
+    changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE)]
     for kind, change in changes:
         for setup in ("", keeping([kind]), keeping(tuple(CHANGES))):
             path = tmp_path / f"{len(script)}.py"

@@ -16,6 +16,7 @@ from repro_kit.files import write_atomic
 from repro_kit.graph import parse
 from repro_kit.graph.reading.graph_record import GraphRecord
 from repro_kit.options.stages import CaptureOptions
+from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS, WRITE_ORDER
 from repro_kit.recipe import Recipe
 from repro_kit.stages.capture import graph_search, search_order
 from repro_kit.stages.capture.program_forms import Attempt
@@ -24,23 +25,37 @@ from repro_kit.ui import SilentUi
 from texts import program
 
 
-class Passing:
-    """An oracle with which every program passes."""
+class Answering:
+    """An oracle with one answer for every program."""
 
-    def __init__(self, *, rounding: bool = False) -> None:
-        self.rounding = rounding
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
         self.texts: list[str] = []
 
     def check(self, texts: Sequence[str], *_: Any, **__: Any) -> Iterator[Verdict]:
         self.texts += texts
-        return (Verdict(Status.PASS, rounding=self.rounding) for _ in texts)
+        return (self.verdict for _ in texts)
+
+
+def search_with(
+    verdict: Verdict, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> graph_search.GraphSearch:
+    monkeypatch.setattr(graph_search, "open_oracle", lambda *_: nullcontext(Answering(verdict)))
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    case.write("observe/run.json", Observation(("a.py",), 1, None, False, 1.0, 0, None, None))
+    return graph_search.GraphSearch(case, CaptureOptions(), SilentUi(), None, kind, tmp_path)
+
+
+def test_a_wrong_result_that_eager_alone_has_too_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undefined = Failure(Kind.ACCURACY, difference=Difference("value", "output 0"), doubts=(RANDOM_NUMBERS, WRITE_ORDER))
+    search = search_with(Verdict(Status.FAIL, failure=undefined), Kind.ACCURACY, tmp_path, monkeypatch)
+    attempt = Attempt("", Recipe(), GraphRecord(number=0, pid=0, compile_id="0/0"), "")
+    why = f"differs from eager only where its results are not defined ({WRITE_ORDER})"
+    assert search.first(iter([attempt])) == (None, [f"graph 0/0 alone: {why}"])
 
 
 def test_each_form_of_a_graph_that_passes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_search, "open_oracle", lambda *_: nullcontext(Passing()))
-    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
-    case.write("observe/run.json", Observation(("a.py",), 1, None, False, 1.0, 0, None, None))
-    search = graph_search.GraphSearch(case, CaptureOptions(), SilentUi(), None, Kind.CRASH, tmp_path)
+    search = search_with(Verdict(Status.PASS), Kind.CRASH, tmp_path, monkeypatch)
     graph = GraphRecord(number=0, pid=0, compile_id="0/0")
     attempts = (Attempt("", Recipe(), graph, how) for how in ("", "dynamic=True"))
     assert search.first(attempts) == (None, ["graph 0/0 alone: pass", "graph 0/0 alone dynamic=True: pass"])
@@ -53,7 +68,7 @@ def test_each_form_of_a_graph_that_passes_is_named(tmp_path: Path, monkeypatch: 
 def test_an_artifact_is_held_to_the_scripts_tolerance_and_not_asked_where_recorded_values_show_rounding(
     rounding: bool, tried: list[tuple[float | None, float | None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    oracle = Passing(rounding=rounding)
+    oracle = Answering(Verdict(Status.PASS, rounding=rounding))
     monkeypatch.setattr(graph_search, "open_oracle", lambda *_: nullcontext(oracle))
     monkeypatch.setattr(
         search_order, "_attempts", lambda _, kind, files, tolerance, *, plainest: iter([_alone(tolerance)])

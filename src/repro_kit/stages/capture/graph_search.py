@@ -14,6 +14,7 @@ from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature, Strength, failure_alike, outcome_of, signature_of
 from repro_kit.options.stages import CaptureOptions
+from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
 from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout
@@ -195,7 +196,7 @@ class GraphSearch:
                 if rounds:
                     self.rounded.append(attempt)
                 if self._accepts(verdict):
-                    doubt = self.check.doubt(attempt)
+                    doubt = _undefined(verdict) or self.check.doubt(attempt)
                     if not doubt:
                         return attempt, reasons
                     self.verdict, self.signature = Verdict(Status.CANNOT_TELL), None
@@ -223,7 +224,7 @@ class GraphSearch:
             limit = fresh_timeout(self.case, self.options, self.kind)
             verdicts = oracle.check([it.text for it in attempts], self.inputs, timeout=limit)
             for attempt, verdict in zip(attempts, verdicts, strict=True):
-                if self._accepts(verdict) and not self.check.doubt(attempt):
+                if self._accepts(verdict) and not (_undefined(verdict) or self.check.doubt(attempt)):
                     self.fresh = True
                     return attempt
         reasons.append("no attempt fails alike in a fresh interpreter either")
@@ -248,6 +249,15 @@ class GraphSearch:
             return False
         self.verdict, self.signature = replace(verdict, failure=failure), signature
         return True
+
+
+def _undefined(verdict: Verdict) -> str:
+    """Why a wrong result of a graph shows no bug, since eager alone may give another one; empty where it does."""
+    failure = verdict.failure
+    if failure is None or not failure.kind.policy.compared:
+        return ""
+    doubts = [doubt for doubt in failure.doubts or () if doubt != RANDOM_NUMBERS]
+    return f"differs from eager only where its results are not defined ({'; '.join(doubts)})" if doubts else ""
 
 
 def _verdict_words(verdict: Verdict) -> str:

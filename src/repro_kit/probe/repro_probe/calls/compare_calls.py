@@ -76,8 +76,9 @@ def _comparison(program: _AsProgram, record: CompiledCallData) -> Mapping[str, A
         return {}
     with_eager_random = functools.partial(_with_eager_random, program)
     found = recheck.reconsider(program, eager, compiled, with_eager_random, with_errors=True)
-    if found.get("difference"):
-        found["doubts"] = doubts(program, eager)
+    apart = [*filter(None, [found.get("difference")]), *found.get("also", ()), *found.get("errors", ())]
+    if apart:
+        found["doubts"] = doubts(program, eager, [each["where"] for each in apart])
     if found.get("errors"):
         found["rounding"] = bool(found.get("rounding")) and record.get("rounding", True)
         found["errors"] = record.get("errors") or found["errors"]

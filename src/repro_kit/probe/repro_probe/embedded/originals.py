@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 #: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
-#: attributes of its modules and classes, and what Dynamo is told not to trace, or not to guard.
-KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks")
+#: attributes of its modules and classes, what Dynamo is told not to trace, or not to guard, and passes in settings.
+KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks", "passes")
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
 _MARKS = ("assume_constant_result", "allow_in_graph", "nonstrict_trace")
@@ -47,6 +47,8 @@ def keep(*kinds: str) -> None:
         restores.append(_kept_attributes())
     if "marks" in kinds:
         _ignore_marks()
+    if "passes" in kinds:
+        restores.append(_without_passes())
 
     def restore(*_: Any) -> None:
         for put_back in restores:
@@ -143,6 +145,28 @@ def _kept_attributes() -> Callable[[], None]:
     return put_back
 
 
+def _without_passes() -> Callable[[], None]:
+    """Ignore the program's functions in the settings of Inductor, and in the options of a compile."""
+    import torch
+
+    config = importlib.import_module("torch._inductor.config")
+    wrapper: Any = torch._TorchCompileInductorWrapper
+    apply_options = wrapper.apply_options
+
+    @functools.wraps(apply_options)
+    def apply_others(self: Any, options: Any) -> Any:
+        return apply_options(self, {name: value for name, value in (options or {}).items() if _is_torchs(value)})
+
+    wrapper.apply_options = apply_others
+
+    def put_back() -> None:
+        for name, value in config.get_config_copy().items():
+            if not _is_torchs(value):
+                setattr(config, name, None)
+
+    return put_back
+
+
 def _refuse(owner: Any, name: str, concerns: Callable[..., bool]) -> None:
     """Do nothing where the program calls the method `name` of `owner` with arguments that it `concerns`."""
     original = getattr(owner, name)
@@ -179,6 +203,13 @@ def _ignore_marks() -> None:
         return optimize(*args, **options)
 
     torch._dynamo.optimize = with_all_guards
+    stance: Any = getattr(torch._dynamo, "set_stance", optimize)
+
+    @functools.wraps(stance)
+    def evaluating_guards(*args: Any, skip_guard_eval_unsafe: bool = False, **options: Any) -> Any:
+        return stance(*args, **options)
+
+    torch._dynamo.set_stance = evaluating_guards
 
 
 def _ignored(mark: Any, *, decorates: bool) -> Any:

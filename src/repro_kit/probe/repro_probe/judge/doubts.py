@@ -6,7 +6,7 @@ more runs in eager show that: with other values in uninitialised memory, and wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -25,10 +25,10 @@ _JAGGED = {"_nested_view_from_jagged", "_nested_view_from_jagged_copy"}
 _FILLS = (1, 2)  # what uninitialised memory is given in two runs
 
 
-def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
+def doubts(program: RunnableCalls, eager: Outcome, where: Collection[str] = ()) -> list[str]:
     """Return why the results of `program` are not defined, in the words of the protocol; empty where they are.
 
-    `eager` is the outcome in eager. A run that fails shows nothing.
+    `eager` is the outcome in eager. A run that fails shows nothing. `where`: the results in question; empty: all.
     """
     found = [RANDOM_NUMBERS] if eager.random else []
     watch = _Watch(_FILLS[0])
@@ -42,7 +42,8 @@ def doubts(program: RunnableCalls, eager: Outcome) -> list[str]:
         (watch.wrote, WRITE_ORDER, _Watch(_FILLS[0], backwards=True)),
     ):
         again = _run(program, other) if seen else None
-        if again is not None and compare_outputs.places_that_differ(first, again, Tolerance(program.recipe)):
+        places = compare_outputs.places_that_differ(first, again, Tolerance(program.recipe)) if again else []
+        if set(places) & set(where or places):
             found.append(reason)
     return found
 

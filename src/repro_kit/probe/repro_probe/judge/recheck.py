@@ -12,7 +12,7 @@ from repro_probe.judge import choices, compare_outputs, double_precision, roundi
 from repro_probe.judge.compare_outputs import OF_ROUNDING, OF_VALUES, WITHOUT_REFERENCE, Evidence, Tolerance
 from repro_probe.judge.double_precision import error_table, explained, plain_tolerance
 from repro_probe.judge.doubts import ClonedDropouts, DrawnInOrder
-from repro_probe.protocol.failure_data import ComparisonData, DifferenceData, ErrorRow
+from repro_probe.protocol.failure_data import UNSTEADY, ComparisonData, DifferenceData, ErrorRow
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
 
@@ -138,7 +138,7 @@ def _look(
     tolerance = Tolerance(program.recipe)
     unstable = _differing(program, eager, program.graph)
     if unstable and not set(unstable) <= set(ignore):
-        _note(notes, "eager differs from itself at " + ", ".join(sorted(unstable)))
+        _note(notes, UNSTEADY + ", ".join(sorted(unstable)))
     best = None if eager.random else double_precision.in_double(program)
     if best is None and not tolerance.stated:
         tolerance = Tolerance(program.recipe, factor=WITHOUT_REFERENCE)

@@ -7,7 +7,7 @@ import functools
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -173,7 +173,8 @@ def _check(run: QueryRun) -> QueryAnswer:
         comparison = _compare(program, run, eager, compiled)
     failed = comparison.get("difference") is not None
     if failed:
-        comparison["doubts"] = _doubts(program, eager)
+        apart = [*filter(None, [comparison["difference"]]), *comparison.get("also", ())]
+        comparison["doubts"] = _doubts(program, eager, [each["where"] for each in apart])
     verdict: QueryAnswer = {"status": "fail" if failed else "pass", "phase": "compare" if failed else "exit"}
     return {**verdict, **cast(QueryAnswer, comparison)}
 
@@ -250,11 +251,11 @@ def _compare(program: LoadedProgram, run: QueryRun, eager: Outcome, compiled: Ou
     return recheck.reconsider(program, eager, compiled, functools.partial(_with_eager_random, program, run))
 
 
-def _doubts(program: LoadedProgram, eager: Outcome) -> list[str]:
-    """Return why the results of the program are not defined in eager; not on several ranks."""
+def _doubts(program: LoadedProgram, eager: Outcome, where: Sequence[str] = ()) -> list[str]:
+    """Return why the results `where` (all) of the program are not defined in eager; not on several ranks."""
     from repro_probe.judge.doubts import doubts  # imports torch
 
-    return [] if process_group.is_real(program.recipe["group"]) else doubts(program, eager)
+    return [] if process_group.is_real(program.recipe["group"]) else doubts(program, eager, where)
 
 
 def _with_eager_random(program: LoadedProgram, run: QueryRun) -> Outcome:

@@ -25,6 +25,8 @@ _CLOCKS = {
 #: Comparisons, with their default (rtol, atol). Those in `_RAISING` raise by themselves.
 _RAISING = {"assert_close": (None, None), "assert_allclose": (1e-7, 0)}
 _ASKED = {"allclose": (1e-5, 1e-8), "isclose": (1e-5, 1e-8), "equal": (0.0, 0.0), "array_equal": (0.0, 0.0)}
+#: Attributes of a tensor that are no part of a result: how autograd and the memory keep it.
+_NO_RESULTS = {"grad_fn", "data_ptr", "storage", "untyped_storage", "_version", "_cdata", "_backward_hooks"}
 _PLAIN = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp),
     *(ast.operator, ast.unaryop, ast.Load),
@@ -118,7 +120,14 @@ def _called(node: ast.AST) -> str:
 
 
 def _named(nodes: list[Any]) -> list[str]:
-    return [part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
+    """Return the names in `nodes`, but for those of which a condition asks no result."""
+    found: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            found.append(node.id)
+        elif not (isinstance(node, ast.Attribute) and node.attr in _NO_RESULTS):
+            found += _named(list(ast.iter_child_nodes(node)))
+    return found
 
 
 def _is_array(value: Any) -> bool:

@@ -57,7 +57,7 @@ _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prim
 #: A name of what changes torch, or an assignment to an attribute of a module that is no setting.
 _CHANGES = re.compile(
     r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
-    r"|assume_constant_result|allow_in_graph|substitute_in_graph|nonstrict_trace|guard_filter_fn"
+    r"|assume_constant_result|allow_in_graph|substitute_in_graph|nonstrict_trace|guard_filter_fn|skip_guard_eval|_pass\b"
     r"|^\s*(?!self\.)(?!.*\bconfig\.)\w+(?:\.\w+)+(?:\[.*\])?\s*=[^=]",
     re.MULTILINE,
 )
