@@ -59,7 +59,7 @@ def test_a_class_with_other_uses_stays(use: str) -> None:
 @pytest.mark.parametrize(
     ("use", "expected"),
     [
-        ("m, n = (M(), 3)\nm(n)", "def M(x):\n    return x * w\nw = 2\nn = 3\nM(n)"),
+        ("m, n = (M(), 3)\nm(n)", "def m(x):\n    return x * w\nw = 2\nn = 3\nm(n)"),
         ("m, n = (M(), M())\nm(n(1))", "w = 2\n\ndef M(x):\n    return x * w\nM(M(1))"),
         ("m = M()\nm = compile(m)\nm(1)", "def M(x):\n    return x * w\nw = 2\nm = M\nm = compile(m)\nm(1)"),
     ],

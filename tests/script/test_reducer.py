@@ -95,6 +95,13 @@ def test_what_decides_stays_as_it_is():
     assert result.program.text == "assert close(x + 1, 2, atol=0.125)\n"
 
 
+def test_what_decides_gets_the_values_that_it_alone_reads_in_the_end():
+    program = program_of("a = one(3)\nb = two(a)\nok = close(a, b)\nassert ok\n")
+    decisive = ("assert ok", "ok = close(a, b)")
+    result = minify_script(program, SyntheticScripts(["one", "two", "close"]), decisive=decisive)
+    assert result.program.text == "assert close(one(), two())\n"
+
+
 def test_a_stated_tolerance_is_never_changed():
     program = program_of("def close(*a, **k):\n    pass\nclose([1, 2, 3], rtol=0.125)\n")
     result = minify_script(program, SyntheticScripts(["close"]))

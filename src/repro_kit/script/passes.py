@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from repro_kit.reduce.proposing import each, one_by_one, sweep
 from repro_kit.script import recording as returned
 from repro_kit.script.compile_calls import left_to_eager as left_to_eager_edits
-from repro_kit.script.failing_statements import cut_off
+from repro_kit.script.failing_statements import cut_off, deciding_parts
 from repro_kit.script.failing_statements import outside_slices as outside_slices_of
 from repro_kit.script.proposals import expressions, inline, structure
 from repro_kit.script.proposals.classes import classes as dissolved
@@ -224,6 +224,29 @@ def renamed(numbered: NumberedTree, names: Mapping[str, str]) -> Edits:
         if isinstance(node, ast.Global | ast.Nonlocal) and any(name in names for name in node.names):
             edits[number] = type(node)([names.get(name, name) for name in node.names])
     return edits
+
+
+def checked(search: ScriptSearch) -> None:
+    """Put values in the place of their only reading in what decides: the same check of the same values.
+
+    Nothing else may change what decides, since the search would make the check ask for something else.
+    """
+    while _checked(search):
+        pass
+
+
+def _checked(search: ScriptSearch) -> bool:
+    numbered, decisive = search.rebase(), search.decisive
+    parts = {numbered.number(part): part for part in deciding_parts(numbered.tree) if ast.unparse(part) in decisive}
+    for edits in inline.variables(numbered):
+        gone = {number for number, edit in edits.items() if edit is None}
+        now = {ast.unparse(part): numbered.text_with(part, edits) for at, part in parts.items() if at not in gone}
+        if any(old != new for old, new in now.items()):
+            search.decisive = tuple(now[text] for text in decisive if text in now)
+            if search.first([edits]) is not None:
+                return True
+            search.decisive = decisive
+    return False
 
 
 def _rewriting(name: str, *proposals: Callable[[NumberedTree], Iterable[Edits]]) -> Callable[[ScriptSearch], None]:

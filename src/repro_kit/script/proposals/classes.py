@@ -54,9 +54,10 @@ def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.
         return None
     called = next((method.name for method in methods if method.name in _CALLED), None)
     names = {name: name for method in methods for name in (method.name, *_attributes(method))}
+    name = cls.name if called is None else _name_of_only(numbered, made) or cls.name
     if called is not None:
-        names[called] = cls.name
-    uses = [_use(numbered, node, names, None if called is None else cls.name) for node in instances]
+        names[called] = name
+    uses = [_use(numbered, node, names, None if called is None else name) for node in instances]
     uses += [_own_uses(numbered, method, names) for method in methods]
     edits: dict[int, Replacement] = {}
     for use in uses:
@@ -73,6 +74,14 @@ def _made(numbered: NumberedTree, name: str) -> list[ast.Call]:
     above = [numbered.parent(mention) for mention in mentions]
     made = [call for call in above if isinstance(call, ast.Call) and call.func in mentions]
     return made if len(made) == len(mentions) else []
+
+
+def _name_of_only(numbered: NumberedTree, made: Sequence[ast.Call]) -> str:
+    """The name of the only instance: as a function's it leaves every use as it is. "" if there are several, or none."""
+    bound = _bound(numbered, made[0]) if len(made) == 1 else None
+    if bound is None or numbered.parent(bound.statement) is not numbered.tree:
+        return ""
+    return names_and_values(bound.statement)[0][bound.place].id
 
 
 def _attributes(method: ast.FunctionDef) -> set[str]:
