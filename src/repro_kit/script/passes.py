@@ -226,23 +226,31 @@ def renamed(numbered: NumberedTree, names: Mapping[str, str]) -> Edits:
     return edits
 
 
-def checked(search: ScriptSearch) -> None:
-    """Put values in the place of their only reading in what decides: the same check of the same values.
+def called_by_check(search: ScriptSearch) -> None:
+    """Put functions and classes that what decides calls in their places: the same check of the same values.
 
     Nothing else may change what decides, since the search would make the check ask for something else.
     """
-    while _checked(search):
+    _within_check(search, dissolved, expression_functions, inline.functions)
+
+
+def checked(search: ScriptSearch) -> None:
+    """Put values in the place of their only reading in what decides, likewise."""
+    _within_check(search, inline.variables)
+
+
+def _within_check(search: ScriptSearch, *proposals: Callable[[NumberedTree], Iterable[Edits]]) -> None:
+    while search.decisive and any(_moved_into_check(search, propose) for propose in proposals):
         pass
 
 
-def _checked(search: ScriptSearch) -> bool:
+def _moved_into_check(search: ScriptSearch, propose: Callable[[NumberedTree], Iterable[Edits]]) -> bool:
     numbered, decisive = search.rebase(), search.decisive
-    parts = {numbered.number(part): part for part in deciding_parts(numbered.tree) if ast.unparse(part) in decisive}
-    for edits in inline.variables(numbered):
-        gone = {number for number, edit in edits.items() if edit is None}
-        now = {ast.unparse(part): numbered.text_with(part, edits) for at, part in parts.items() if at not in gone}
+    parts = [part for part in deciding_parts(numbered.tree) if ast.unparse(part) in decisive]
+    for edits in propose(numbered):
+        now = {ast.unparse(part): numbered.text_with(part, edits) for part in parts}
         if any(old != new for old, new in now.items()):
-            search.decisive = tuple(now[text] for text in decisive if text in now)
+            search.decisive = tuple(text for text in (now[text] for text in decisive if text in now) if text)
             if search.first([edits]) is not None:
                 return True
             search.decisive = decisive

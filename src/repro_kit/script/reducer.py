@@ -54,6 +54,7 @@ INLINE: tuple[Pass, ...] = (
     passes.lambdas,
     passes.decorators,
     passes.unwrap,
+    passes.called_by_check,
     passes.definitions,
 )
 

@@ -129,8 +129,10 @@ class NumberedTree:
         return program
 
     def text_with(self, node: ast.AST, edits: Edits) -> str:
-        """The text of one node with `edits` made, of which none drops it."""
-        return ast.unparse(ast.fix_missing_locations(self._build(node, edits)))
+        """The text of one node with `edits` made: "" if it is gone; the last of several statements in its place."""
+        built = self._build(node, edits)
+        last = built[-1] if isinstance(built, list) and built else built
+        return ast.unparse(ast.fix_missing_locations(last)) if isinstance(last, ast.AST) else ""
 
     def _build(self, node: ast.AST, edits: Edits) -> Any:
         """A copy of `node` with edits made: a node, a list of nodes, or None."""
