@@ -16,6 +16,7 @@ from repro_kit.script.failing_statements import cut_off, deciding_parts
 from repro_kit.script.failing_statements import outside_slices as outside_slices_of
 from repro_kit.script.proposals import expressions, inline, structure
 from repro_kit.script.proposals.classes import classes as dissolved
+from repro_kit.script.proposals.classes import unboxed
 from repro_kit.script.proposals.in_place import accumulated as written_out
 from repro_kit.script.proposals.in_place import attributes as read_once
 from repro_kit.script.proposals.in_place import decorators as plain_decorators
@@ -231,7 +232,7 @@ def called_by_check(search: ScriptSearch) -> None:
 
     Nothing else may change what decides, since the search would make the check ask for something else.
     """
-    _within_check(search, dissolved, expression_functions, inline.functions)
+    _within_check(search, dissolved, unboxed, expression_functions, inline.functions)
 
 
 def checked(search: ScriptSearch) -> None:
@@ -281,7 +282,7 @@ decorators = _rewriting("decorators", plain_decorators)
 #: No parameters that are not needed, nor their arguments.
 parameters = _rewriting("parameters", without_parameter)
 #: Functions in the place of classes.
-classes = _rewriting("classes", dissolved)
+classes = _rewriting("classes", dissolved, unboxed)
 #: The call of what is handed to a pool, a thread or the event loop.
 pools = _rewriting("pools", plain_calls, coroutines)
 #: The name of what is looked up in a registry.

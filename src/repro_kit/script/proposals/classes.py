@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.script.proposals.inline import arguments_of, readings, scope_of, statement_of
+from repro_kit.script.proposals.inline import arguments_of, readings, scope_of, statement_of, with_values
 from repro_kit.script.proposals.parameters import without
 from repro_kit.script.proposals.structure import bound_together, names_and_values
 from repro_kit.script.tree import Edits, NumberedTree, Replacement
@@ -33,6 +33,52 @@ def classes(numbered: NumberedTree) -> Iterator[Edits]:
                 edits = _dissolved(numbered, node, methods)
                 if edits is not None:
                     yield edits
+
+
+def unboxed(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each class around one value, such as a list of records: the value itself, and functions of it.
+
+    ``log.add(x)`` becomes ``add(log, x)``, where `log` is the list. An instance may be handed on, unlike in `classes`.
+    """
+    for node in numbered.tree.body:
+        if isinstance(node, ast.ClassDef) and not (node.decorator_list or node.bases or node.keywords):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            init = next((method for method in methods if method.name == "__init__"), None)
+            if init is not None and len(methods) == len(node.body):
+                edits = _unboxed(numbered, node, init, [method for method in methods if method is not init])
+                if edits is not None:
+                    yield edits
+
+
+def _unboxed(
+    numbered: NumberedTree, cls: ast.ClassDef, init: ast.FunctionDef, methods: Sequence[ast.FunctionDef]
+) -> Edits | None:
+    names = {method.name for method in methods}
+    plain = all(not (part.name.startswith("__") or part.decorator_list) and part.args.args for part in methods)
+    match init.body:
+        case [ast.Assign([ast.Attribute(ast.Name(), attr)], value)] if plain and not any(map(numbered.mentions, names)):
+            pass
+        case _:
+            return None
+    edits: dict[int, Replacement] = {}
+    for call in (made := _made(numbered, cls.name)):
+        arguments = arguments_of(_function(init, {}), call)
+        placed = None if arguments is None else with_values(value, arguments)
+        if placed is None:
+            return None
+        edits[numbered.number(call)] = placed
+    for node in numbered.nodes:
+        if not isinstance(node, ast.Attribute) or node.attr not in {attr, *names} or init in numbered.above(node):
+            continue
+        above = numbered.parent(node)
+        if node.attr == attr and isinstance(node.ctx, ast.Load):
+            edits[numbered.number(node)] = node.value
+        elif isinstance(above, ast.Call) and above.func is node:
+            called = ast.Name(node.attr, ast.Load())
+            edits[numbered.number(above)] = ast.Call(called, [node.value, *above.args], above.keywords)
+        else:
+            return None
+    return edits | {numbered.number(cls): methods} if made else None
 
 
 def _is_special(method: ast.FunctionDef) -> bool:
