@@ -1,3 +1,5 @@
+import pytest
+
 from repro_kit.graph import parse, render
 from repro_kit.graph.sizes import flat, numbers_in, resized, sizes_of, with_sizes
 from repro_kit.graph.values import input_for, plainer, plainest, records
@@ -71,7 +73,7 @@ def calls():
 
 
 def test_offsets_rise_and_end_with_the_number_of_rows_whatever_becomes_smaller():
-    seen = {"shape": [5], "dtype": "torch.int64", "min": 0, "max": 20, "samples": [0, 6, 11, 14, 20], "rises": True}
+    seen = {"shape": [5], "dtype": "torch.int64", "min": 0, "max": 20, "samples": [0, 6, 11, 14, 20], "form": "rises"}
     line = input_for("offsets", records({"offsets": seen})["offsets"])
     assert line.line == "offsets = torch.linspace(0, 20, 5, dtype=torch.int64)"
     assert plainest(line) is line and not list(plainer(line)), "zeros are no offsets"
@@ -83,3 +85,33 @@ def test_offsets_rise_and_end_with_the_number_of_rows_whatever_becomes_smaller()
         (flat(jagged), "randn(1)", "linspace(0, 1, 2, "),
     ):
         assert rows in render(smaller) and offsets in render(smaller)
+
+
+@pytest.mark.parametrize(
+    ("form", "shape", "dtype", "line", "smaller"),
+    [
+        ("permutation", [6], "torch.int64", "torch.randperm(6)", "torch.randperm(1)"),
+        ("probabilities", [6, 4], "torch.float32", "torch.rand(6, 4).softmax(-1)", "torch.rand(1).softmax(-1)"),
+        ("lower", [6, 6], "torch.bool", "torch.ones(6, 6, dtype=torch.bool).tril()", "torch.ones(1, dtype=torch.bool)"),
+        (
+            "upper",
+            [6, 6],
+            "torch.bool",
+            "torch.ones(6, 6, dtype=torch.bool).triu(1)",
+            "torch.ones(1, dtype=torch.bool)",
+        ),
+        ("rises", [9], "torch.float32", "torch.linspace(0.2, 4.0, 9)", "torch.linspace(0.2, 1.2, 2)"),
+        ("", [9], "torch.bool", "torch.ones(9, dtype=torch.bool)", "torch.ones(1, dtype=torch.bool)"),
+    ],
+)
+def test_values_keep_their_form(form: str, shape: list[int], dtype: str, line: str, smaller: str) -> None:
+    low, high = (0.24, 4.3) if form == "rises" else (1, 1) if not form else (0, 5)
+    seen = {"shape": shape, "dtype": dtype, "min": low, "max": high, "form": form}
+    made = input_for("x", records({"x": seen})["x"])
+    assert made.line.replace(", dtype=torch.int64", "") == f"x = {line}"
+    program = parse(
+        JAGGED.replace("rows = torch.randn(20, 3)", made.line).replace("rows", "x").replace("OFFSETS", "offsets = 0")
+    )
+    assert program.inputs[0] == made
+    assert f"x = {smaller}\n" in render(flat(program)).replace(", dtype=torch.int64", "")
+    assert all(other.data.kind == "arange" for other in plainer(made)) or form in ("", "rises")

@@ -22,7 +22,7 @@ SHAPES = [(2,), (1, 3), (0,), (2,), (), (2,)]
 @st.composite
 def data(draw, tensors=()):
     sized = ["randn", "rand", "zeros", "ones", "empty", "_efficientzerotensor"]
-    kinds = [*sized, "full", "randint", "arange", "load", "tensor"]
+    kinds = [*sized, "full", "randint", "arange", "load", "tensor", "softmax", "tril", "triu", "randperm", "linspace"]
     kind = draw(st.sampled_from([*kinds, *(["view"] if tensors else [])]))
     sizes = draw(SIZES)
     match kind:
@@ -30,6 +30,9 @@ def data(draw, tensors=()):
             return Data("full", sizes, (draw(NUMBERS),))
         case "randint":
             return Data("randint", sizes, (0, draw(st.integers(1, 9))))
+        case "randperm" | "linspace":
+            ends = draw(st.sampled_from([(0, 9), (0.5, 2.0)])) if kind == "linspace" else ()
+            return Data(kind, (draw(st.integers(0, 5)),), ends)
         case "load":
             return Data("load", None, ("v.pt",))
         case "tensor":

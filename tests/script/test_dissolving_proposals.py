@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proposed import simpler_texts, texts, unwrapped_texts
-from repro_kit.script.proposals.classes import classes
+from repro_kit.script.proposals.classes import classes, unboxed
 from repro_kit.script.proposals.in_place import expression_functions, reassigned
 from repro_kit.script.proposals.indirect import coroutines, pools
 from repro_kit.script.proposals.inline import first_items, functions
@@ -59,7 +59,7 @@ def test_a_class_with_other_uses_stays(use: str) -> None:
 @pytest.mark.parametrize(
     ("use", "expected"),
     [
-        ("m, n = (M(), 3)\nm(n)", "def M(x):\n    return x * w\nw = 2\nn = 3\nM(n)"),
+        ("m, n = (M(), 3)\nm(n)", "def m(x):\n    return x * w\nw = 2\nn = 3\nm(n)"),
         ("m, n = (M(), M())\nm(n(1))", "w = 2\n\ndef M(x):\n    return x * w\nM(M(1))"),
         ("m = M()\nm = compile(m)\nm(1)", "def M(x):\n    return x * w\nw = 2\nm = M\nm = compile(m)\nm(1)"),
     ],
@@ -263,3 +263,24 @@ def test_the_next_item_of_a_list_is_its_first() -> None:
 def test_the_only_item_of_a_list_takes_the_place_of_what_is_made_of_the_list() -> None:
     assert "y = f(x)" in simpler_texts("y = max([f(x)])")
     assert "y = f(x)" not in simpler_texts("y = max([f(x), z])")
+
+
+BOX = """
+class Log:
+    def __init__(self, size):
+        self.kept = [0] * size
+    def add(self, x):
+        self.kept.append(x)
+    def last(self):
+        return self.kept[-1]
+"""
+
+
+def test_a_class_around_one_value_becomes_that_value_and_functions_of_it() -> None:
+    (text,) = texts(unboxed, f"{BOX}log = Log(2)\nrun(log).add(3)\nassert log.last() == 3")
+    assert text.endswith("return self[-1]\nlog = [0] * 2\nadd(run(log), 3)\nassert last(log) == 3")
+
+
+@pytest.mark.parametrize("use", ["f = Log(2).add", "Log(2).kept = 3", "Log", "add = 1\nLog(2).add(add)"])
+def test_it_stays_where_something_else_is_done_with_it(use: str) -> None:
+    assert texts(unboxed, BOX + use) == []

@@ -95,6 +95,21 @@ def test_what_decides_stays_as_it_is():
     assert result.program.text == "assert close(x + 1, 2, atol=0.125)\n"
 
 
+def test_what_decides_gets_the_values_that_it_alone_reads_in_the_end():
+    program = program_of("a = one(3)\nb = two(a)\nok = close(a, b)\nassert ok\n")
+    decisive = ("assert ok", "ok = close(a, b)")
+    result = minify_script(program, SyntheticScripts(["one", "two", "close"]), decisive=decisive)
+    assert result.program.text == "assert close(one(), two())\n"
+
+
+def test_a_class_and_functions_that_the_check_calls_do_not_stay_for_it():
+    methods = "    def __init__(self):\n        self.a = one()\n    def first(self):\n        return two(self.a)\n"
+    program = program_of(f"class C:\n{methods}c = C()\nfine(c.first())\nassert close(c.first(), 3), c.first()\n")
+    decisive = ("assert close(c.first(), 3), c.first()",)
+    result = minify_script(program, SyntheticScripts(["one", "two", "close"]), decisive=decisive)
+    assert result.program.text == "assert close(two(one()), 3), two(one())\n"
+
+
 def test_a_stated_tolerance_is_never_changed():
     program = program_of("def close(*a, **k):\n    pass\nclose([1, 2, 3], rtol=0.125)\n")
     result = minify_script(program, SyntheticScripts(["close"]))

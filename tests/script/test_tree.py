@@ -39,6 +39,15 @@ match number:
 """
 
 
+def test_a_block_of_one_statement_stands_on_the_line_of_its_header() -> None:
+    text = "class A(type):\n    pass\nfor a in b:\n    if a:\n        c()\n    else:\n        d()\n"
+    compact = Script(text).compact
+    assert compact.text == "class A(type): pass\nfor a in b:\n    if a: c()\n    else: d()\n"
+    assert Script(TEXT).compact.tree is not None and ast.dump(Script(TEXT).compact.tree) == ast.dump(ast.parse(TEXT))
+    long = f"def f():\n    return {'x' * 90}\n"
+    assert Script(long).compact.text == long
+
+
 def test_every_node_can_be_dropped_or_cannot_and_nothing_breaks() -> None:
     numbered = NumberedTree(Script.of(ast.parse(TEXT)))
     programs = [numbered.edited({number: None}) for number in range(1, len(numbered.nodes))]

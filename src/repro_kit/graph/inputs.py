@@ -8,11 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 _Sized = Literal["randn", "rand", "zeros", "ones", "empty", "_efficientzerotensor"]
-DataKind = _Sized | Literal["full", "randint", "arange", "linspace", "tensor", "load", "view"]
+_Formed = Literal["softmax", "tril", "triu"]
+DataKind = _Sized | _Formed | Literal["full", "randint", "randperm", "arange", "linspace", "tensor", "load", "view"]
 Bit = Literal["conj", "neg"]
 ZERO_TENSOR: DataKind = "_efficientzerotensor"  # zeros without a storage, as gradients may be
 _DEVICE = ("device", "torch.device")
 _SIZED = get_args(_Sized)
+#: The kind of what the values are made of, and the method that makes them: probabilities, and a mask of one corner.
+_ENDINGS: dict[str, tuple[_Sized, str]] = {
+    "softmax": ("rand", ".softmax(-1)"),
+    "tril": ("ones", ".tril()"),
+    "triu": ("ones", ".triu(1)"),
+}
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class Data:
     """The source of a tensor's values.
 
     `sizes`: the shape of the source, before any ``as_strided``; None if the text has none (`load`, `view`). `args`:
-    ``(value,)`` of `full`, ``(low, high)`` of `randint` and of `linspace`, which makes whole numbers that rise,
+    ``(value,)`` of `full`, ``(low, high)`` of `randint` and of `linspace`, which makes numbers that rise,
     ``(literal,)`` of `tensor` (as text), ``(file,)`` of `load`, ``(name,)`` of `view`.
     """
 
@@ -115,11 +122,12 @@ class TensorInput:
         kind, sizes, args = self.data.kind, self.data.sizes or (), self.data.args
         if kind in ("view", "load"):
             return str(args[0]) if kind == "view" else f'load("{args[0]}")'
+        kind, tail = _ENDINGS.get(kind, (kind, ""))
         if kind in _SIZED:
             first = ", ".join(map(str, sizes)) if sizes else "()"
         elif kind == "tensor":
             first = args[0]
-        elif kind == "arange":
+        elif kind in ("arange", "randperm"):
             first = str(math.prod(sizes))
         else:
             bounds = [number(arg) for arg in args]
@@ -127,7 +135,8 @@ class TensorInput:
             first = ", ".join([shape, *bounds] if kind == "full" else [*bounds, shape])
         options = f", dtype={self.dtype}" if self.dtype else ""
         options += f", device={self.device!r}" if self.device else ""
-        tail = f".reshape({', '.join(map(str, sizes)) or '()'})" if kind == "arange" and len(sizes) != 1 else ""
+        if kind == "arange" and len(sizes) != 1:
+            tail = f".reshape({', '.join(map(str, sizes)) or '()'})"
         return f"torch.{kind}({first}{options}){tail}"
 
 
@@ -295,6 +304,11 @@ def _source(node: ast.expr) -> tuple[Data, str | None, str | None] | None:
             source = Data("load", None, (file,)), None, None
         case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="reshape"), args=args, keywords=[]):
             source = _reshaped(_source(inner), _sizes(args))
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr=attr)) if attr in _ENDINGS:
+            made = _source(inner)
+            is_known = made is not None and ast.unparse(node) == ast.unparse(inner) + _ENDINGS[attr][1]
+            if made is not None and is_known and made[0].kind == _ENDINGS[attr][0]:
+                source = replace(made[0], kind=attr), *made[1:]  # type: ignore[arg-type]
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=args, keywords=keywords):
             options, data = _options(keywords), _data(attr, args)
             source = (data, *options) if data is not None and options is not None else None
@@ -323,9 +337,9 @@ def _data(kind: str, args: list[ast.expr]) -> Data | None:
             return Data("randint", sizes, bounds) if sizes is not None and _all_int(bounds) else None
         case "linspace", [low, high, ast.Constant(value=int(count))]:
             ends = _literal(low), _literal(high)
-            return Data("linspace", (count,), ends) if _all_int(ends) else None
-        case "arange", [ast.Constant(value=int(count))]:
-            return Data("arange", (count,))
+            return Data("linspace", (count,), ends) if all(isinstance(end, int | float) for end in ends) else None
+        case (("arange" | "randperm"), [ast.Constant(value=int(count))]):
+            return Data(kind, (count,))
         case "tensor", [literal]:
             return _tensor_literal(literal)
     return None

@@ -22,7 +22,7 @@ from repro_kit.reduce.search import key_of
 _MOST_TRIES = 10  # queries, answers that are known already not counted
 _LOOKING = 7  # of them before some number passes
 _LARGE = 4  # a number above it may be far from one that passes
-_RANDOM = ("rand", "randn", "randint")  # kinds of data that depend on the seed
+_RANDOM = ("rand", "randn", "randint", "randperm", "softmax")  # kinds of data that depend on the seed
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def _other_dtype(line: TensorInput) -> str | None:
     """The default dtype (None); for an input that has the default already, its usual alternative."""
     if line.dtype is not None:
         return None
-    return "torch.int32" if line.data.kind in ("randint", "arange") else "torch.float64"
+    return "torch.int32" if line.data.kind in ("randint", "randperm", "arange") else "torch.float64"
 
 
 def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program] | None:

@@ -10,14 +10,17 @@ from functools import partial
 from typing import TypeGuard
 
 from repro_kit.graph.effects import op_name
-from repro_kit.graph.inputs import ZERO_TENSOR, Data, Input, ScalarInput, TensorInput
+from repro_kit.graph.inputs import ZERO_TENSOR, Data, DataKind, Input, ScalarInput, TensorInput
 from repro_kit.graph.program import Function, Program, Statement, canonical
 from repro_kit.graph.simpler import with_statements
 
 _FACTORS = (4.0, 0.5, 16.0, 0.25)
 _VARIED = 2  # sizes that are varied alone, the largest first
 _MOST = 1 << 24  # elements of all inputs of a variant
-_GENERATED = ("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "arange", "linspace")
+_GENERATED = (
+    *("randn", "rand", "zeros", "ones", ZERO_TENSOR, "full", "randint", "randperm", "arange"),
+    *("linspace", "softmax", "tril", "triu"),
+)
 
 
 def sizes_of(program: Program) -> list[int]:
@@ -119,7 +122,8 @@ def _has_rank(line: Input) -> TypeGuard[TensorInput]:
 
 
 def _shaped(line: TensorInput, sizes: tuple[int, ...]) -> TensorInput:
-    return replace(line, data=replace(line.data, sizes=sizes))
+    kind: DataKind = "ones" if line.data.kind in ("tril", "triu") and len(sizes) < 2 else line.data.kind
+    return replace(line, data=replace(line.data, kind=kind, sizes=sizes))
 
 
 def is_resizable(line: Input) -> TypeGuard[TensorInput]:
@@ -145,7 +149,8 @@ def _input(line: Input, sizes: Mapping[int, int], *, code: bool) -> Input:
 def _rising(line: TensorInput, sizes: Mapping[int, int]) -> TensorInput:
     """`line` with another end, where that is a size that changes: offsets end with the number of rows."""
     low, high = line.data.args
-    return replace(line, data=replace(line.data, args=(low, max(sizes.get(high, high), low))))
+    end = max(sizes.get(high, high), low) if isinstance(high, int) else high
+    return replace(line, data=replace(line.data, args=(low, end)))
 
 
 def _statement(sizes: Mapping[int, int], statement: Statement) -> Statement:

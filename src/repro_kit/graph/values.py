@@ -17,8 +17,10 @@ _SCALARS = ("int", "float", "bool", "str", "NoneType")
 class TensorRecord:
     """A tensor when it was made. Strides and `offset` are in elements; `low` and `high` are its range of values.
 
-    `samples`: all elements of a small tensor; else some, with those that random values lack (-0.0, inf, nan). `rises`:
-    whole numbers of which none is less than the one before, as offsets, boundaries and sorted indices are.
+    `samples`: all elements of a small tensor; else some, with those that random values lack (-0.0, inf, nan). `form`:
+    what holds of all elements together. "rises": none is less than the one before, as of offsets, boundaries and sorted
+    indices; "permutation": every whole number from 0 on; "probabilities": the last dimension sums to one; "lower" and
+    "upper": a mask that is true in one corner.
     """
 
     shape: tuple[int, ...]
@@ -32,7 +34,7 @@ class TensorRecord:
     high: float | None = None
     file: str | None = None  # in `inputs/`, where the values are stored
     samples: tuple[float, ...] = ()
-    rises: bool = False
+    form: str = ""
 
     @property
     def elements(self) -> int:
@@ -72,7 +74,7 @@ def _record(value: Any) -> Record:
                 value.get("max"),
                 value.get("file"),
                 tuple(float(sample) if isinstance(sample, str) else sample for sample in value.get("samples") or ()),
-                bool(value.get("rises")),
+                str(value.get("form") or ""),
             )
         case {"value": scalar} if value.get("python", "int") in _SCALARS:
             return ScalarRecord(scalar)
@@ -125,18 +127,33 @@ def input_for(name: str, record: Record) -> Input | None:
     )
 
 
+#: What makes values of a form; those that rise are made between their ends.
+_MADE: Mapping[str, DataKind] = {
+    "permutation": "randperm",
+    "probabilities": "softmax",
+    "lower": "tril",
+    "upper": "triu",
+}
+
+
 def generated(record: TensorRecord, sizes: tuple[int, ...]) -> Data:
     """Data like the record's: normal, or uniform in [0, 1) for non-negative floats; integers of the same range.
 
-    Whole numbers that rise do so again, between the same ends: offsets stay offsets of as many rows.
+    What holds of all elements together goes on to hold: offsets stay offsets of as many rows, a mask its corner.
     """
+    whole = record.dtype in _DISCRETE
+    form = record.form if sizes == record.shape else ""
+    if form in _MADE:
+        return Data(_MADE[form], sizes)
+    if form == "rises":
+        low, high = (int(end or 0) if whole else _one_digit(end or 0.0) for end in (record.low, record.high))
+        return Data("linspace", sizes, (low, high) if low < high else (0.0, 1.0))
     if record.dtype == "torch.bool":
+        if record.low is not None and record.low == record.high:
+            return Data("ones" if record.low else "zeros", sizes)
         return Data("randint", sizes, (0, 2))
-    if record.dtype in _DISCRETE:
-        low, high = int(record.low or 0), int(record.high or 0)
-        if record.rises and sizes == record.shape:
-            return Data("linspace", sizes, (low, high))
-        return Data("randint", sizes, (low, high + 1))
+    if whole:
+        return Data("randint", sizes, (int(record.low or 0), int(record.high or 0) + 1))
     if "float8" in record.dtype or "float4" in record.dtype:
         return Data("ones", sizes)  # torch generates no random numbers of these dtypes
     if record.low is not None and record.low >= 0 and "complex" not in record.dtype:
@@ -190,7 +207,9 @@ def _nested(texts: Sequence[str], shape: Sequence[int]) -> str:
 
 
 #: How plain the values of each kind are. Stored values and views are not chosen by the kind.
-_RANKS = {"full": 1, "arange": 2, "linspace": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4, "empty": 4}
+_RANKS = {"full": 1, "arange": 2, "linspace": 2, "tril": 2, "triu": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4}
+_RANKS |= {"empty": 4, "randperm": 4, "softmax": 4}
+_WITH_FORM = ("linspace", "tril", "triu", "softmax")  # kinds whose values plainer ones would not be like
 #: The dtype of a line that names none, by the kind of its data, or by the type of the value that fills it; else floats.
 _DEFAULTS: Mapping[object, str] = {
     "randint": "torch.int64",
@@ -226,12 +245,17 @@ def plainer(line: TensorInput, record: TensorRecord | None = None) -> Iterator[T
 
 
 def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInput]:
+    if line.data.kind == "linspace" and isinstance(line.data.args[0], float):
+        yield replace(line, data=Data("ones", line.data.sizes))  # none is less than the one before
     if (
         rank(line) == 0
         or line.data.sizes is None
-        or line.data.kind == "linspace"
+        or line.data.kind in _WITH_FORM
         or (line.data.kind == "tensor" and line.dtype is None)
     ):
+        return
+    if line.data.kind == "randperm":
+        yield replace(line, data=Data("arange", line.data.sizes))
         return
     dtype = line.dtype or _DEFAULTS.get(type(line.data.args[0]) if line.data.kind == "full" else line.data.kind)
     whole = dtype is not None and "int" in dtype

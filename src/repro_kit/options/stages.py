@@ -190,7 +190,8 @@ class AblateOptions(QueryOptions, RunOptions):
         initial="auto",
         check=_steps,
         more="`flips`: settings that make the failure disappear. `needs`: your own settings that the failure needs. "
-        "`collect` leaves out `flips`, and steps of more than a minute.",
+        "`collect` leaves out `flips`, stops after five minutes on a reduced subject, and leaves out steps of more "
+        "than a minute on a whole one.",
     )
 
 

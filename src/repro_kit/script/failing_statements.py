@@ -218,12 +218,13 @@ def running(program: Script, lines: Iterable[int]) -> tuple[str, ...]:
 
 def keeps(program: Script, decisive_texts: tuple[str, ...]) -> bool:
     """Whether the program has all of `decisive_texts`."""
-    texts = Counter(map(ast.unparse, _parts(program)))
+    texts = Counter(map(ast.unparse, deciding_parts(program.tree)))
     return all(texts[text] >= count for text, count in Counter(decisive_texts).items())
 
 
-def _parts(program: Script) -> Iterator[ast.AST]:
-    for statement in statements(program.tree):
+def deciding_parts(tree: ast.AST) -> Iterator[ast.AST]:
+    """What may decide whether a script fails: conditions, and statements without blocks."""
+    for statement in statements(tree):
         if isinstance(statement, ast.If | ast.While):
             yield statement.test
         elif not _blocks(statement):

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from repro_kit.reduce.proposing import each, one_by_one, sweep
 from repro_kit.script import recording as returned
 from repro_kit.script.compile_calls import left_to_eager as left_to_eager_edits
-from repro_kit.script.failing_statements import cut_off
+from repro_kit.script.failing_statements import cut_off, deciding_parts
 from repro_kit.script.failing_statements import outside_slices as outside_slices_of
 from repro_kit.script.proposals import expressions, inline, structure
 from repro_kit.script.proposals.classes import classes as dissolved
+from repro_kit.script.proposals.classes import unboxed
 from repro_kit.script.proposals.in_place import accumulated as written_out
 from repro_kit.script.proposals.in_place import attributes as read_once
 from repro_kit.script.proposals.in_place import decorators as plain_decorators
@@ -226,6 +227,37 @@ def renamed(numbered: NumberedTree, names: Mapping[str, str]) -> Edits:
     return edits
 
 
+def called_by_check(search: ScriptSearch) -> None:
+    """Put functions and classes that what decides calls in their places: the same check of the same values.
+
+    Nothing else may change what decides, since the search would make the check ask for something else.
+    """
+    _within_check(search, dissolved, unboxed, expression_functions, inline.functions)
+
+
+def checked(search: ScriptSearch) -> None:
+    """Put values in the place of their only reading in what decides, likewise."""
+    _within_check(search, inline.variables)
+
+
+def _within_check(search: ScriptSearch, *proposals: Callable[[NumberedTree], Iterable[Edits]]) -> None:
+    while search.decisive and any(_moved_into_check(search, propose) for propose in proposals):
+        pass
+
+
+def _moved_into_check(search: ScriptSearch, propose: Callable[[NumberedTree], Iterable[Edits]]) -> bool:
+    numbered, decisive = search.rebase(), search.decisive
+    parts = [part for part in deciding_parts(numbered.tree) if ast.unparse(part) in decisive]
+    for edits in propose(numbered):
+        now = {ast.unparse(part): numbered.text_with(part, edits) for part in parts}
+        if any(old != new for old, new in now.items()):
+            search.decisive = tuple(text for text in (now[text] for text in decisive if text in now) if text)
+            if search.first([edits]) is not None:
+                return True
+            search.decisive = decisive
+    return False
+
+
 def _rewriting(name: str, *proposals: Callable[[NumberedTree], Iterable[Edits]]) -> Callable[[ScriptSearch], None]:
     """The pass `name`, which accepts such edits one at a time, each on a tree that is numbered anew."""
 
@@ -250,7 +282,7 @@ decorators = _rewriting("decorators", plain_decorators)
 #: No parameters that are not needed, nor their arguments.
 parameters = _rewriting("parameters", without_parameter)
 #: Functions in the place of classes.
-classes = _rewriting("classes", dissolved)
+classes = _rewriting("classes", dissolved, unboxed)
 #: The call of what is handed to a pool, a thread or the event loop.
 pools = _rewriting("pools", plain_calls, coroutines)
 #: The name of what is looked up in a registry.

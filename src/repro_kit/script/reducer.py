@@ -54,6 +54,7 @@ INLINE: tuple[Pass, ...] = (
     passes.lambdas,
     passes.decorators,
     passes.unwrap,
+    passes.called_by_check,
     passes.definitions,
 )
 
@@ -117,6 +118,13 @@ def without_idle_twin(result: Result[Script], lines: Iterable[int]) -> Result[Sc
     return replace(result, neighbours=replace(result.neighbours, twin=None))
 
 
+def compacted(result: Result[Script]) -> Result[Script]:
+    """The result and its passing variant in the fewest lines; the search needs each statement on a line of its own."""
+    twin = result.neighbours.twin
+    fewer = twin and replace(twin, program=twin.program.compact)
+    return replace(result, program=result.program.compact, neighbours=replace(result.neighbours, twin=fewer))
+
+
 def _reduce(search: ScriptSearch) -> None:
     search.coarse = True
     search.run(*FIRST)
@@ -129,6 +137,7 @@ def _reduce(search: ScriptSearch) -> None:
         search.record_anew()
         steps, search.thorough = len(search.history), True
         search.run(_inline, *DETAILS)
+    search.run(passes.checked)  # what decides does not change any more
 
 
 def _inline(search: ScriptSearch) -> None:

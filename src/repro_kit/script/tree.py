@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 Replacement: TypeAlias = Sequence[ast.AST] | ast.AST | None
 Edits: TypeAlias = Mapping[int, Replacement]  # by the number of the node
 
+_WIDTH = 100  # characters of a line that a reader sees whole
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 _HOLDS_VALUE = (ast.Expr, ast.Assign, ast.AugAssign, ast.keyword)  # what goes with its value
 #: Fields that a node may lack, and the nodes.
@@ -55,6 +56,21 @@ class Script:
     def tree(self) -> ast.Module:
         """The syntax tree, whose nodes are never changed."""
         return ast.parse(self.text)
+
+    @property
+    def compact(self) -> Script:
+        """The same program with a block of one plain statement on the line of its header: ``def f(x): return x``."""
+        before = self.text.splitlines()
+        lines = list(before)
+        for block in (block for node in ast.walk(self.tree) for block in blocks(node)):
+            only = block[0] if len(block) == 1 else None
+            if isinstance(only, ast.stmt) and only.lineno == only.end_lineno and not any(blocks(only)):
+                header, body = lines[only.lineno - 2], lines[only.lineno - 1].strip()
+                if header.endswith(":") and len(header) + len(body) < _WIDTH:
+                    lines[only.lineno - 2], lines[only.lineno - 1] = f"{header} {body}", ""
+        kept = (line for line, old in zip(lines, before, strict=True) if line or not old)
+        joined = Script("\n".join(kept) + "\n")
+        return joined if ast.dump(joined.tree) == ast.dump(self.tree) else self
 
 
 class NumberedTree:
@@ -111,6 +127,12 @@ class NumberedTree:
         except (Impossible, SyntaxError, ValueError, RecursionError):
             return None
         return program
+
+    def text_with(self, node: ast.AST, edits: Edits) -> str:
+        """The text of one node with `edits` made: "" if it is gone; the last of several statements in its place."""
+        built = self._build(node, edits)
+        last = built[-1] if isinstance(built, list) and built else built
+        return ast.unparse(ast.fix_missing_locations(last)) if isinstance(last, ast.AST) else ""
 
     def _build(self, node: ast.AST, edits: Edits) -> Any:
         """A copy of `node` with edits made: a node, a list of nodes, or None."""

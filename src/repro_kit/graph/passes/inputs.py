@@ -27,7 +27,7 @@ from repro_kit.graph.sizes import flat, is_resizable, numbers_in, sizes_of, with
 from repro_kit.graph.values import TensorRecord, constants, generated, is_contiguous, plainer, plainest
 from repro_kit.reduce.proposing import each, narrow, rebasing, sweep
 
-_CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "arange")  # data in the dtype that the line chooses
+_CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "randperm", "arange")  # in a dtype of choice
 _FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")
 _FEW = 6  # inputs whose values are made plain one at a time
 

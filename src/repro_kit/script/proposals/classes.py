@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repro_kit.script.proposals.inline import arguments_of, readings, scope_of, statement_of
+from repro_kit.script.proposals.inline import arguments_of, readings, scope_of, statement_of, with_values
 from repro_kit.script.proposals.parameters import without
 from repro_kit.script.proposals.structure import bound_together, names_and_values
 from repro_kit.script.tree import Edits, NumberedTree, Replacement
@@ -35,6 +35,52 @@ def classes(numbered: NumberedTree) -> Iterator[Edits]:
                     yield edits
 
 
+def unboxed(numbered: NumberedTree) -> Iterator[Edits]:
+    """For each class around one value, such as a list of records: the value itself, and functions of it.
+
+    ``log.add(x)`` becomes ``add(log, x)``, where `log` is the list. An instance may be handed on, unlike in `classes`.
+    """
+    for node in numbered.tree.body:
+        if isinstance(node, ast.ClassDef) and not (node.decorator_list or node.bases or node.keywords):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            init = next((method for method in methods if method.name == "__init__"), None)
+            if init is not None and len(methods) == len(node.body):
+                edits = _unboxed(numbered, node, init, [method for method in methods if method is not init])
+                if edits is not None:
+                    yield edits
+
+
+def _unboxed(
+    numbered: NumberedTree, cls: ast.ClassDef, init: ast.FunctionDef, methods: Sequence[ast.FunctionDef]
+) -> Edits | None:
+    names = {method.name for method in methods}
+    plain = all(not (part.name.startswith("__") or part.decorator_list) and part.args.args for part in methods)
+    match init.body:
+        case [ast.Assign([ast.Attribute(ast.Name(), attr)], value)] if plain and not any(map(numbered.mentions, names)):
+            pass
+        case _:
+            return None
+    edits: dict[int, Replacement] = {}
+    for call in (made := _made(numbered, cls.name)):
+        arguments = arguments_of(_function(init, {}), call)
+        placed = None if arguments is None else with_values(value, arguments)
+        if placed is None:
+            return None
+        edits[numbered.number(call)] = placed
+    for node in numbered.nodes:
+        if not isinstance(node, ast.Attribute) or node.attr not in {attr, *names} or init in numbered.above(node):
+            continue
+        above = numbered.parent(node)
+        if node.attr == attr and isinstance(node.ctx, ast.Load):
+            edits[numbered.number(node)] = node.value
+        elif isinstance(above, ast.Call) and above.func is node:
+            called = ast.Name(node.attr, ast.Load())
+            edits[numbered.number(above)] = ast.Call(called, [node.value, *above.args], above.keywords)
+        else:
+            return None
+    return edits | {numbered.number(cls): methods} if made else None
+
+
 def _is_special(method: ast.FunctionDef) -> bool:
     """Whether a decorator makes something else of the method than a function of the instance."""
     names = {
@@ -54,9 +100,10 @@ def _dissolved(numbered: NumberedTree, cls: ast.ClassDef, methods: Sequence[ast.
         return None
     called = next((method.name for method in methods if method.name in _CALLED), None)
     names = {name: name for method in methods for name in (method.name, *_attributes(method))}
+    name = cls.name if called is None else _name_of_only(numbered, made) or cls.name
     if called is not None:
-        names[called] = cls.name
-    uses = [_use(numbered, node, names, None if called is None else cls.name) for node in instances]
+        names[called] = name
+    uses = [_use(numbered, node, names, None if called is None else name) for node in instances]
     uses += [_own_uses(numbered, method, names) for method in methods]
     edits: dict[int, Replacement] = {}
     for use in uses:
@@ -73,6 +120,14 @@ def _made(numbered: NumberedTree, name: str) -> list[ast.Call]:
     above = [numbered.parent(mention) for mention in mentions]
     made = [call for call in above if isinstance(call, ast.Call) and call.func in mentions]
     return made if len(made) == len(mentions) else []
+
+
+def _name_of_only(numbered: NumberedTree, made: Sequence[ast.Call]) -> str:
+    """The name of the only instance: as a function's it leaves every use as it is. "" if there are several, or none."""
+    bound = _bound(numbered, made[0]) if len(made) == 1 else None
+    if bound is None or numbered.parent(bound.statement) is not numbered.tree:
+        return ""
+    return names_and_values(bound.statement)[0][bound.place].id
 
 
 def _attributes(method: ast.FunctionDef) -> set[str]:

@@ -13,12 +13,15 @@ from repro_kit.script.tree import Edits, NumberedTree, Replacement, blocks, name
 
 
 def expression_functions(numbered: NumberedTree) -> Iterator[Edits]:
-    """For each function of one expression that is called in several places, and only called: the expression there."""
+    """For each function of one expression that is only called: the expression at each call, also in a lambda."""
     for node in numbered.nodes:
         match node:
-            case ast.FunctionDef(name=name, decorator_list=[], body=[ast.Return(value=ast.expr() as value)]):
+            case ast.FunctionDef(
+                name=name, decorator_list=[], body=[ast.Return(value=ast.expr() as value) | ast.Expr(value=value)]
+            ):
                 calls = _calls(numbered, numbered.mentions(name))
-                if len(calls) > 1 and not isinstance(numbered.parent(node), ast.ClassDef):
+                makes_generator = isinstance(value, ast.Yield | ast.YieldFrom)
+                if calls and not makes_generator and not isinstance(numbered.parent(node), ast.ClassDef):
                     edits = _at_each(numbered, node, value, calls)
                     if edits is not None:
                         yield edits

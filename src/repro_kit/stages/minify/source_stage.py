@@ -24,7 +24,7 @@ from repro_kit.script.compile_calls import with_backend
 from repro_kit.script.failing_statements import decisive
 from repro_kit.script.ranks import without_workers
 from repro_kit.script.recording import Recorded, RecordedTexts, without_reads
-from repro_kit.script.reducer import minify_script, without_idle_twin
+from repro_kit.script.reducer import compacted, minify_script, without_idle_twin
 from repro_kit.session.oracles import fresh_oracle, open_oracle, query_timeout
 from repro_kit.stages.minify.progress import deadline_of_script, ended, events_to, shown
 from repro_kit.stages.minify.results import write_source
@@ -163,7 +163,8 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         result = attempt.search(start_program, start, recorded.by_text(view.program), case, options, on_event)
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
-        result, of_view = replace(result, statements_before=measure(program)[0]), measure(view.program)[0]
+        result = replace(compacted(result), statements_before=measure(program)[0])
+        of_view = measure(view.program)[0]
         failure = _failure_afresh(judge, result, start.expected)
         if failure is not None:
             result = without_idle_twin(result, raising_lines(failure))

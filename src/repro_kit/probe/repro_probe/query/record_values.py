@@ -125,7 +125,7 @@ class ValueRecorder:
             "storage": self._storage(value) if plain else None,
             "min": _json_number(low),
             "max": _json_number(high),
-            "rises": _rises(value),
+            "form": _form(value),
             "samples": [] if numbers is None else _samples(numbers, low, high),
             "file": self._write(value, file) if file is not None and plain else None,
         }
@@ -163,15 +163,37 @@ def _numbers(value: torch.Tensor) -> torch.Tensor | None:
     return numbers.double() if numbers.is_floating_point() else numbers.to(torch.int64)
 
 
-def _rises(value: torch.Tensor) -> bool:
-    """Whether these are three or more whole numbers, of which none is less than the one before, and not all equal."""
-    if value.dim() != 1 or value.numel() < 3 or value.layout != torch.strided or value.dtype not in _WHOLE:
-        return False
-    steps = value.detach().to(torch.int64).diff()
-    return bool((steps >= 0).all() and (steps > 0).any())
+def _form(value: torch.Tensor) -> str:
+    """Return what holds of all elements together, in the words of docs/explanation/zygote.md; "" for random ones."""
+    if value.numel() < 3 or value.layout != torch.strided or value.is_quantized or value.is_complex():
+        return ""
+    value = value.detach()
+    if value.dtype == torch.bool:
+        ones = torch.ones_like(value)
+        corners = {"lower": ones.tril(), "upper": ones.triu(1)} if value.dim() > 1 and min(value.shape[-2:]) > 1 else {}
+        return next((name for name, corner in corners.items() if value.equal(corner)), "")
+    if not value.is_floating_point() and value.dtype not in _WHOLE:
+        return ""
+    if value.is_floating_point():
+        value = value.double()
+        sums = value.sum(-1)
+        if value.shape[-1] > 1 and bool((value >= 0).all() and (sums - 1).abs().max() < _NEARLY):
+            return "probabilities"
+    else:
+        value = value.to(torch.int64)
+    if value.dim() != 1:
+        return ""
+    steps = value.diff()
+    if value.is_floating_point() and len(value) < _FEW:  # few may rise by chance
+        return ""
+    if bool((steps >= 0).all() and (steps > 0).any() and value.double().isfinite().all()):
+        return "rises"
+    is_order = not value.is_floating_point() and value.sort()[0].equal(torch.arange(len(value), device=value.device))
+    return "permutation" if is_order else ""
 
 
 _WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+_NEARLY = 1e-2  # how far a sum of probabilities in half precision may be from one
 
 
 def _samples(numbers: torch.Tensor, low: float, high: float) -> list[Any]:

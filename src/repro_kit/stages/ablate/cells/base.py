@@ -92,6 +92,11 @@ class Cells(ABC):
     def usual(self) -> float:
         """The expected time of a cell, in seconds."""
 
+    @property
+    def is_reduced(self) -> bool:
+        """Whether the subject is one that minify has made small."""
+        return False
+
     def changes_torch(self) -> bool:
         """Whether the text of the subject may change torch's tables, operators, functions or passes, or marks some."""
         return any(map(may_change_torch, self.texts()))

@@ -74,6 +74,11 @@ class OnProgram(Cells):
         expected = captured if self.which == "captured" else min(captured, _USUAL)
         return expected if self._seconds is None else self._seconds
 
+    @property
+    def is_reduced(self) -> bool:
+        """Whether the cells run on the reduced program."""
+        return self.which == "reduced"
+
     def settled(self, plan: CellPlan) -> Cell | None:
         """As in `Cells`; capture has run the captured program with its own recipe already."""
         cell = super().settled(plan)

@@ -296,6 +296,11 @@ class OnReducedScript(OnScript):
         """The time of a start of an interpreter with torch for each rank, which is most of a cell."""
         return min(super().usual(), 3.0 * self._ranks)
 
+    @property
+    def is_reduced(self) -> bool:
+        """Always."""
+        return True
+
     def texts(self) -> list[str]:
         """The text of the reduced script."""
         return [self.text]

@@ -11,14 +11,13 @@ from repro_kit.diagnosis.axes import FlipCandidate, candidates, groups
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.evidence import STEPS, Chain, Flip, Link, Side, Step, Untried, in_one_line
 from repro_kit.diagnosis.layer import first_failing, passing_before
-from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.options.stages import AblateOptions
 from repro_kit.probe.repro_probe.protocol.queries import SettingData
 from repro_kit.recipe import Recipe
 from repro_kit.reduce.boundary import curing, needed
 from repro_kit.stages.ablate.cells.base import Cells
-from repro_kit.stages.ablate.narrow.experiments import OVERRIDABLE, Experiments, Found, Variation, not_taken
+from repro_kit.stages.ablate.narrow.experiments import OVERRIDABLE, Experiments, Found, OutOfTime, Variation, not_taken
 from repro_kit.stages.ablate.narrow.failing_part import subsystem_and_op, which_graph
 from repro_kit.ui import Ui
 
@@ -120,10 +119,10 @@ def _own(experiments: Experiments) -> dict[str, str]:
 
 #: The approximate number of runs of a step.
 _RUNS = {"graph": 6, "subsystem": 12, "flips": 25, "needs": 4}
-_AFFORDABLE = {
-    "auto": 300.0,
-    None: 60.0,
-}  # most seconds of a step that the user did not name; None: in a longer pipeline
+#: Most seconds of a step on a whole subject that the user did not name; None: in a longer pipeline.
+_AFFORDABLE = {"auto": 300.0, None: 60.0}
+#: Seconds for steps on a reduced subject that the user did not name, whatever one run takes: of each; None: of all.
+_ALLOWED = 300.0
 _CHEAP: tuple[Step, ...] = ("graph", "subsystem", "op", "needs")
 
 
@@ -154,9 +153,15 @@ def narrow(
     }
     if "op" in steps:  # the operator needs the subsystem
         steps = [step for step in STEPS if step in {*steps, "subsystem"}]
+    limited = runner.is_reduced and runner.options.narrow in _AFFORDABLE
     for step in [step for step in take if step in steps]:
-        why = _too_long(runner, step)
-        found.append(not_taken(step, why) if why else take[step]())
+        if limited and (runner.options.narrow or len(found) == 1):
+            experiments.allow(_ALLOWED)
+        why = "" if limited else _too_long(runner, step)
+        try:
+            found.append(not_taken(step, why) if why else take[step]())
+        except OutOfTime as over:
+            found.append(not_taken(step, f"{over} of about {_RUNS[step]} that it takes; {_by_hand(step)}"))
     return Chain(
         runner.subject,
         tuple(link for each in found for link in each.links),
@@ -170,12 +175,14 @@ def narrow(
 
 def _too_long(runner: Cells, step: Step) -> str:
     """Why a step that the user did not name takes too long; "" if it does not. A step may run the script many times."""
-    if runner.options.narrow is None and runner.target is not None and runner.target.kind is Kind.COMPILE_GROWTH:
-        return f"each run makes a dozen compiles; to run this step, use repro-kit ablate --narrow {step}"
     seconds = _RUNS[step] * runner.usual() / max(1, runner.options.jobs)
     if seconds <= _AFFORDABLE.get(runner.options.narrow, math.inf):
         return ""
-    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; to run this step, use repro-kit ablate --narrow {step}"
+    return f"about {_RUNS[step]} runs of {runner.usual():.0f} s; {_by_hand(step)}"
+
+
+def _by_hand(step: str) -> str:
+    return f"to run this step, use repro-kit ablate --narrow {step}"
 
 
 def deciding(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
 import time
 from abc import ABC, abstractmethod
@@ -212,8 +213,15 @@ class _OnScript(ExperimentRunner):
             return fresh.capabilities()
 
 
+class OutOfTime(Exception):
+    """The time for experiments is over; the text says what they cost so far, and how to go on."""
+
+
 class Experiments:
-    """Runs variations that have no result yet, and records the results in `ablate/trials.jsonl` of the case."""
+    """Runs variations that have no result yet, and records the results in `ablate/trials.jsonl` of the case.
+
+    With `allow`, no further run begins when the time is over (OutOfTime); a later process goes on from the records.
+    """
 
     def __init__(self, cells: Cells, cell: Cell, target: Signature) -> None:
         if isinstance(cells, OnProgram):
@@ -223,6 +231,7 @@ class Experiments:
             self.runner = _OnScript(cells, cell, target)
         self.runs = 0  # the number of runs, without those of earlier processes
         self.seconds = 0.0
+        self._until = self._allowed = math.inf  # on the clock, and in seconds
         self._options = cells.options
         self._journal = JsonLinesJournal(
             cells.case.path / _JOURNAL,
@@ -236,13 +245,21 @@ class Experiments:
         """The number of parallel experiments."""
         return max(1, self._options.jobs)
 
+    def allow(self, seconds: float) -> None:
+        """Begin no run later than `seconds` from now."""
+        self._until, self._allowed = time.monotonic() + seconds, seconds
+
     def ask(self, variations: Sequence[Variation]) -> list[Experiment]:
-        """The results of `variations`, in order."""
+        """The results of `variations`, in order. Raises OutOfTime."""
         keys = [variation.key for variation in variations]
         new = {key: variation for key, variation in zip(keys, variations, strict=True) if not self._journal.get(key)}
-        if new:
+        waiting, at_once = list(new), len(new) if self._until == math.inf else self.jobs
+        while waiting:
             started = time.monotonic()
-            for key, experiment in zip(new, self._repeated(list(new.values())), strict=True):
+            if started >= self._until:
+                raise OutOfTime(self._spent_in_words())
+            some, waiting = waiting[:at_once], waiting[at_once:]
+            for key, experiment in zip(some, self._repeated([new[key] for key in some]), strict=True):
                 self._journal.put(key, experiment)
             self.seconds += time.monotonic() - started
         answers = (self._journal.get(key) for key in keys)
@@ -268,6 +285,10 @@ class Experiments:
     def side(self, label: str, variation: Variation, experiment: Experiment | None = None) -> Side:
         """The result of `variation` as one side of a link."""
         return Side(label, (experiment or self.ask([variation])[0]).words, self.repeat(variation))
+
+    def _spent_in_words(self) -> str:
+        each = f", {self.seconds / self.runs:.0f} s each" if self.runs else ""
+        return f"the {self._allowed:.0f} s for this are over ({self.runs} runs{each})"
 
     def spent(self) -> tuple[int, float]:
         """The runs and seconds so far."""

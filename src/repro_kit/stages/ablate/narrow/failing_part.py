@@ -11,7 +11,15 @@ from repro_kit.failure.signature import RunOutcome
 from repro_kit.probe.repro_probe.protocol.orders import Switch
 from repro_kit.probe.repro_probe.protocol.queries import Subsystem
 from repro_kit.reduce.boundary import Boundary, boundary_search, needed
-from repro_kit.stages.ablate.narrow.experiments import Applied, Experiment, Experiments, Found, Variation, not_taken
+from repro_kit.stages.ablate.narrow.experiments import (
+    Applied,
+    Experiment,
+    Experiments,
+    Found,
+    OutOfTime,
+    Variation,
+    not_taken,
+)
 from repro_kit.trace import summarise
 from repro_kit.trace.record import frame_of
 from repro_kit.ui import Ui
@@ -138,9 +146,12 @@ def _links(
         link = _subsystem_link(experiments, backend, subsystem, len(applied[subsystem["name"]]), base, beside=beside)
         links.append(experiments.costed(link, before) if not beside else link)
         if op and "setting" not in subsystem:
-            op_links, missing = _op(experiments, backend, subsystem["name"], applied[subsystem["name"]], ui)
-            if op_links and op_links[0].finding == "users-pass":
-                op_links += _not_lowered(experiments, backend)
+            try:
+                op_links, missing = _op(experiments, backend, subsystem["name"], applied[subsystem["name"]], ui)
+                if op_links and op_links[0].finding == "users-pass":
+                    op_links += _not_lowered(experiments, backend)
+            except OutOfTime as over:
+                op_links, missing = [], [Untried("op", f"{over}; to go on, use repro-kit ablate --narrow op")]
             links += [replace(link, beside=link.beside or beside) for link in op_links]
             untried += missing
     return links, untried
