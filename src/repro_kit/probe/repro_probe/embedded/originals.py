@@ -150,7 +150,9 @@ def _without_passes() -> Callable[[], None]:
     import torch
 
     config: Any = importlib.import_module("torch._inductor.config")
-    copied = getattr(config, "get_config_copy", None) or getattr(config, "shallow_copy_dict", dict)  # of older torch
+    copied: Any = getattr(config, "get_config_copy", None) or getattr(
+        config, "shallow_copy_dict", dict
+    )  # of older torch
     wrapper: Any = torch._TorchCompileInductorWrapper
     apply_options = wrapper.apply_options
 
