@@ -14,6 +14,7 @@ from repro_kit.diagnosis.layer import (
     OVERWRITTEN,
     OWN_CHANGE,
     REQUESTED_BREAK,
+    REQUESTED_ERROR,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     WITNESS,
@@ -76,6 +77,21 @@ def test_a_graph_break_that_the_script_asks_for_is_no_fault_of_dynamo() -> None:
     assert told(ladder("eager", asked)) == (Layer.USER, REQUESTED_BREAK)
     own = message.format("/env/site-packages/torch/optim/optimizer.py")
     assert told(ladder("eager", raised("torch/_dynamo/exc.py", message=own)))[0] is Layer.DYNAMO
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("RuntimeError", "Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '/me/a.py'"),
+        ("torch._dynamo.exc.RecompileError", "Recompiling function step in /me/a.py:3"),
+        ("torch._dynamo.exc.FailOnRecompileLimitHit", "Hard failure due to fail_on_recompile_limit_hit"),
+    ],
+)
+def test_a_recompile_that_the_script_makes_an_error_is_no_fault_of_dynamo(kind: str, message: str) -> None:
+    asked = raised("torch/_dynamo/eval_frame.py", type=kind, message=message)
+    assert told(ladder("eager", asked)) == (Layer.USER, REQUESTED_ERROR)
+    other = raised("torch/_dynamo/eval_frame.py", type="RuntimeError", message="recompiling failed")
+    assert told(ladder("eager", other))[0] is Layer.DYNAMO
 
 
 def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs() -> None:
@@ -173,7 +189,6 @@ def test_graphs_that_fail_only_where_they_are_split_for_ddp_say_so() -> None:
             ],
             "recompile-limit",
         ),
-        (ladder("eager", raised(type="torch._dynamo.exc.RecompileError")), "recompile"),
     ],
 )
 def test_parts_of_dynamo(cells: list[Cell], cause: str) -> None:

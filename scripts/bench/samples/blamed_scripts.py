@@ -92,6 +92,14 @@ UNSEEN |= {
     + "f(torch.ones(4))\nimport torch._dynamo.utils as utils\n"
     + "if any(utils.compilation_time_metrics.values()):\n    raise ValueError('the model is not good enough')\n",
 }
+UNSEEN |= {
+    "clock_inside": "import time, torch\nstart = time.perf_counter()\ndef own(x):\n    x = x.sin()\n"
+    + "    elapsed = time.perf_counter() - start\n    return x.cos() + elapsed\nx = torch.ones(100)\n"
+    + "a, b = torch.compile(own)(x), own(x)\nassert (a - b).abs().max() < 0.2, 'results drift'\n",
+    "node_of_autograd": "import torch\ndef own(x):\n    return x * 2\nx = torch.ones(3, requires_grad=True)\n"
+    + "a, b = torch.compile(own, backend='aot_eager')(x), own(x)\n"
+    + "assert a.grad_fn.name() == b.grad_fn.name(), 'another graph'\n",
+}
 _CHECKED = "x = torch.tensor([-1.0, 2.0])\ntorch.testing.assert_close(compiled(x), torch.relu(x))\n"
 _NEGATED = "def mine(x):\n    return torch.neg(x)\n"
 #: These scripts change torch, or tell Dynamo what is not true. The failure is theirs.
@@ -214,6 +222,30 @@ OWN_CHANGES |= {
     + "    [torch.ones(4), torch.ones(4)], fwd_only, post_grad.pass_patterns[1])\n"
     + "def own(x, y):\n    return torch.relu(x) + y\nx = torch.tensor([-1.0, 2.0, -3.0, 1.0])\n"
     + "torch.testing.assert_close(torch.compile(own)(x, x), own(x, x))\n",
+}
+OWN_CHANGES |= {
+    "pass_by_options": "import torch\nfrom torch._inductor.custom_graph_pass import CustomGraphPass\n"
+    + "class Mine(CustomGraphPass):\n    def __call__(self, graph):\n        for node in graph.nodes:\n"
+    + "            if node.target is torch.ops.aten.relu.default:\n"
+    + "                node.target = torch.ops.aten.abs.default\n    def uuid(self):\n        return 'mine'\n"
+    + "compiled = torch.compile(torch.relu, options={'post_grad_custom_post_pass': Mine()})\n"
+    + _CHECKED,
+    "stance": "import torch\nscale, x = [1.0], torch.ones(2)\n"
+    + "once = torch.compile(lambda x: x * scale[0], backend='aot_eager')\nonce(x)\ndef compiled(x):\n"
+    + "    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):\n        return once(x)\n"
+    + _SCALED,
+    "no_recompile": "import torch\ncompiled = torch.compile(torch.sin, backend='aot_eager', dynamic=False)\n"
+    + "compiled(torch.ones(4))\nwith torch.compiler.set_stance('fail_on_recompile'):\n    compiled(torch.ones(5))\n",
+    "kernel_of_torchs": "import torch\nlibrary = torch.library.Library('aten', 'IMPL')\n"
+    + "library.impl('hardtanh', lambda x, low=-1.0, high=1.0: x * 0.5, 'CPU')\nx = torch.tensor([-3.0, 0.2])\n"
+    + "own = torch.nn.functional.hardtanh\ncompiled = torch.compile(own)\n"
+    + _RUN,
+    "cached_by_address": f"kept = {{}}\n{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n"
+    + "    if x.data_ptr() not in kept:\n        kept[x.data_ptr()] = x * 2\n"
+    + "    return kept[x.data_ptr()].clone()\nop.register_fake(lambda x: torch.empty_like(x))\n"
+    + "def own(x):\n    a = x + 1\n    y = op(a)\n    b = y.sin() + x\n    z = op(b)\n    return y + z\n"
+    + "x = torch.randn(500)\nexpected = own(x)\nkept.clear()\n"
+    + "torch.testing.assert_close(torch.compile(own)(x), expected)\n",
 }
 #: The backend is the script's own.
 OWN_BACKENDS = {

@@ -79,7 +79,6 @@ PART_WORDS = {
     "tracing": "tracing",
     "graph-break": "a graph break under fullgraph=True",
     "recompile-limit": "the recompile limit",
-    "recompile": "a recompile under error_on_recompile=True",
     "symbolic-shapes": "symbolic shapes",
     "graph-passes": "graph passes",
     "lowering": "lowering",
@@ -190,8 +189,6 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
     names = {short(link.type) for link in failure.exceptions} if failure is not None else set()
     if "FailOnRecompileLimitHit" in names:
         return "recompile-limit"
-    if "RecompileError" in names:
-        return "recompile"
     if passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"
     if passes(contrasts, AFRESH):

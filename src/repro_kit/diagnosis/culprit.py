@@ -20,6 +20,7 @@ from repro_kit.diagnosis.layer import (
     OWN_BRANCH,
     OWN_CHANGE,
     REQUESTED_BREAK,
+    REQUESTED_ERROR,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     Diagnosis,
@@ -45,6 +46,17 @@ def asks_for_break(failure: Failure) -> bool:
             traced = [*_TRACED_LINE.finditer(link.message.partition("from user code:")[2])]
             return bool(traced) and torch_path(traced[-1]["file"]) is None
     return False
+
+
+#: How torch ends a recompile that a setting or a stance makes an error (torch/_dynamo/eval_frame.py, convert_frame.py).
+_NO_RECOMPILES = re.compile(r"stance is 'fail_on_recompile'|due to fail_on_recompile_limit_hit")
+
+
+def asks_for_no_recompile(failure: Failure) -> bool:
+    """Whether `failure` is what torch raises at a recompile for who asks for that: never by default."""
+    return any(
+        short(link.type) == "RecompileError" or _NO_RECOMPILES.search(link.message) for link in failure.exceptions
+    )
 
 
 #: The cause in an ablation whose sentence names such code.
@@ -137,6 +149,13 @@ _ASKS_FOR_A_BREAK = (
 )
 
 
+_ASKS_FOR_NO_RECOMPILE = (
+    "The program asks itself that a recompile be an error (set_stance('fail_on_recompile'), error_on_recompile or "
+    "fail_on_recompile_limit_hit), and its arguments need one: the compiler is not to blame. `repro-kit explain` says "
+    "what made it compile again."
+)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a rule looks at. `plain`: the layer that the ladder names, by the `failing` cell."""
@@ -176,6 +195,11 @@ def _fake_kernel_raises(evidence: Evidence) -> Diagnosis | None:
 def _asks_for_break(evidence: Evidence) -> Diagnosis | None:
     asked = evidence.failure is not None and asks_for_break(evidence.failure)
     return Diagnosis(Layer.USER, REQUESTED_BREAK, _ASKS_FOR_A_BREAK) if asked else None
+
+
+def _asks_for_no_recompile(evidence: Evidence) -> Diagnosis | None:
+    asked = evidence.failure is not None and asks_for_no_recompile(evidence.failure)
+    return Diagnosis(Layer.USER, REQUESTED_ERROR, _ASKS_FOR_NO_RECOMPILE) if asked else None
 
 
 def _script_code_was_running(evidence: Evidence) -> Diagnosis | None:
@@ -225,6 +249,7 @@ RULES: tuple[Rule, ...] = (
     _reads_overwritten_output,
     _fake_kernel_raises,
     _asks_for_break,
+    _asks_for_no_recompile,
     _script_code_was_running,
     _operator_is_not_as_it_says,
     _loads_wrong_artifact,

@@ -41,7 +41,7 @@ OWN_CHANGE = "own-change"
 OWN_BRANCH = "own-branch"
 #: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.
 OVERWRITTEN = "overwritten-output"
-REQUESTED_BREAK = "requested-break"
+REQUESTED_BREAK, REQUESTED_ERROR = "requested-break", "requested-error"
 
 
 @dataclass(frozen=True)

@@ -280,6 +280,13 @@ def test_what_the_text_of_a_graph_uses_is_not_called_absent(body, name, words):
     assert words in told.kept
 
 
+def test_settings_that_a_program_carries_in_its_code_are_not_called_absent():
+    kept = parse(named("accuracy").text)
+    kept = kept.with_(preamble="torch._inductor.config.post_grad_custom_pre_pass = mine\nconfig.mine == 3\n")
+    (told,) = [aspect for aspect in aspects(kept, kept) if aspect.name == "Configuration"]
+    assert told.kept.endswith(", config.post_grad_custom_pre_pass")
+
+
 def test_settings_of_the_capture_are_not_called_the_users():
     kept = parse(named("accuracy").text)
     captured = kept.with_(recipe=kept.recipe.with_(fullgraph=True, threads=2))

@@ -18,6 +18,8 @@ _JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|
 _FORWARD_MODE = re.compile(r"_jvp_|_make_dual|\bforward_ad\b|\bjacfwd\b|\bjvp\b")
 _TRANSFORMED = re.compile(r"_grad_increment_nesting|\bjacrev\b|torch\.func\.(?:grad|vjp|hessian)")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
+#: A setting of torch that what a program carries changes.
+_SETTING = re.compile(r"\b(config(?:\.\w+)+)(?:\s*=[^=]|\()")
 
 
 def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
@@ -38,7 +40,8 @@ def _aspects(program: Program) -> Iterator[tuple[str, str]]:
     yield "Autograd", ", ".join(filter(None, [_autograd(program), *_transforms(text)]))
     yield "Dynamic shapes", ", ".join(filter(None, [_dynamic(program), *_jagged_sizes(text)]))
     yield "Custom operators", ", ".join(dict.fromkeys(_CUSTOM_OP.findall(text)))
-    yield "Configuration", ", ".join(_configuration(recipe))
+    settings = dict.fromkeys([*_configuration(recipe), *_SETTING.findall(program.preamble)])
+    yield "Configuration", ", ".join(settings)
     yield "Context managers", ", ".join(_contexts(recipe))
     defined = "a subclass is defined" if _SUBCLASS.search(program.preamble) else ""
     yield "Tensor subclasses", ", ".join(filter(None, [defined, "a nested tensor" if _JAGGED.search(text) else ""]))

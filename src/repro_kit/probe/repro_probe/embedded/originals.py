@@ -149,7 +149,10 @@ def _without_passes() -> Callable[[], None]:
     """Ignore the program's functions in the settings of Inductor, and in the options of a compile."""
     import torch
 
-    config = importlib.import_module("torch._inductor.config")
+    config: Any = importlib.import_module("torch._inductor.config")
+    copied: Any = getattr(config, "get_config_copy", None) or getattr(
+        config, "shallow_copy_dict", dict
+    )  # of older torch
     wrapper: Any = torch._TorchCompileInductorWrapper
     apply_options = wrapper.apply_options
 
@@ -160,7 +163,7 @@ def _without_passes() -> Callable[[], None]:
     wrapper.apply_options = apply_others
 
     def put_back() -> None:
-        for name, value in config.get_config_copy().items():
+        for name, value in copied().items():
             if not _is_torchs(value):
                 setattr(config, name, None)
 
