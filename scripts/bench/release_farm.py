@@ -162,9 +162,11 @@ class Replay:
     def mistakes(self) -> list[str]:
         """Where the farm says something else than the truth."""
         with self.place.reading() as store:
-            return [*self._of_alarms(), *self._of_cases(store), *self._of_report(store)]
+            return [*self._of_alarms(store), *self._of_cases(store), *self._of_report(store)]
 
-    def _of_alarms(self) -> Iterator[str]:
+    def _of_alarms(self, store: FarmStore) -> Iterator[str]:
+        names = {case.id: case.name for case in store.cases()}
+        stands_for = {case.name: names.get(case.original or "", case.name) for case in store.cases()}
         expected = {**self.known.apps, **self.known.torchs}
         raised = {name: number for number in reversed(self.alarms) for name in self.alarms[number]}
         for number in self.known.outages:
@@ -172,8 +174,9 @@ class Replay:
             wrong = [name for name in self.alarms[number] if int(name[5:]) not in known]
             yield from (f"the outage of night {number} raised an alarm for {name}" for name in wrong)
         for case, number in expected.items():
-            if raised.get(f"case-{case}") != number:
-                yield f"case-{case} broke in night {number}; the alarm was in {raised.get(f'case-{case}')}"
+            told = raised.get(stands_for[f"case-{case}"])  # of two that broke alike in one night, one stands for both
+            if told != number:
+                yield f"case-{case} broke in night {number}; the alarm was in {told}"
         often = [number for number, names in self.alarms.items() if f"case-{self.known.flaky}" in names]
         if len(often) > 1:
             yield f"the flaky case raised an alarm in the nights {often}"

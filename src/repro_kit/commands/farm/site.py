@@ -87,6 +87,7 @@ class CasePage:
     history: tuple[Transition, ...]
     worse: tuple[tuple[str, Worse], ...]  # by line: the numbers that grew
     newest: UnitResult | None  # the last run
+    alike: tuple[str, ...] = ()  # the names of its duplicates, which show the same
     code: str = ""
     links: tuple[tuple[str, str], ...] = ()  # words, and the file on the site
 
@@ -181,15 +182,13 @@ def _sent(request: SiteRequest, site: Path, releases: Sequence[ReleaseReport], u
 
 
 def _pages(place: FarmPlace, store: FarmStore, judge: FarmJudge) -> Iterator[CasePage]:
-    cases = store.cases()
-    by_id = {case.id: case for case in cases}
-    history: dict[str, list[Transition]] = {case.id: [] for case in cases}
+    by_id = {case.id: case for case in store.cases()}
+    history: dict[str, list[Transition]] = {id: [] for id in by_id}
     for change in store.transitions():
         history[change.case].append(change)
-    for case in cases:
+    for case in by_id.values():
         results = judge.results(case)
         standing, lines = judge.standing(case, results), sorted(without_twins(results).items())
-        ran = [unit for _, of_line in lines for unit in of_line if unit.at]
         yield CasePage(
             case,
             by_id.get(case.original or ""),
@@ -199,7 +198,8 @@ def _pages(place: FarmPlace, store: FarmStore, judge: FarmJudge) -> Iterator[Cas
             judge.repeat(case, standing),
             tuple(reversed(history[case.id])),
             tuple((line, change) for line, of_line in lines for change in worse(of_line)),
-            max(ran, key=lambda unit: unit.at, default=None),
+            max((unit for _, ran in lines for unit in ran if unit.at), key=lambda unit: unit.at, default=None),
+            tuple(other.name for other in by_id.values() if other.original == case.id),
         )
 
 
