@@ -43,6 +43,10 @@ def test_a_block_of_one_statement_stands_on_the_line_of_its_header() -> None:
     text = "class A(type):\n    pass\nfor a in b:\n    if a:\n        c()\n    else:\n        d()\n"
     compact = Script(text).compact
     assert compact.text == "class A(type): pass\nfor a in b:\n    if a: c()\n    else: d()\n"
+    assert (
+        Script("class A:\n\n    def f(self):\n        return 1\n").compact.text
+        == "class A:\n    def f(self): return 1\n"
+    )
     assert Script(TEXT).compact.tree is not None and ast.dump(Script(TEXT).compact.tree) == ast.dump(ast.parse(TEXT))
     long = f"def f():\n    return {'x' * 90}\n"
     assert Script(long).compact.text == long

@@ -59,7 +59,9 @@ class Script:
 
     @property
     def compact(self) -> Script:
-        """The same program with a block of one plain statement on the line of its header: ``def f(x): return x``."""
+        """The same program with a block of one plain statement on the line of its header, ``def f(x): return x``, and
+        without blank lines below a header.
+        """
         before = self.text.splitlines()
         lines = list(before)
         for block in (block for node in ast.walk(self.tree) for block in blocks(node)):
@@ -68,8 +70,9 @@ class Script:
                 header, body = lines[only.lineno - 2], lines[only.lineno - 1].strip()
                 if header.endswith(":") and len(header) + len(body) < _WIDTH:
                     lines[only.lineno - 2], lines[only.lineno - 1] = f"{header} {body}", ""
-        kept = (line for line, old in zip(lines, before, strict=True) if line or not old)
-        joined = Script("\n".join(kept) + "\n")
+        kept = [line for line, old in zip(lines, before, strict=True) if line or not old]
+        shown = (line for above, line in zip(["", *kept], kept, strict=False) if line or not above.endswith(":"))
+        joined = Script("\n".join(shown) + "\n")
         return joined if ast.dump(joined.tree) == ast.dump(self.tree) else self
 
 
