@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repro_kit.case.case import Case, Subject
-from repro_kit.case.stage_results import Artifact, Observation, ObservedFailure
+from repro_kit.case.stage_results import OBSERVATION, Artifact, Observation, ObservedFailure
 from repro_kit.failure.failure import Difference, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
@@ -101,3 +101,27 @@ def _alone(tolerance: tuple[float, float] | None) -> Attempt:
     recipe = Recipe(rtol=rtol, atol=atol)
     text = program("return (x,)", "return [(torch.ones(2),)]", rtol=rtol, atol=atol)
     return Attempt(text, recipe, GraphRecord(number=0, pid=0, compile_id="0/0"), "")
+
+
+def test_graphs_are_searched_again_once_runs_show_that_the_script_has_lost_an_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    case.write("observe/run.json", Observation(("a.py",), 1, None, False, 1.0, 0, None, None))
+    looked_for: list[Kind | None] = []
+
+    def searched(case: Case, options: CaptureOptions, ui: SilentUi, *_: Any) -> search_order.Searched:
+        kind = case.file.signature.kind if case.file.signature else None
+        looked_for.append(kind)
+        search = graph_search.GraphSearch(case, options, ui, case.file.signature, kind or Kind.ACCURACY, tmp_path)
+        return search_order.Searched(search, None, "dynamo", [])
+
+    def shown_by_runs(case: Case, *_: Any) -> None:
+        case.update(signature=signature_of(Failure(Kind.VALIDATION, Phase.EAGER)))
+
+    monkeypatch.setattr(search_order, "_searched", searched)
+    monkeypatch.setattr(search_order.settle, "by_runs", shown_by_runs)
+    observation = case.load(OBSERVATION)
+    recording = RecordedGraphs(tmp_path, (), ())
+    search_order.search_in_all_ways(case, CaptureOptions(), SilentUi(), observation, recording)
+    assert looked_for == [None, Kind.VALIDATION]
