@@ -71,7 +71,7 @@ def test_an_artifact_is_held_to_the_scripts_tolerance_and_not_asked_where_record
     oracle = Answering(Verdict(Status.PASS, rounding=rounding))
     monkeypatch.setattr(graph_search, "open_oracle", lambda *_: nullcontext(oracle))
     monkeypatch.setattr(
-        search_order, "_attempts", lambda _, kind, files, tolerance, *, plainest: iter([_alone(tolerance)])
+        search_order, "attempts_of", lambda _, kind, files, tolerance, *, plainest: iter([_alone(tolerance)])
     )
     monkeypatch.setattr(search_order, "from_runnable", parse)
     write_atomic(tmp_path / "runnable.py", _alone(None).text.encode())
@@ -91,7 +91,7 @@ def test_an_artifact_is_held_to_the_scripts_tolerance_and_not_asked_where_record
     case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
     case.write("observe/run.json", observation)
     recording = RecordedGraphs(tmp_path, (), ())
-    search_order._searched(case, CaptureOptions(), SilentUi(), observation, recording)
+    search_order.try_graphs(case, CaptureOptions(), SilentUi(), observation, recording)
     recipes = [parse(text).recipe for text in oracle.texts]
     assert [(recipe.rtol, recipe.atol) for recipe in recipes] == tried
 
@@ -119,7 +119,7 @@ def test_graphs_are_searched_again_once_runs_show_that_the_script_has_lost_an_ex
     def shown_by_runs(case: Case, *_: Any) -> None:
         case.update(signature=signature_of(Failure(Kind.VALIDATION, Phase.EAGER)))
 
-    monkeypatch.setattr(search_order, "_searched", searched)
+    monkeypatch.setattr(search_order, "try_graphs", searched)
     monkeypatch.setattr(search_order.settle, "by_runs", shown_by_runs)
     observation = case.load(OBSERVATION)
     recording = RecordedGraphs(tmp_path, (), ())

@@ -55,17 +55,17 @@ def search_in_all_ways(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> Searched:
     """Try the graphs of `recording`, then with large values, as a lost exception, and last in fresh interpreters."""
-    searched = _searched(case, options, ui, observation, recording)
+    searched = try_graphs(case, options, ui, observation, recording)
     is_watched = watched_recording.is_watched(case.path)
     if searched.attempt is None and recording.lacks_values and not is_watched and not searched.hopeless:
         ui.progress("recording the graphs again, with large values")
         recording = of_another_run(case, options.timeout, ui, "large values were left out of the first recording")
-        searched = _searched(case, options, ui, observation, recording)
+        searched = try_graphs(case, options, ui, observation, recording)
     if searched.attempt is None and not is_watched:
         settle.by_runs(case, options.timeout, ui)
         if is_lost(case) and not searched.search.kind.policy.eager_raises:
             ui.progress("eager raises what the compiled script does not: looking for the graph that shows it")
-            searched = _searched(case, options, ui, case.load(OBSERVATION), recording)
+            searched = try_graphs(case, options, ui, case.load(OBSERVATION), recording)
     if searched.attempt is None and not case.holds(ROUNDING) and not _is_healthy(case, observation):
         return _afresh(case, searched)
     return searched
@@ -82,7 +82,7 @@ def _beside_graphs(target: Signature | None) -> str:
     return ""
 
 
-def _searched(
+def try_graphs(
     case: Case, options: CaptureOptions, ui: Ui, observation: Observation, recording: RecordedGraphs
 ) -> Searched:
     """Try the graphs of `recording`: Dynamo's, then Inductor's."""
@@ -106,7 +106,7 @@ def _searched(
         tolerances += [tolerance for tolerance in _USUAL if tolerance not in tolerances]
     together = target is not None and target.kind is Kind.DEADLOCK
     for tolerance in tolerances:
-        attempts = _attempts(processes, kind, recording.files, tolerance, plainest=healthy)
+        attempts = attempts_of(processes, kind, recording.files, tolerance, plainest=healthy)
         if together:
             attempts = filter(_is_of_ranks, attempts)
         if not healthy:
@@ -181,7 +181,7 @@ def _tolerances(observation: Observation, at: int, kind: Kind) -> list[tuple[flo
     return [stated, None] if is_loose(stated) else [None, stated]
 
 
-def _attempts(
+def attempts_of(
     recorded: Sequence[Recorded],
     kind: Kind,
     files: tuple[Path, ...],

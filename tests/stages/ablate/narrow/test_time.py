@@ -56,9 +56,9 @@ def narrowed(
         outcomes = [RunOutcome.PASSES if gone else RunOutcome.FAILS_ALIKE for gone in off]
         return [Experiment(outcome, seconds=seconds, applied=APPLIED) for outcome in outcomes]
 
-    monkeypatch.setattr(experiments._OnProgram, "run", run)
+    monkeypatch.setattr(experiments.ProgramRunner, "run", run)
     listed = {"subsystems": {"inductor": [{"name": "lowerings"}]}}
-    monkeypatch.setattr(experiments._OnProgram, "capabilities", lambda self: listed)
+    monkeypatch.setattr(experiments.ProgramRunner, "capabilities", lambda self: listed)
     case = Case.create(tmp_path / "x.repro", Subject("script", ("x.py",), str(tmp_path), sys.executable), "2026-01-01")
     case.write("env.json", Environment("3", sys.executable, "here", "2"))
     (case.path / "capture").mkdir()

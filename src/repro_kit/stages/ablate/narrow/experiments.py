@@ -137,7 +137,7 @@ class ExperimentRunner(ABC):
         return Experiment(outcome, reason, verdict.seconds, applications)
 
 
-class _OnProgram(ExperimentRunner):
+class ProgramRunner(ExperimentRunner):
     """Experiments on the captured program, through the oracle."""
 
     def __init__(self, cells: OnProgram, cell: Cell, target: Signature) -> None:
@@ -225,7 +225,7 @@ class Experiments:
 
     def __init__(self, cells: Cells, cell: Cell, target: Signature) -> None:
         if isinstance(cells, OnProgram):
-            self.runner: ExperimentRunner = _OnProgram(cells, cell, target)
+            self.runner: ExperimentRunner = ProgramRunner(cells, cell, target)
         else:
             assert isinstance(cells, OnScript)
             self.runner = _OnScript(cells, cell, target)
