@@ -50,6 +50,13 @@ def failing(tmp_path: Path) -> Case:
     return case_of(tmp_path, ObservedFailure(WRONG, signature_of(WRONG)))
 
 
+def test_of_many_results_those_that_differ_most_are_shown() -> None:
+    many = tuple(ResultErrors(f"grad of w{n}", "float32", 9, 0.1, True, gap=float(n % 10)) for n in range(30))
+    _, *rows, last = Rounding(errors=many).table
+    assert [row[0] for row in rows] == [f"grad of w{n}" for n in (7, 8, 9, 17, 18, 19, 28, 29)]
+    assert {row[4] for row in rows} == {"7", "8", "9"} and last[0] == "… and 22 more"
+
+
 def test_a_verdict_ends_the_work_with_its_table(tmp_path: Path) -> None:
     case = failing(tmp_path)
     case.store(ROUNDING, VERDICT)
@@ -65,7 +72,9 @@ def test_a_verdict_ends_the_work_with_its_table(tmp_path: Path) -> None:
 
 
 def test_only_calls_that_differ_by_rounding_alone_are_overruled() -> None:
-    assert overruled([ROUNDED]).startswith("1 compiled call is as close to double precision as eager, so rounding")
+    assert overruled([ROUNDED]).startswith(
+        "1 compiled call is about as close to double precision as eager is, or gets when"
+    )
     assert overruled([ROUNDED, replace(ROUNDED, rounding=False)]) == ""
     assert overruled([CompiledCall("step at a.py:1", compared=1)]) == ""
 

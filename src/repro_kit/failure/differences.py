@@ -136,15 +136,16 @@ class Rounding:
 
     @property
     def table(self) -> list[tuple[str, ...]]:
-        """The errors as rows of words, a head first."""
+        """The errors as rows of words, a head first; of many, those that differ most."""
         head = ("result", "dtype", "eager vs fp64", "compiled vs fp64", "compiled vs eager", "eager nudged")
-        return [
-            head,
-            *(
-                (row.where, row.dtype, *map(_number, (row.eager, row.compiled, row.gap, row.nudged)))
-                for row in self.errors
-            ),
-        ]
+        most = sorted(self.errors, key=lambda row: -row.gap)[:_MOST_ROWS]
+        rows = [row for row in self.errors if row in most]
+        words = [(row.where, row.dtype, *map(_number, (row.eager, row.compiled, row.gap, row.nudged))) for row in rows]
+        left_out = len(self.errors) - len(rows)
+        return [head, *words, *([(f"… and {left_out} more", *[""] * 5)] if left_out else [])]
+
+
+_MOST_ROWS = 8
 
 
 def _number(value: float | None) -> str:

@@ -36,6 +36,7 @@ CASTS_LEFT_OUT = (
     "a rounding to the narrow dtype, which eager makes between two operators, is left out in a fused kernel"
 )
 
+NEAR = "about as close to double precision as eager is, or gets when its rounding is disturbed"
 AS_FAILURE = "failure"  # the value of --treat-rounding-as that goes on as with a wrong result
 
 
@@ -102,7 +103,7 @@ def rounding_of_calls(calls: Sequence[CompiledCall]) -> Rounding:
     """What the comparison of the compiled `calls` with eager and with double precision shows."""
     errors = tuple(row for call in calls for row in call.errors)
     compared = sum(call.compared for call in calls)
-    near = "as close to double precision as eager" if errors else "no further from eager than the usual tolerance"
+    near = NEAR if errors else "no further from eager than the usual tolerance"
     times = "1 compiled call is" if compared == 1 else f"{compared} compiled calls are"
     return Rounding(errors=errors, evidence=(f"{times} {near}",))
 

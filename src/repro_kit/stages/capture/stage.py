@@ -100,7 +100,7 @@ def _at(line: str) -> str:
 
 
 _CHAOTIC = 1e4  # the growth of one rounding error from which a model counts as chaotic
-_ALONE = Rounding(evidence=("the captured graph is as close to double precision as eager",))
+_ALONE = Rounding(evidence=(f"the captured graph is {by_rounding.NEAR}",))
 #: The reasons by the operator at which the two part; the first that fits counts.
 _REASONS = (
     ({"argmax", "argmin", "topk", "sort", "argsort", "max", "min", "median", "mode"}, "a choice that flips"),
