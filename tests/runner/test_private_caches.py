@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repro_kit.runner.compiler import give_headers, give_probes, probes, take_probes
+from repro_kit.runner.compiler import give_headers, give_probes, probes, take_libraries, take_probes
 from repro_kit.runner.subject_start import private_caches
 
 PROGRAM = """import torch
@@ -74,6 +74,16 @@ def test_the_probes_that_a_run_has_built_are_kept_and_its_kernels_are_not(tmp_pa
     assert sorted(path.relative_to(known).as_posix() for path in known.rglob("*") if path.is_file()) == kept
     give_probes("/venv/bin/python", tmp_path / "next")
     assert sorted(path.relative_to(tmp_path / "next").as_posix() for path in tmp_path.glob("next/*/*")) == kept
+
+
+def test_the_kernels_of_the_last_run_are_kept_for_the_queries(tmp_path: Path) -> None:
+    for number, name in enumerate(("first", "second")):
+        cache = tmp_path / f"cache-{number}"
+        (cache / "ab").mkdir(parents=True)
+        (cache / "ab" / f"{name}.so").write_text(name)
+        (cache / "ab" / f"{name}.cpp").write_text("void kernel() {}")
+        take_libraries(cache, tmp_path / "kernels")
+    assert [(path.name, path.read_text()) for path in (tmp_path / "kernels").iterdir()] == [("second.so", "second")]
 
 
 def test_headers_that_are_being_written_are_not_handed_on(tmp_path: Path, monkeypatch) -> None:

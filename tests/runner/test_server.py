@@ -44,3 +44,16 @@ def test_a_server_that_is_stopped_before_it_is_ready_starts_again() -> None:
         assert not server.is_readable(0.0)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_server_has_the_kernels_that_are_shared_before_and_after_its_start(tmp_path: Path, started: bool) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "kernel.so").write_text("x")
+    waits = 'until [ -e "$3/libraries/kernel.so" ]; do sleep 0.02; done; echo "ImportError: it is there" >&2; exit 1'
+    server = ServerProcess(interpreter(tmp_path / "python", waits), how="fork", start_seconds=60.0)
+    if started:
+        server.begin()
+    server.share(tmp_path / "kernels")
+    with pytest.raises(StageError, match="it is there"):
+        server.send({"prepare": {}})

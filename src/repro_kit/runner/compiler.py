@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from repro_kit.errors import UsageError
-from repro_kit.files import write_atomic
+from repro_kit.files import link_or_copy, write_atomic
 from repro_kit.runner.places import cache_home, instead_of, temporary
 
 _PROBE = re.compile(rb"\b__\w+_chk_kernel")  # in the source of every probe (torch/_inductor/cpu_vec_isa.py)
@@ -70,6 +70,17 @@ def take_probes(python: str, cache: Path) -> None:
                 write_atomic(target, built.read_bytes())
                 if _note(built).exists():
                     _note(target).touch()
+
+
+def take_libraries(cache: Path, directory: Path) -> None:
+    """Keep the kernels that a run has built in its own Inductor cache directory, by the names that Inductor gives them.
+
+    A name is the hash of the source and of the compiler's command (`torch/_inductor/codecache.py`).
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    for library in cache.glob("??/*.so"):
+        with suppress(OSError):  # without it the queries build their own
+            link_or_copy(library, directory / library.name)
 
 
 def _note(library: Path) -> Path:

@@ -84,6 +84,10 @@ class ProgramOracle:
         """Start the server beside other work. A query waits until torch is imported."""
         self._server.begin()
 
+    def share(self, libraries: Path) -> None:
+        """Let queries take the kernels in `libraries` that an earlier run built (`take_libraries`)."""
+        self._server.share(libraries)
+
     def prepare(self, recipe: Recipe) -> None:
         """Start an interpreter for the next query, which must ask for the same environment variables as `recipe`.
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from repro_kit.errors import CannotRunError, ReproKitError, StageError, UsageError
 from repro_kit.failure.missing import lacks, remedy
+from repro_kit.files import link_or_copy
 from repro_kit.probe.repro_probe.protocol.queries import Message, Query, Reply
 from repro_kit.runner import write_orders
 from repro_kit.runner.places import Scratch, temporary_variables
@@ -72,6 +73,7 @@ class ServerProcess:
         self._is_ready = False
         self._scratch: Scratch | None = None
         self._unread = b""
+        self._libraries: Path | None = None
 
     def send(self, message: Message) -> None:
         """Send a message, after starting the server if it is not running.
@@ -149,6 +151,7 @@ class ServerProcess:
             return
         self._is_ready = False
         self._scratch = Scratch()
+        self._give_libraries()
         if self._cache is not None:
             self._cache.mkdir(parents=True, exist_ok=True)
         with (self._scratch.path / "server.txt").open("wb") as err:
@@ -160,6 +163,17 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=err,
             )
+
+    def share(self, libraries: Path) -> None:
+        """Let queries take the libraries of a directory in place of building those with the same names."""
+        self._libraries = libraries
+        if self._supervised is not None:
+            self._give_libraries()
+
+    def _give_libraries(self) -> None:
+        assert self._scratch is not None
+        for library in self._libraries.glob("*.so") if self._libraries else ():
+            link_or_copy(library, self._scratch.path / "libraries" / library.name)
 
     def _wait_until_ready(self) -> None:
         supervised = self._supervised

@@ -11,7 +11,7 @@ from pathlib import Path
 from repro_kit.case.case import Case, note_start
 from repro_kit.case.stage_results import Artifact
 from repro_kit.probe.repro_probe.protocol.orders import Override, RunMode
-from repro_kit.runner.compiler import take_probes
+from repro_kit.runner.compiler import take_libraries, take_probes
 from repro_kit.runner.subject_start import command, private_caches, probe_environment
 from repro_kit.runner.supervised import Run, launch
 from repro_kit.trace import TraceSummary
@@ -30,7 +30,8 @@ class SubjectRun:
 
     `directory`: for the output. `probe`: options for the probe's `mode`. `findings`: the directory that the probe
     writes to, `directory`/probe by default. `without`: variables of the user's to remove. `copy_of`: a compiler cache
-    to start with a copy of. `argv`: what runs in the subject's place. `ui`: shows what it prints while it runs.
+    to start with a copy of. `kernels`: where the libraries that the compiler built are kept. `argv`: what runs in the
+    subject's place. `ui`: shows what it prints while it runs.
 
     The case records the start with `why`. An empty `why` is for what is not the user's command.
     """
@@ -45,6 +46,7 @@ class SubjectRun:
     without: Collection[str] = ()
     findings: Path | None = None
     copy_of: Path | None = None
+    kernels: Path | None = None
     on_tick: Callable[[float], None] | None = None
     on_interrupt: Callable[[float], None] | None = None
     argv: Sequence[str] | None = None
@@ -75,8 +77,12 @@ def run_subject(case: Case, run: SubjectRun) -> Run:
             on_tick=run.tick,
             on_interrupt=run.on_interrupt,
         )
-        if ended.exit_status is not None and run.copy_of is None and case.file.subject.form != "command":
-            take_probes(case.file.subject.python, Path(caches["TORCHINDUCTOR_CACHE_DIR"]))
+        if ended.exit_status is not None and run.copy_of is None:
+            cache = Path(caches["TORCHINDUCTOR_CACHE_DIR"])
+            if case.file.subject.form != "command":
+                take_probes(case.file.subject.python, cache)
+            if run.kernels is not None:
+                take_libraries(cache, run.kernels)
     return ended
 
 

@@ -63,6 +63,15 @@ def test_an_equal_library_is_built_once_and_each_query_has_its_own_copy(build: B
     assert [path.name for path in second.parent.iterdir() if path.is_file()] == ["lib.cpp", second.name]
 
 
+def test_a_library_that_the_observed_run_built_under_the_same_name_is_taken(
+    build: Build, commands: list[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "libraries" / build(1).name
+    kept.write_bytes(b"built by the observed run")
+    assert build(2, "another source").read_bytes() == kept.read_bytes()
+    assert len(commands) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "options"),
     [('extern "C" int one() { return 2; }', {}), (ONE, {"extra_flags": ["-DOTHER"]})],

@@ -20,8 +20,10 @@ LINES = "\n".join(f"    v{at} = torch.linear({f'v{at - 1}' if at else 'x'}, w{at
 WEIGHTS = ", ".join(f"w{at}" for at in range(COUNT))
 MADE = "\n".join(f"    w{at} = torch.randn(4, 4, requires_grad=True)" for at in range(COUNT))
 PROGRAM = (
-    f'# repro-kit program 1\nimport torch\nRECIPE = {{"backward": "randn"}}\ndef graph(x, {WEIGHTS}):\n{LINES}\n'
-    f'    return (v{COUNT - 1},)\ndef calls():\n    x = torch.load("x.pt")\n{MADE}\n    return [(x, {WEIGHTS})]\n'
+    f'# repro-kit program 1\nimport pathlib\nimport torch\nRECIPE = {{"backward": "randn"}}\n'
+    f"def graph(x, {WEIGHTS}):\n{LINES}\n"
+    f"    return (v{COUNT - 1},)\ndef calls():\n"
+    f'    x = torch.load(pathlib.Path(__file__).with_name("inputs") / "x.pt")\n{MADE}\n    return [(x, {WEIGHTS})]\n'
 )
 FOUND = ["v4 = torch.linear(v3, w4)", "v5 = torch.linear(v4, w5)"]
 
@@ -40,6 +42,7 @@ class Watching:
         return Verdict(Status.PASS), [made]
 
     def diverge(self, text: str, inputs: Path, *, timeout: float, gradients: bool = False) -> Divergence:
+        assert inputs.name == "inputs", "where a program looks for its stored values"
         self.first.append("gradients" if gradients else "values")
         self.lines.append([statement.line for statement in parse(text).graph.statements])
         self.limits.append(timeout)

@@ -23,6 +23,7 @@ from repro_kit.graph.suspects import suspects
 from repro_kit.graph.values import records
 from repro_kit.options.stages import CaptureOptions
 from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
+from repro_kit.probe.repro_probe.protocol.findings import INPUTS
 from repro_kit.probe.repro_probe.protocol.queries import RoundingData
 from repro_kit.runner.places import scratch
 from repro_kit.runner.program_oracle import Divergence, ProgramOracle
@@ -77,7 +78,9 @@ def _in_part(oracle: ProgramOracle, program: Program, verdict: Verdict, inputs: 
     statements, text = program.graph.statements, render(program)
     elsewhere = {statement.target for at, statement in enumerate(statements) if statement.target and at not in found}
     read = elsewhere.intersection(name for at in found for name in statements[at].reads)
-    with scratch() as directory:
+    with scratch() as outer:
+        directory = outer / INPUTS  # a program looks for its stored values in a directory of this name
+        directory.mkdir()
         for name in program.stored:
             link_or_copy(inputs / name, directory / name)
         _, calls = oracle.record(text, inputs, values=sorted(read), save=directory, timeout=timeout)

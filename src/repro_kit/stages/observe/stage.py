@@ -156,6 +156,7 @@ def _observe_once(
         timeout=options.timeout,
         env=_logging(directory),
         copy_of=copy_of,
+        kernels=directory / "kernels",
         on_tick=tick,
         on_interrupt=watch.interrupted,
         ui=ui,

@@ -79,7 +79,8 @@ def build_whole(shared: str | None = None) -> None:
     query left, such as a precompiled header, would break every later compilation that uses it, even in the user's
     own runs.
 
-    With `shared`, a directory, the queries of a server build a library once for all of them.
+    With `shared`, a directory, the queries of a server build a library once for all of them. Those that lie there
+    under Inductor's own names, which an earlier run has built, are not built at all.
     """
     from torch._inductor.cpp_builder import CppBuilder
 
@@ -91,6 +92,8 @@ def build_whole(shared: str | None = None) -> None:
         redirected = _redirected(self, target, aside)
         if redirected is None:
             return build(self)
+        if shared and take_library(shared, os.path.basename(target), target):
+            return b"", target
         name = library_key(self.get_command_line(), target) if shared else None
         if shared and name and take_library(shared, name, target):
             return b"", target  # an older torch asks for the compiler's words and for the path
