@@ -24,6 +24,7 @@ from repro_kit.files import link_or_copy, write_atomic
 from repro_kit.runner.places import cache_home, instead_of, temporary
 
 _PROBE = re.compile(rb"\b__\w+_chk_kernel")  # in the source of every probe (torch/_inductor/cpu_vec_isa.py)
+_ELF = b"\x7fELF"  # the first bytes of a library on Linux
 _WRITTEN = 120.0  # seconds after which a header is no longer being written
 _KEPT = 30 * 86400.0  # seconds after which an unused directory is removed
 
@@ -73,14 +74,18 @@ def take_probes(python: str, cache: Path) -> None:
 
 
 def take_libraries(cache: Path, directory: Path) -> None:
-    """Keep the kernels that a run has built in its own Inductor cache directory, by the names that Inductor gives them.
+    """Keep the kernels that a run has built in its own Inductor cache directory, under the names that Inductor gives.
 
-    A name is the hash of the source and of the compiler's command (`torch/_inductor/codecache.py`).
+    A name is the hash of the source and of the compiler's command (`torch/_inductor/codecache.py`). A failure may cut a
+    build off: GNU's linker writes the first bytes of a library last (`bfd/elf.c`), and others rename a whole file.
     """
     shutil.rmtree(directory, ignore_errors=True)
     for library in cache.glob("??/*.so"):
         with suppress(OSError):  # without it the queries build their own
-            link_or_copy(library, directory / library.name)
+            with library.open("rb") as file:
+                is_whole = file.read(len(_ELF)) == _ELF
+            if is_whole:
+                link_or_copy(library, directory / library.name)
 
 
 def _note(library: Path) -> Path:

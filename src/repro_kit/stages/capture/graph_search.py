@@ -176,8 +176,7 @@ class GraphSearch:
         reasons: list[str] = []
         until = time.monotonic() + _SECONDS
         with open_oracle(self.case, self.options.jobs) as oracle:
-            if self.kind.policy.compared:  # else a build may have been cut off, by what failed
-                oracle.share(self.case.path / "observe" / "kernels")
+            oracle.share(self.case.path / "observe" / "kernels")
             for count, attempt in enumerate(attempts):
                 if count >= _MOST_ATTEMPTS or time.monotonic() > until:
                     reasons.append("there are more graphs than could be tried")
