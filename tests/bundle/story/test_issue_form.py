@@ -247,6 +247,17 @@ def test_what_an_error_says_is_not_taken_for_markdown():
     assert "\n`` TypeError: <lambda>() of `x` @user #12 ``\n" in text
 
 
+def test_that_it_is_compiled_is_said_once():
+    values = FirstWrong("value", "output 0", "1.0", "2.0", "[0]")
+    shown = markdown.issue(story_of("accuracy", program="", answers=replace(TOLD, first_wrong=values)))
+    assert "compiled 2.0`, under `torch.compile`. **Expected:**" in shown
+    error = Signature(Kind.COMPILE_ERROR, ("InductorError", "TypeError"), "no")
+    shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no"))
+    assert "does not compile: TypeError: no`. **Expected:**" in shown
+    shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no", in_eager=True))
+    assert "fails without torch.compile too: TypeError: no`. **Expected:**" in shown
+
+
 def test_a_bisection_stands_in_the_issue():
     text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
     assert "- **Builds:** torch 2.12 is the first build that fails.\n" in text

@@ -59,6 +59,7 @@ _ELSEWHERE = ("The code is too long for an issue.", "The whole code stands below
 _LOG_LINES = 150  # of the whole output, below the versions
 _COLLECT_ENV = 12_000  # characters
 _LONGEST_KERNEL = 60  # lines
+_COMPILES = r"(?<!, )\bcompil"  # in a headline: not ", compiled 2.0"
 _IN_EVERY_KERNEL = "inductor_cpu_integer_div_error"
 _ROWS = 60  # cells of the ablation that do not fit into its grid
 
@@ -309,8 +310,8 @@ def _opening(story: Story) -> str:
     """The failure in one sentence, and what is expected instead."""
     headline = headline_of(story)
     how = "without torch.compile too" if story.in_eager else f"under `{story.call}`"
-    told = "eager too" if story.in_eager else "compil" if story.call == "torch.compile" else story.call
-    is_said = told in headline or how in headline
+    told = "eager too" if story.in_eager else _COMPILES if story.call == "torch.compile" else re.escape(story.call)
+    is_said = re.search(told, headline) or how in headline
     return f"{inline(headline)}{'' if is_said else f', {how}'}. **Expected:** {story.expected}"
 
 
