@@ -253,7 +253,7 @@ def test_that_it_is_compiled_is_said_once():
     assert "compiled 2.0`, under `torch.compile`. **Expected:**" in shown
     error = Signature(Kind.COMPILE_ERROR, ("InductorError", "TypeError"), "no")
     shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no"))
-    assert "does not compile: TypeError: no`. **Expected:**" in shown
+    assert "='accuracy': no`. **Expected:**" in shown
     shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no", in_eager=True))
     assert "fails without torch.compile too: TypeError: no`. **Expected:**" in shown
 
