@@ -311,6 +311,14 @@ def test_settings_that_a_program_carries_in_its_code_are_not_called_absent():
     assert told.kept.endswith(", config.post_grad_custom_pre_pass")
 
 
+def test_the_backend_at_which_torch_begins_to_fail_is_not_called_a_setting_that_is_needed():
+    kept = parse(named("accuracy").text)
+    for backend, words in (("aot_eager", ""), ("mine", "backend='mine', ")):
+        chosen = kept.with_(recipe=kept.recipe.with_(backend=backend))
+        (told,) = [aspect for aspect in aspects(chosen, chosen) if aspect.name == "Configuration"]
+        assert told.kept.startswith(f"{words}inductor.cpp")
+
+
 def test_of_many_settings_the_first_are_named():
     kept = parse(named("accuracy").text)
     many = kept.with_(recipe=kept.recipe.with_(config={f"inductor.{name}": 1 for name in "abcdef"}))

@@ -12,7 +12,7 @@ from repro_kit.bundle.story.operators import transforms
 from repro_kit.bundle.story.story import Aspect, ReproducerKind
 from repro_kit.graph import DynamicMark, Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
-from repro_kit.recipe import Recipe
+from repro_kit.recipe import LADDER, Recipe
 
 _CUSTOM_OP = re.compile(rf"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!(?:{'|'.join(sorted(NAMESPACES))})\b)\w+")
 _JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")
@@ -89,7 +89,7 @@ def _dynamic(program: Program) -> str:
 
 
 def _configuration(recipe: Recipe) -> Iterator[str]:
-    if recipe.backend != "inductor":
+    if recipe.backend not in LADDER:  # which of torch's fails first stands with the layer
         yield f"backend={recipe.backend!r}"
     if recipe.mode is not None:
         yield f"mode={recipe.mode!r}"
