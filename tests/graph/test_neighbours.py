@@ -171,20 +171,32 @@ def test_the_size_that_decides_is_told_before_any_removal() -> None:
     assert not oracle.fails(found.twin.program)
 
 
-def test_the_number_that_decides_is_the_least_that_fails() -> None:
-    result = minify(without_limit(NUMBERS), Limits(1, 7000))
-    number = result.neighbours.number
+@pytest.mark.parametrize(
+    ("limit", "result", "words"),
+    [
+        (9, 9, "fails from 9 up, passes with 8"),
+        (64, 64, "fails from 64 up, passes with 63"),
+        (70, 100, "fails with 100, passes with 64"),
+        (1025, 1025, "fails from 1025 up, passes with 1024"),
+        (7000, 8192, "fails with 8192, passes with 5000"),
+        (715827883, 900000000, "fails with 900000000, passes with 450000000"),
+        (900000000, 900000000, "fails with 900000000, passes with 450000000"),
+    ],
+)
+def test_the_number_that_decides_is_the_least_that_fails_or_a_round_one(limit: int, result: int, words: str) -> None:
+    found = minify(without_limit(NUMBERS), Limits(1, limit))
+    number = found.neighbours.number
     assert number is not None
-    assert number.words == "fails from 7000 up, passes with 6999 as argument 2 of `bug`"
-    assert result.program.graph.statements[0].text == "torch.bug(x, 7000)"
-    assert result.queries < 60
+    assert number.words == f"{words} as argument 2 of `bug`"
+    assert found.program.graph.statements[0].text == f"torch.bug(x, {result})"
+    assert found.neighbours.twin is not None
+    assert found.neighbours.twin.what == f"{number.passes} in place of {result} as argument 2 of `bug`"
+    assert found.queries < 45
 
 
-def test_a_number_that_passes_is_found_from_afar() -> None:
-    result = minify(parse(NUMBERS), Limits(1, 7000))
-    number = result.neighbours.number
-    assert number is not None
-    assert 6900 < number.passes < 7000 <= number.fails < 7100
+def test_with_a_limit_of_memory_no_edge_is_looked_for() -> None:
+    number = minify(parse(NUMBERS), Limits(1, 1025)).neighbours.number
+    assert number is not None and (number.fails, number.passes) == (2000, 1024)
 
 
 def test_the_search_for_a_number_ends_after_a_few_queries() -> None:

@@ -94,17 +94,25 @@ def test_threads_stay_where_one_is_not_enough(least: int, left: int | None):
     assert result.program.recipe.threads == left
 
 
-@pytest.mark.parametrize(("memory", "left"), [(None, 700), (1 << 30, 875)])
-def test_a_size_that_must_be_large_is_bisected_unless_memory_is_at_stake(memory: int | None, left: int):
+@pytest.mark.parametrize(
+    ("memory", "least", "left"), [(None, 700, 800), (1 << 30, 700, 800), (None, 513, 513), (1 << 30, 513, 800)]
+)
+def test_a_size_that_must_be_large_is_round_or_the_edge_of_a_power_of_two(memory: int | None, least: int, left: int):
     class NeedsMuch(Synthetic):
         def fails(self, program: Program) -> bool:
-            return super().fails(program) and any(input_.shape[0] >= 700 for input_ in program.inputs)
+            return super().fails(program) and any(input_.shape[0] >= least for input_ in program.inputs)
 
     program = planted(3).with_(recipe=Recipe(memory=memory))
     inputs = tuple(TensorInput(input_.name, Data("randn", (1750, 3))) for input_ in program.inputs)
     result = minify(program.with_(inputs=inputs), NeedsMuch(["bug0"]))
     assert [input_.shape for input_ in result.program.inputs] == [(left,)]
-    assert result.queries < 60
+    assert result.queries < 45
+
+
+def test_a_large_size_of_which_only_multiples_are_valid_is_halved() -> None:
+    program = of("v = torch.bug(x)\nreturn (v,)", "torch.ones(768)")
+    multiples = "|".join(str(96 * times) for times in range(1, 9))
+    assert "torch.ones(96)" in reduced(program, "torch.bug", invalid=rf"ones\((?!(?:{multiples})\))")
 
 
 def test_sizes_shrink_as_far_as_the_failure_allows():
@@ -381,7 +389,7 @@ def test_dimensions_go_as_far_as_the_failure_allows() -> None:
 def test_numbers_in_code_become_as_small_as_the_failure_allows() -> None:
     program = of("v = torch.bug(x, [3, 3], 70, eps=1e-05) * 900\nreturn (v,)", "torch.ones(1)")
     text = reduced(program, r"torch.bug\(x, .*\) \* ([5-9]\d\d|\d{4})", r"\[\d, \d\], \d+, eps")
-    assert "torch.bug(x, [1, 1], 1, eps=1) * 500" in text
+    assert "torch.bug(x, [1, 1], 1, eps=1) * 900" in text, "it is round, and half of it passes"
 
 
 def test_the_only_element_of_a_list_stands_alone() -> None:

@@ -8,8 +8,8 @@ from repro_kit.failure.signature import signature_of
 from repro_kit.verdicts.not_the_compiler import stop_for_eager_failure
 
 
-def said(message: str, kind: str = "RuntimeError") -> str:
-    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink(kind, message),))
+def said(message: str, kind: str = "RuntimeError", of: Kind = Kind.RUNTIME_ERROR) -> str:
+    failure = Failure(of, exceptions=(ExceptionLink(kind, message),))
     ended = stop_for_eager_failure(ObservedFailure(failure, signature_of(failure), source="exception"))
     assert ended.exit_code is Exit.USER_BUG
     return ended.sentence
@@ -19,6 +19,8 @@ def test_the_compiler_is_not_to_blame():
     assert said("shapes differ").startswith(
         "The program fails without torch.compile too, so the compiler is not to blame: RuntimeError: shapes differ"
     )
+    own_check = said("wrong: tensor(0.0010)", "AssertionError", Kind.ACCURACY)
+    assert 'is not to blame: "AssertionError: wrong: tensor(0.0010)"' in own_check, "eager has no wrong result"
 
 
 def test_the_names_of_a_compiled_module_are_no_failure_without_torch_compile():

@@ -76,7 +76,7 @@ class TriedVariant:
     """Something else that was tried, or was not: a device, a build, a size, a dtype, a subsystem that was off."""
 
     what: str
-    outcome: str = ""  # "passes", "fails", "not tried: this machine has none"; "" for a removal that leaves no program
+    outcome: str = ""  # "passes", "fails", "not tried (this machine has none)"; "" for a removal that leaves no program
 
 
 @dataclass(frozen=True)

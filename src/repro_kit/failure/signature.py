@@ -27,6 +27,7 @@ _CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
 #: interrupted anywhere in its loop.
 LOOP_OVERLAP = 0.5
 
+_LONGEST_SAID = 160  # characters of an exception in a sentence
 _MEMORY = "memory"
 _COMPILING = "compiling"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
@@ -288,6 +289,15 @@ def in_words(signature: Signature, *failures: Failure | None) -> str:
         if failure and failure.exit_status and signature.summary() == failure.kind:
             return f"exit status {failure.exit_status}"
     return signature.summary()
+
+
+def raised_words(failure: Failure) -> str:
+    """How a script ends, as it says it: ``"AssertionError: wrong result: tensor(0.0010)"``, or its exit status."""
+    chain = unwrap(failure.exceptions)
+    if not chain:
+        return f"exit status {failure.exit_status}" if failure.exit_status else signature_of(failure).summary()
+    said = f"{short(chain[-1].type)}{_after(': ', fault_line(chain[-1].message))}"
+    return f'"{said if len(said) <= _LONGEST_SAID else said[: _LONGEST_SAID - 1] + "…"}"'
 
 
 def _places(failure: Failure) -> tuple[str, ...]:

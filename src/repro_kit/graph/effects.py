@@ -74,6 +74,15 @@ class Effects:
     view: bool = False
 
 
+#: Namespaces of the operators that torch itself defines, as in `embedded/own_operators.py` of the probe; any other one
+#: of torch.ops is the user's, or a library's.
+NAMESPACES = {
+    *("aten", "prim", "prims", "inductor", "rngprims", "debugprims", "export", "symm_mem", "streams", "profiler"),
+    *("c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "_dtensor", "dtensor"),
+    *("quantized", "_quantized", "quantized_decomposed", "mkldnn", "mkl", "onednn", "higher_order", "sym"),
+}
+
+
 def op_name(statement: Statement) -> str:
     """The operator's bare name: ``relu`` for ``torch.relu(x)``, ``x.relu()``, ``torch.ops.aten.relu.default(x)``."""
     node = statement.expression

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ from repro_kit.graph.passes.statements import alike
 from repro_kit.graph.search import Proposal, Search, restrict_to
 from repro_kit.graph.sizes import Number, Spot, numbers, resized, sizes, sizes_of
 from repro_kit.reduce.flaky import RUNS_BEFORE_DETERMINISTIC
+from repro_kit.reduce.proposing import EXACT, powers_of_ten, round_numbers
 from repro_kit.reduce.reduction import DecidingNumber, Neighbours, Removal, Twin, judged
 from repro_kit.reduce.search import key_of
 
@@ -39,8 +39,9 @@ def deciding_number(search: Search) -> Iterator[tuple[DecidingNumber, Program]]:
     """The number that decides and the variant that passes, more closely each time; nothing if none is found."""
     last = search.queries + _MOST_TRIES
     spots = [*numbers(search.program), *sizes(search.program), *_everywhere(search.program)]
-    for values in (_next, _far):
-        tries = _plausible(search, [_try(spot, value) for value, spot in _in_turns(spots, values)])
+    for values in (_less, _next, _far):  # a number that had to stay large tells most
+        tries = [_try(spot, value) for value, spot in _in_turns(spots, values)]
+        tries = _plausible(search, [*(_tried(search, spots) if values is _less else ()), *tries])
         passing = _first_passing(search, tries, last - _MOST_TRIES + _LOOKING)
         if passing is not None:
             yield from _narrowed(search, passing, last)
@@ -71,6 +72,14 @@ def _resized(program: Program, size: int, value: Number) -> Program:
     return resized(program, {size: int(value)}, code=True)
 
 
+def _less(spot: Spot) -> list[Number]:
+    """A number well below a large one; of one just above a power of two, that power."""
+    if isinstance(spot.value, float) or spot.value <= EXACT:
+        return []
+    below = spot.value - 1
+    return [spot.value // 2 if below & (below - 1) else below]
+
+
 def _next(spot: Spot) -> list[Number]:
     """The next smaller and larger number; for one that is not whole, 1 and 0."""
     if isinstance(spot.value, float):
@@ -84,6 +93,18 @@ def _far(spot: Spot) -> list[Number]:
         return [spot.value / 2, spot.value * 2]
     below = [1, 100, spot.value // 2] if spot.value > _LARGE else []
     return [value for value in below if value not in _next(spot)]
+
+
+def _tried(search: Search, spots: Sequence[Spot]) -> list[_Try]:
+    """The round numbers that the search has tried in the places of large ones."""
+    large = [spot for spot in spots if _less(spot) and _less(spot) != [spot.value - 1]]
+    tries = [_try(spot, value) for spot in large for value in _round_below(int(spot.value))]
+    return [each for each in tries if not search.is_new(each.key)]
+
+
+def _round_below(value: int) -> list[int]:
+    tens = powers_of_ten(2, value)
+    return [*tens, *round_numbers(max([2, *tens]), value)]
 
 
 def _in_turns(spots: Sequence[Spot], values: Callable[[Spot], list[Number]]) -> Iterator[tuple[Number, Spot]]:
@@ -127,17 +148,19 @@ def _outcome(search: Search, each: _Try) -> RunOutcome:
 
 
 def _narrowed(search: Search, passing: _Try, last: int) -> Iterator[tuple[DecidingNumber, Program]]:
-    """Bisect between the number that passes and the one of the result."""
+    """Bisect between the number that passes and the one of the result; of a large one, only its powers of ten."""
     spot = passing.spot
     found = DecidingNumber(spot.what, spot.value, passing.value)
     yield found, passing.program
-    while search.queries < last and isinstance(found.fails, int) and abs(found.fails - found.passes) > 1:
-        between = _try(spot, _middle(found))
+    edge = spot.value
+    while search.queries < last and (middle := _middle(found.passes, edge)) is not None:
+        between = _try(spot, middle)
         outcome = _outcome(search, between)
         if outcome is RunOutcome.PASSES:
-            found, passing = replace(found, passes=between.value), between
+            found, passing = replace(found, passes=middle), between
         elif outcome is RunOutcome.FAILS_ALIKE:
-            found = replace(found, fails=between.value)
+            edge = middle
+            found = replace(found, fails=edge, result=spot.value) if spot.value <= EXACT else found
         else:
             return
         yield found, passing.program
@@ -146,12 +169,13 @@ def _narrowed(search: Search, passing: _Try, last: int) -> Iterator[tuple[Decidi
         yield replace(found, beyond=_outcome(search, beyond) is RunOutcome.FAILS_ALIKE), passing.program
 
 
-def _middle(found: DecidingNumber) -> int:
-    """A number between, in the middle of their sizes where these differ much."""
-    low, high = sorted((int(found.passes), int(found.fails)))
-    if low > 0 and high > _LARGE * low:
-        return math.isqrt(low * high)
-    return (low + high) // 2
+def _middle(one: Number, other: Number) -> int | None:
+    """A number between the two, a power of ten if they are large; None where there is none."""
+    if isinstance(one, float) or isinstance(other, float):
+        return None
+    low, high = sorted((one, other))
+    inside: Sequence[int] = range(low + 1, high) if high <= EXACT else powers_of_ten(low, high)
+    return inside[len(inside) // 2] if inside else None
 
 
 _MOST = 40  # removals to judge; a result with more is not called minimal

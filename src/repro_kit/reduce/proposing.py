@@ -46,7 +46,7 @@ def narrow(
     propose: Callable[[int, int], Iterable[object]],
     *,
     fake: bool = False,
-) -> None:
+) -> Boundary:
     """Bisect for the number nearest to `good` that fails like `bad`, the number of the best program.
 
     `propose`: (the number of the best program, another number) -> the proposals that put the other one in its place.
@@ -57,6 +57,30 @@ def narrow(
         tries = [(at, proposal) for at in points for proposal in propose(border.bad, at)]
         won = search.first((proposal for _, proposal in tries), fake=fake)
         border = border.learn({at: won is not None and at == tries[won][0] for at in points})
+    return border
+
+
+#: Up to here the least number that fails is looked for, and above it a round one: that costs less, and reads better.
+EXACT = 64
+_BINARY = (*range(4, 17), 24, 31, 32)  # powers of two: usual sizes, and where float32, int32 and uint32 end
+
+
+def powers_of_ten(low: int, high: int) -> list[int]:
+    """The powers of ten between the two."""
+    return [number for number in (10**power for power in range(1, len(str(high)))) if low < number < high]
+
+
+def round_numbers(low: int, high: int) -> list[int]:
+    """Numbers between the two that read well: few digits, or a usual power of two."""
+    tens, powers = [10**power for power in range(len(str(high)))], [1 << power for power in _BINARY]
+    few_digits = [high // ten * ten for ten in tens[-2:]] if high not in powers else []
+    numbers = {*(step * ten for ten in tens for step in (1, 2, 5)), *powers, *few_digits}
+    return sorted(number for number in numbers if low < number < high)
+
+
+def is_round(number: int) -> bool:
+    """Whether the number has two digits before its zeros, is a power of two, or just above one."""
+    return len(str(number).rstrip("0")) <= 2 or number & (number - 1) == 0 or (number - 1) & (number - 2) == 0
 
 
 def sweep(

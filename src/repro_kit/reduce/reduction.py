@@ -34,11 +34,12 @@ class DecidingNumber:
     fails: int | float
     passes: int | float
     beyond: bool = False  # the next number away from `passes` was seen to fail alike, too
+    result: int | float | None = None  # the number that the result has, if not `fails`
 
     @property
     def change(self) -> str:
         """The change that makes the result pass, in words."""
-        return f"{self.passes} in place of {self.fails} as {self.what}"
+        return f"{self.passes} in place of {self.fails if self.result is None else self.result} as {self.what}"
 
     @property
     def words(self) -> str:

@@ -22,7 +22,7 @@ from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.messages import is_late
 from repro_kit.failure.missing import may_lack_device, missing_device
-from repro_kit.failure.signature import Strength, signature_of
+from repro_kit.failure.signature import Strength, raised_words, signature_of
 from repro_kit.failure.tracebacks import short, unwrap
 from repro_kit.options.stages import ObserveOptions
 from repro_kit.probe.repro_probe.protocol.orders import Override
@@ -88,7 +88,7 @@ def judge_observed(
     chosen = failures[observed_failures.index_of(options.failure, failures)]
     if chosen.nature is Nature.OBSERVER:
         where = chosen.failure.exceptions[-1].frames[-1].function
-        why = f"{chosen.signature.summary()} was raised in repro-kit's own code ({where}), which watched the program"
+        why = f"{raised_words(chosen.failure)} was raised in repro-kit's own code ({where}), which watched the program"
         return Blame(None, tuple(failures), nobody=f"{why}; the program may be right: please report this to repro-kit")
     if copy_of is None and of_a_graph and _a_graph_may_tell(chosen):
         return Blame(None, tuple(failures), settled=False)
@@ -183,23 +183,21 @@ def _undefined(chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str:
     if not told:
         return ""
     return (
-        f"{chosen.signature.summary()} was raised by the script itself, and a compiled call differs from eager only "
+        f"{raised_words(chosen.failure)} comes from the script itself, and a compiled call differs from eager only "
         f"where its results are not defined ({told[0]}); {ORACLE}"
     )
 
 
 def _of_circumstances(chosen: ObservedFailure) -> str:
     """Why the nature of `chosen` is no evidence: it is the machine's, or about time; empty otherwise."""
-    summary = chosen.signature.summary()
+    said = raised_words(chosen.failure)
     if chosen.nature is Nature.MACHINE:
         origin = "an error of the machine, or of a service that the script uses"
         if is_of_a_peer(chosen.failure):
             origin = "what a rank raises because another rank has ended, or comes too late"
-        return f"{summary} is {origin}; it is no evidence; fix the cause and run the program again, or {ORACLE}"
+        return f"{said} is {origin}; it is no evidence; fix the cause and run the program again, or {ORACLE}"
     if chosen.nature is Nature.TIME:
-        why = (
-            f"{summary} is the script's own exception about how long something took; compiling changes times by itself"
-        )
+        why = f"{said} is the script's own exception about how long something took; compiling changes times by itself"
         return f"{why}; use --check 'compile-time>S' or --check 'slowdown>X', or {ORACLE}"
     return ""
 
@@ -207,7 +205,7 @@ def _of_circumstances(chosen: ObservedFailure) -> str:
 def _not_confirmed(runs: Reruns, chosen: ObservedFailure) -> str:
     """Why nobody is blamed for an exception of the script's own that more runs do not confirm; empty if they do."""
     doubt = _unconfirmed(runs, chosen)
-    why = f"{chosen.signature.summary()} was raised by the script itself, and more runs do not confirm it ({doubt})"
+    why = f"{raised_words(chosen.failure)} comes from the script itself, and more runs do not confirm it ({doubt})"
     return f"{why}; {ORACLE}" if doubt else ""
 
 
@@ -231,7 +229,7 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
         return None
     reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
     return (
-        f"{chosen.signature.summary()} was raised by the script itself. No compiled call differs from the same call in "
+        f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
         f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
     )
 
@@ -313,7 +311,7 @@ def _not_passed(
         why = f"Whether the program fails without torch.compile is unknown: {eager.doubt}"
         status = Status.CANNOT_TELL
     else:
-        how_it_fails = eager.failures[0].signature.summary() if eager.failures else "it ends with an error"
+        how_it_fails = raised_words(eager.failures[0].failure) if eager.failures else "it ends with an error"
         why = f"Without torch.compile the program fails as well, but differently ({how_it_fails}); see observe/eager/"
         status = Status.INVALID
     if goes_on:
@@ -324,7 +322,7 @@ def _not_passed(
     return Blame(
         status,
         tuple(failures),
-        nobody=f"{why}; so repro-kit cannot say who is to blame for {chosen.signature.summary()}; {ORACLE}",
+        nobody=f"{why}; so repro-kit cannot say who is to blame for {raised_words(chosen.failure)}; {ORACLE}",
     )
 
 

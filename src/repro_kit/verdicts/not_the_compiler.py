@@ -20,7 +20,7 @@ from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.missing import COMPILER, missing_device, missing_resource, refused_by_compiler, remedy
 from repro_kit.failure.moved_to_cpu import gpu_only
-from repro_kit.failure.signature import in_words, signature_of
+from repro_kit.failure.signature import in_words, raised_words, signature_of
 from repro_kit.failure.tracebacks import short
 from repro_kit.runner import supervised
 from repro_kit.runner.places import scratch
@@ -235,7 +235,7 @@ def _alone(case: Case) -> str:
     chosen = case.load(OBSERVATION).failures[case.file.failure_index]
     if chosen.failure.kind.policy.hangs:
         return "end in time, not even without torch.compile (--timeout gives it longer)"
-    return f"run, not even without torch.compile ({chosen.signature.summary()})"
+    return f"run, not even without torch.compile ({raised_words(chosen.failure)})"
 
 
 #: How `OptimizedModule` names what it wraps, whether or not it compiles (torch/_dynamo/eval_frame.py).
@@ -279,7 +279,9 @@ def stop_for_eager_failure(chosen: ObservedFailure) -> Stop:
         words = _OF_THE_CALL
     elif any(_DYNAMOS.match(link.type) and _HIGHER_ORDER.search(link.message) for link in failure.exceptions):
         words = _OF_AN_OPERATOR
-    said = f"{words}: {in_words(chosen.signature, failure)}\n{observed_failures.excerpt(failure)}"
+    # A check of the script's own shows no wrong result where eager fails it too.
+    seen = raised_words(failure) if failure.kind is Kind.ACCURACY else in_words(chosen.signature, failure)
+    said = f"{words}: {seen}\n{observed_failures.excerpt(failure)}"
     return Stop(Exit.USER_BUG, said)
 
 

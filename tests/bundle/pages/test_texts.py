@@ -115,9 +115,15 @@ def test_of_a_long_log_the_lines_up_to_the_error_are_left():
         "\n".join(["x.cpp:8:21: error: bad", "    8 | bad!;", "      | ^", *["In file included"] * 50]), 9
     )
     assert quoted == "x.cpp:8:21: error: bad\n    8 | bad!;\n      | ^\n[… 50 lines left out …]"
-    assert markdown.trim("a\nb", 2) == "a\nb" and markdown.trim("a\nb", 1) == "[… 1 line left out …]\nb"
+    assert markdown.trim("a\nb", 2) == "a\nb" and markdown.trim("a\nb", 1) == "a\nb", "the remark is a line"
+    assert markdown.trim("a\nb\nc", 1) == "[… 2 lines left out …]\nc"
     cut = markdown.shown_kernel(GeneratedKernel("relu", "cpp", "a\nb\nc"), 2)
     assert cut is not None and cut.heading == "The generated kernel `relu`, 1 more line is not here:"
+    usual = "a\nint inductor_cpu_integer_div_error;\nb\nc\nd"
+    cut = markdown.shown_kernel(GeneratedKernel("relu", "cpp", usual, marked=4, why="half"), 3)
+    assert cut is not None and cut.text == "b\nc  // <-- half\nd" and ", 2 more lines are not here" in cut.heading
+    whole = markdown.shown_kernel(GeneratedKernel("relu", "cpp", usual), 5)
+    assert whole is not None and whole.text == usual, "nothing is left out where there is room"
 
 
 def test_compiler_warnings_do_not_hide_the_error():

@@ -16,6 +16,7 @@ from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_scr
 from repro_kit.bundle.story.issue_form import labels_of
 from repro_kit.bundle.story.story import Excerpt
 from repro_kit.bundle.story.title import title_of
+from repro_kit.case.stage_results import NumberFound, TwinFound
 from repro_kit.diagnosis.answers import (
     Answers,
     DoubleErrors,
@@ -60,12 +61,13 @@ TOLD = Answers(
     places=(
         TorchSource("lowering of aten.relu.default", "torch/_inductor/lowering.py", 7, link="https://github.com/x#L7"),
         TorchSource("relu", "torch/_refs/nn.py", 9),
+        TorchSource("relu", "torch/_refs/nn.py", 12),
     ),
     kernel=GeneratedKernel(
         "cpp_relu_0", "cpp", "void kernel()\n{\n    auto tmp0 = 0.25;\n}", marked=3, why="a quarter"
     ),
     runs="5 of 5 runs fail, exit status 1",
-    devices=(TriedVariant("CPU", "fails"), TriedVariant("CUDA", "not tried: this machine has no accelerator")),
+    devices=(TriedVariant("CPU", "fails"), TriedVariant("CUDA", "not tried (this machine has no accelerator)")),
     builds=(TriedVariant("torch 2.12.0", "passes"), TriedVariant("torch 2.13.0", "fails")),
     variants=(TriedVariant("size 2 for 1", "passes"), TriedVariant("float64", "fails")),
     workaround=TriedWorkaround("dynamic=False", "script", ("torch.compile(f, dynamic=False)",)),
@@ -81,7 +83,7 @@ TOLD = Answers(
         "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes\n",
         "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
         "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
-        "- **Devices:** CPU: fails · CUDA: not tried: this machine has no accelerator",
+        "- **Devices:** CPU: fails · CUDA: not tried (this machine has no accelerator)",
         "- **Builds:** torch 2.13.0: fails · last good build: torch 2.12.0 · nightly: not tried",
         "| torch 2.12.0 | passes |",
         "- **Sizes and dtypes:** `x` float32 [4, 4]; size 2 for 1: passes; float64: fails",
@@ -90,7 +92,8 @@ TOLD = Answers(
         "| without lowerings | passes |",
         "| without joint_graph_passes | fails as observed |",
         "| backend eager | passes |",
-        "lowering of aten.relu.default: [`torch/_inductor/lowering.py:7`](https://github.com/x#L7); relu: `torch/_refs",
+        "lowering of aten.relu.default: [`torch/_inductor/lowering.py:7`](https://github.com/x#L7); "
+        "relu: `torch/_refs/nn.py:9`, `torch/_refs/nn.py:12`\n",
         "    auto tmp0 = 0.25;  // <-- a quarter",
     ],
 )
@@ -138,6 +141,16 @@ def test_a_maintainer_reads_80_lines(lines, answers):
     assert "x = 1" in text and ("x = 1" in read) == (lines <= 25)
     assert ("below, after the versions" in read) != ("x = 1" in read)
     assert "ValueError: no" in read
+
+
+def test_the_number_that_decides_stands_with_where_it_begins_to_fail():
+    words = "fails from 9 up, passes with 8 as dimension 0 of `x`"
+    what = "8 in place of 9 as dimension 0 of `x`"
+    story = story_of("accuracy", answers=replace(TOLD, variants=(TriedVariant(what, "passes"),)))
+    assert story.reduction is not None
+    number = NumberFound("dimension 0 of `x`", 9, 8, words)
+    story = replace(story, twin=TwinFound(what, ""), reduction=replace(story.reduction, number=number))
+    assert f"- **Sizes and dtypes:** `x` float32 [4, 4]; {words}\n" in markdown.issue(story)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +247,17 @@ def test_what_an_error_says_is_not_taken_for_markdown():
     assert "\n`` TypeError: <lambda>() of `x` @user #12 ``\n" in text
 
 
+def test_that_it_is_compiled_is_said_once():
+    values = FirstWrong("value", "output 0", "1.0", "2.0", "[0]")
+    shown = markdown.issue(story_of("accuracy", program="", answers=replace(TOLD, first_wrong=values)))
+    assert "compiled 2.0`, under `torch.compile`. **Expected:**" in shown
+    error = Signature(Kind.COMPILE_ERROR, ("InductorError", "TypeError"), "no")
+    shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no"))
+    assert "='accuracy': no`. **Expected:**" in shown
+    shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no", in_eager=True))
+    assert "fails without torch.compile too: TypeError: no`. **Expected:**" in shown
+
+
 def test_a_bisection_stands_in_the_issue():
     text = markdown.issue(story_of("accuracy", bisected="torch 2.12 is the first build that fails.\n\n| a | b |"))
     assert "- **Builds:** torch 2.12 is the first build that fails.\n" in text
@@ -285,6 +309,29 @@ def test_settings_that_a_program_carries_in_its_code_are_not_called_absent():
     kept = kept.with_(preamble="torch._inductor.config.post_grad_custom_pre_pass = mine\nconfig.mine == 3\n")
     (told,) = [aspect for aspect in aspects(kept, kept) if aspect.name == "Configuration"]
     assert told.kept.endswith(", config.post_grad_custom_pre_pass")
+
+
+def test_the_backend_at_which_torch_begins_to_fail_is_not_called_a_setting_that_is_needed():
+    kept = parse(named("accuracy").text)
+    for backend, words in (("aot_eager", ""), ("mine", "backend='mine', ")):
+        chosen = kept.with_(recipe=kept.recipe.with_(backend=backend))
+        (told,) = [aspect for aspect in aspects(chosen, chosen) if aspect.name == "Configuration"]
+        assert told.kept.startswith(f"{words}inductor.cpp")
+
+
+def test_of_many_settings_the_first_are_named():
+    kept = parse(named("accuracy").text)
+    many = kept.with_(recipe=kept.recipe.with_(config={f"inductor.{name}": 1 for name in "abcdef"}))
+    (told,) = [aspect for aspect in aspects(many, kept) if aspect.name == "Configuration"]
+    assert told.captured.endswith("inductor.c=1 and 4 more") and told.captured.count("=") == 3
+
+
+def test_operators_of_torch_over_ranks_are_no_custom_ones():
+    text = named("accuracy").text.replace("torch.relu(x)", "torch.ops._c10d_functional.wait_tensor(x)")
+    for namespace, words in (("_c10d_functional", ""), ("mine", "torch.ops.mine")):
+        program = parse(text.replace("_c10d_functional", namespace))
+        (told,) = [aspect for aspect in aspects(program, program) if aspect.name == "Custom operators"]
+        assert told.kept == words
 
 
 def test_settings_of_the_capture_are_not_called_the_users():

@@ -1,5 +1,6 @@
 """Titles: what fails, for which operator or construct, under which condition; recorded for every example and case."""
 
+import ast
 import itertools
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
 from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from, title_of
 from repro_kit.case.stage_results import NumberFound, Reduction
-from repro_kit.diagnosis.answers import Answers, FirstWrong
+from repro_kit.diagnosis.answers import Answers, FirstWrong, GeneratedKernel
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.culprit import SCRIPT_CODE
 from repro_kit.diagnosis.evidence import Chain, Link
@@ -18,6 +19,8 @@ from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import parse
+from repro_kit.graph.effects import NAMESPACES
+from repro_kit.probe import embedded
 from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR, EXPORT
 from stories import story_of
 
@@ -179,6 +182,7 @@ def inductor_error(message, *exceptions):
 
 
 X = "x = torch.ones(4)"
+FUSED = GeneratedKernel("cpp_fused_add_sin_0", "cpp", "")
 WRONG_GRADIENT = {"signature": wrong("value", "gradient")}
 RECORDED = {
     "pooling_gradient": (
@@ -214,7 +218,7 @@ RECORDED = {
         program("    y = torch.relu(x)\n    return (y,)\n", [X]),
     ),
     "inductor_runtime_error": (
-        "compiled examples.whiten raises AssertionError: expected size 8==8, stride 32==1",
+        "[user code] compiled custom operator examples::whiten raises AssertionError",
         {
             "signature": Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#, stride #==# at dim=#"),
             "error": "AssertionError: expected size 8==8, stride 32==1 at dim=0; expected size 32==32, stride 1==8",
@@ -349,6 +353,46 @@ RECORDED = {
         {"signature": Signature(Kind.RUNTIME_ERROR, ("TypeError",), "no"), "error": "TypeError: no", "layer": None},
         program("    y = torch.ops.higher_order.cond(x, x)\n    return (y,)\n", [X], f"{{'backend': {EXPORT!r}}}"),
     ),
+    "custom_operator": (
+        "[inductor] wrong result of custom operator mine::double between add and sin",
+        {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
+        program("    a = x + 1\n    b = torch.ops.mine.double(a)\n    y = torch.sin(b)\n    return (y,)\n", [X]),
+    ),
+    "custom_operator_at_the_end_of_many": (
+        "wrong gradient of custom operator mine::double with 2 other operators; forward agrees",
+        {**WRONG_GRADIENT, "layer": Layer.INDUCTOR},
+        program("    a = x + 1\n    b = torch.sin(a)\n    y = torch.ops.mine.double(b)\n    return (y,)\n", [X]),
+    ),
+    "custom_operators": (
+        "[inductor] custom operators mine::double, its::half do not compile: TypeError: no",
+        {"signature": inductor_error("no", "TypeError"), "error": "TypeError: no", "layer": Layer.INDUCTOR},
+        program("    a = torch.ops.mine.double(x)\n    y = torch.ops.its.half(a)\n    return (y,)\n", [X]),
+    ),
+    "custom_operator_at_fault": (
+        "[inductor] wrong result of custom operator mine::double after add",
+        {"signature": wrong(), "layer": Layer.INDUCTOR, "ablation": chain("#1 mine.double.default")},
+        program("    a = x + 1\n    y = torch.ops.mine.double.default(a)\n    return (y,)\n", [X]),
+    ),
+    "beside_a_custom_operator": (
+        "[inductor] wrong result of sin with custom operator mine::double",
+        {"signature": wrong(), "layer": Layer.INDUCTOR, "ablation": chain("#2 aten.sin.default")},
+        program("    a = torch.ops.mine.double.default(x)\n    y = torch.sin(a)\n    return (y,)\n", [X]),
+    ),
+    "torchs_own_namespace": (
+        "[inductor] wrong result of _c10d_functional.wait_tensor, sin",
+        {"signature": wrong(), "layer": Layer.INDUCTOR},
+        program("    a = torch.ops._c10d_functional.wait_tensor(x)\n    y = torch.sin(a)\n    return (y,)\n", [X]),
+    ),
+    "fused": (
+        "[inductor] wrong result of add + sin fused",
+        {"signature": wrong(), "layer": Layer.INDUCTOR, "answers": Answers(kernel=FUSED)},
+        program("    a = x + 1\n    y = torch.sin(a)\n    return (y,)\n", [X]),
+    ),
+    "fused_in_part": (
+        "[inductor] wrong result of add, sin, mm",
+        {"signature": wrong(), "layer": Layer.INDUCTOR, "answers": Answers(kernel=FUSED)},
+        program("    a = x + 1\n    b = torch.sin(a)\n    y = torch.mm(b, b)\n    return (y,)\n", [X]),
+    ),
     "prims_at_fault": (
         "[inductor] wrong result of aten.bmm",
         {"signature": wrong(), "layer": Layer.INDUCTOR, "ablation": chain("#3 aten.bmm.default")},
@@ -445,9 +489,15 @@ torch.compile(h)(torch.ones(1))
             MARKED.replace("compiler.assume_constant_result", "library.custom_op('mine::op', mutates_args=())"),
             wrong("value"),
             "",
-            "[dynamo] wrong result of the custom operator mine::op",
+            "[dynamo] wrong result of custom operator mine::op",
         ),
         (MARKED.replace("@torch", "# "), wrong("value"), "", "[dynamo] wrong result of sin"),
+        (
+            TRANSFORMED.replace("g(x)", "torch.sin(torch.ops.mine.double.default(torch.cos(x)))"),
+            wrong("value"),
+            "",
+            "[dynamo] wrong result of custom operator mine::double",
+        ),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],
 )
@@ -518,6 +568,12 @@ def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:
     assert title_of(unsure) == "[inductor] the compiled function does not compile with dynamic=True: Unsupported: no"
     lost = replace(story, excerpt=None, sources=(("files/train.py", DETERMINISM),), signature=wrong(None))
     assert "torch.use_deterministic_algorithms inside a compiled function is lost" in title_of(lost)
+
+
+def test_what_torch_defines_is_what_the_probe_takes_for_torchs() -> None:
+    tree = ast.parse(embedded("own_operators"))
+    (listed,) = [each.value for each in tree.body if isinstance(each, ast.Assign) and "_OF_TORCH" in ast.dump(each)]
+    assert {each.value for each in ast.walk(listed) if isinstance(each, ast.Constant)} <= NAMESPACES
 
 
 def test_a_case_without_a_program_has_a_title_too() -> None:

@@ -327,7 +327,7 @@ def test_devices_subsystems_and_variants_say_what_was_tried(case: Case) -> None:
     answers = answered(case, form_of(reduction=reduction))
     assert [(each.what, each.outcome) for each in answers.devices] == [
         ("CPU", "fails"),
-        ("CUDA", "not tried: this machine has no accelerator"),
+        ("CUDA", "not tried (this machine has no accelerator)"),
     ]
     assert answers.subsystems == (TriedVariant("lowerings", "passes"), TriedVariant("decomposition", "fails"))
     assert answers.variants == (TriedVariant("size 2 for 1", "passes"),)

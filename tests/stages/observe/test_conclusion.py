@@ -4,8 +4,13 @@ import shlex
 
 import pytest
 
+from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.cli.stages import collect
-from repro_kit.stages.observe.conclusion import sentences, why_nothing
+from repro_kit.failure.failure import ExceptionLink, Failure, Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.stages.observe.conclusion import seen_so_far, sentences, why_nothing
+from repro_kit.verdicts.blame import Blame, as_wrong_result
 
 
 def test_what_was_compiled_is_said_with_one_command_to_paste() -> None:
@@ -38,3 +43,41 @@ def test_what_was_measured_takes_the_place_of_the_command() -> None:
 )
 def test_why_nothing_was_compiled(env: dict[str, str], saw_torch: bool, words: str) -> None:
     assert why_nothing(env, saw_torch=saw_torch).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("raised", "eager", "settled", "words"),
+    [
+        (
+            ExceptionLink("AssertionError", 'wrong "result": tensor(0.0010)\n\nand more'),
+            None,
+            False,
+            "the script ends with \"AssertionError: wrong 'result': tensor(0.0010)\" (not yet known: whether it does so"
+            " without torch.compile)",
+        ),
+        (
+            ExceptionLink("RuntimeError", "3 records lost"),
+            Status.PASS,
+            False,
+            'the script ends with "RuntimeError: 3 records lost" (in one run without torch.compile it passes)',
+        ),
+        (
+            ExceptionLink("RuntimeError", "3 records lost"),
+            Status.PASS,
+            True,
+            "accuracy: RuntimeError with torch.compile, not in eager: 3 records lost",
+        ),
+        (
+            None,
+            None,
+            False,
+            "the script ends with exit status 3 (not yet known: whether it does so without torch.compile)",
+        ),
+    ],
+)
+def test_of_a_scripts_own_exception_no_more_is_said_than_was_seen(
+    raised: ExceptionLink | None, eager: Status | None, settled: bool, words: str
+) -> None:
+    failure = Failure(Kind.RUNTIME_ERROR, exceptions=(raised,) if raised else (), exit_status=None if raised else 3)
+    chosen = as_wrong_result(ObservedFailure(failure, signature_of(failure)))
+    assert seen_so_far(chosen, Blame(eager, (chosen,), settled=settled)) == words

@@ -59,6 +59,8 @@ _ELSEWHERE = ("The code is too long for an issue.", "The whole code stands below
 _LOG_LINES = 150  # of the whole output, below the versions
 _COLLECT_ENV = 12_000  # characters
 _LONGEST_KERNEL = 60  # lines
+_COMPILES = r"(?<!, )\bcompil"  # in a headline: not ", compiled 2.0"
+_IN_EVERY_KERNEL = "inductor_cpu_integer_div_error"
 _ROWS = 60  # cells of the ablation that do not fit into its grid
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
@@ -156,7 +158,7 @@ def _issue(story: Story, room: _Room) -> str:
         builds=builds_table(story),
         located=located(story),
         tested=tested(story),
-        linked=linked,
+        places=places(story.answers.places),
         kernel=kernel,
         log=log,
         log_fence=fence(log),
@@ -232,22 +234,29 @@ def shown_kernel(kernel: GeneratedKernel | None, most: int) -> ShownKernel | Non
     if kernel is None or most <= 0:
         return None
     comment = "#" if kernel.language == "triton" else "//"
-    lines = kernel.code.splitlines()
-    if kernel.marked:
-        lines[kernel.marked - 1] += f"  {comment} <-- {kernel.why}"
-    first = max(0, min(kernel.marked - 1 - most // 2, len(lines) - most)) if kernel.marked else 0
+    whole = kernel.code.splitlines()
+    lines, at = whole, kernel.marked - 1
+    if len(whole) > most:  # then nothing that every kernel has
+        lines = [line for line in whole if _IN_EVERY_KERNEL not in line]
+        at = lines.index(whole[at]) if kernel.marked and whole[at] in lines else -1
+    if at >= 0:
+        lines = [*lines[:at], f"{lines[at]}  {comment} <-- {kernel.why}", *lines[at + 1 :]]
+    first = max(0, min(at - most // 2, len(lines) - most)) if at >= 0 else 0
     shown = lines[first : first + most]
-    left = len(lines) - len(shown) + kernel.left_out
+    left = len(whole) - len(shown) + kernel.left_out
     text = "\n".join(shown)
     cut = f", {left} more line{'s are' if left > 1 else ' is'} not here" if left else ""
     language = "python" if kernel.language == "triton" else kernel.language
     return ShownKernel(f"The generated kernel `{kernel.name}`{cut}:", language, text, fence(text), bool(left))
 
 
-def linked(place: TorchSource) -> str:
-    """A place in torch's source as Markdown, with a link where the commit is known."""
-    at = f"`{place.file}:{place.line}`"
-    return f"{place.what}: {f'[{at}]({place.link})' if place.link else at}"
+def places(found: Sequence[TorchSource]) -> str:
+    """Places in torch's source as Markdown, each with what it is, and with a link where the commit is known."""
+    by_what: dict[str, list[str]] = {}
+    for place in found:
+        at = f"`{place.file}:{place.line}`"
+        by_what.setdefault(place.what, []).append(f"[{at}]({place.link})" if place.link else at)
+    return "; ".join(f"{what}: {', '.join(linked)}" for what, linked in by_what.items())
 
 
 def comment(story: Story) -> str:
@@ -263,7 +272,7 @@ def comment(story: Story) -> str:
         contrast=contrast_line(story),
         answers=[(question, answer) for question, answer in answers(story) if question in _IN_COMMENT],
         located=located(story),
-        linked=linked,
+        places=places(story.answers.places),
     )
 
 
@@ -289,7 +298,7 @@ def readme(story: Story) -> str:
         contrast=contrast_line(story),
         answers=[*answers(story)],
         located=located(story),
-        linked=linked,
+        places=places(story.answers.places),
         title=title_of(story),
         labels=labels_of(story),
         form=FORM,
@@ -299,8 +308,11 @@ def readme(story: Story) -> str:
 
 def _opening(story: Story) -> str:
     """The failure in one sentence, and what is expected instead."""
+    headline = headline_of(story)
     how = "without torch.compile too" if story.in_eager else f"under `{story.call}`"
-    return f"{inline(headline_of(story))}, {how}. **Expected:** {story.expected}"
+    told = "eager too" if story.in_eager else _COMPILES if story.call == "torch.compile" else re.escape(story.call)
+    is_said = re.search(told, headline) or how in headline
+    return f"{inline(headline)}{'' if is_said else f', {how}'}. **Expected:** {story.expected}"
 
 
 def checked(story: Story) -> str:
@@ -355,6 +367,7 @@ def trim(log: str, most: int) -> str:
     elif errors:
         last = min(len(lines), errors[-1] + 1 + most // 2)
     first = max(0, last - most)
+    first, last = first if first > 1 else 0, last if len(lines) - last > 1 else len(lines)  # the remark is a line, too
     before, after = (
         [f"[… {count} line{'s' * (count > 1)} left out …]"] * bool(count) for count in (first, len(lines) - last)
     )

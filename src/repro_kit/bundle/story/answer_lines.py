@@ -57,7 +57,7 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     if story.answers.devices:
         yield "Devices", " · ".join(map(_tried, story.answers.devices))
     yield "Builds", _builds(story)
-    sizes = "; ".join(filter(None, [", ".join(_inputs(story)), "; ".join(map(_tried, story.answers.variants))]))
+    sizes = "; ".join(filter(None, [", ".join(_inputs(story)), *_variants(story)]))
     if not sizes and story.level == "script" and not story.runs_users_files:
         sizes = "those in the code; no others were tried"
     if sizes:
@@ -153,6 +153,15 @@ def _inputs(story: Story) -> Iterator[str]:
 def _is_contiguous(line: TensorInput) -> bool:
     shape = line.shape or ()
     return line.stride == tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
+
+
+def _variants(story: Story) -> Iterator[str]:
+    """What was tried next to the result: the number that decides, with where it begins to fail, before all others."""
+    number = story.reduction.number if story.reduction and story.answers.variants else None
+    decides = story.twin.what if number and story.twin else ""
+    if number:
+        yield number.words
+    yield from (_tried(each) for each in story.answers.variants if each.what != decides)
 
 
 def _tried(each: TriedVariant) -> str:

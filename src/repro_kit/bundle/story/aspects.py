@@ -8,16 +8,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro_kit.bundle.repro.program_repro import SMALL
+from repro_kit.bundle.story.operators import transforms
 from repro_kit.bundle.story.story import Aspect, ReproducerKind
 from repro_kit.graph import DynamicMark, Program, TensorInput
-from repro_kit.graph.effects import effects_of, op_name
-from repro_kit.recipe import Recipe
+from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
+from repro_kit.recipe import LADDER, Recipe
 
-_CUSTOM_OP = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+")
+_CUSTOM_OP = re.compile(rf"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!(?:{'|'.join(sorted(NAMESPACES))})\b)\w+")
 _JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")
 _FORWARD_MODE = re.compile(r"_jvp_|_make_dual|\bforward_ad\b|\bjacfwd\b|\bjvp\b")
 _TRANSFORMED = re.compile(r"_grad_increment_nesting|\bjacrev\b|torch\.func\.(?:grad|vjp|hessian)")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
+_MOST_SETTINGS = 3
+_NARROW = ("torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex32", "torch.float64")
 #: A setting of torch that what a program carries changes.
 _SETTING = re.compile(r"\b(config(?:\.\w+)+)(?:\s*=[^=]|\()")
 
@@ -41,10 +44,16 @@ def _aspects(program: Program) -> Iterator[tuple[str, str]]:
     yield "Dynamic shapes", ", ".join(filter(None, [_dynamic(program), *_jagged_sizes(text)]))
     yield "Custom operators", ", ".join(dict.fromkeys(_CUSTOM_OP.findall(text)))
     settings = dict.fromkeys([*_configuration(recipe), *_SETTING.findall(program.preamble)])
-    yield "Configuration", ", ".join(settings)
+    yield "Configuration", _first(list(settings))
     yield "Context managers", ", ".join(_contexts(recipe))
     defined = "a subclass is defined" if _SUBCLASS.search(program.preamble) else ""
     yield "Tensor subclasses", ", ".join(filter(None, [defined, "a nested tensor" if _JAGGED.search(text) else ""]))
+
+
+def _first(settings: Sequence[str]) -> str:
+    """The settings, or the first ones of many."""
+    more = len(settings) - _MOST_SETTINGS
+    return f"{', '.join(settings[:_MOST_SETTINGS])} and {more} more" if more > 1 else ", ".join(settings)
 
 
 def _transforms(text: str) -> Iterator[str]:
@@ -80,7 +89,7 @@ def _dynamic(program: Program) -> str:
 
 
 def _configuration(recipe: Recipe) -> Iterator[str]:
-    if recipe.backend != "inductor":
+    if recipe.backend not in LADDER:  # which of torch's fails first stands with the layer
         yield f"backend={recipe.backend!r}"
     if recipe.mode is not None:
         yield f"mode={recipe.mode!r}"
@@ -107,6 +116,43 @@ def _contexts(recipe: Recipe) -> Iterator[str]:
     if recipe.compiled_autograd:
         yield "compiled autograd"
     yield from recipe.contexts
+
+
+def compiled_with(program: Program) -> Iterator[str]:
+    """How the program is compiled, where that is not as usual: ``with dynamic=True``."""
+    recipe = program.recipe
+    if recipe.dynamic is not None:
+        yield f"with dynamic={recipe.dynamic}"
+    elif any(isinstance(input_, DynamicMark) for input_ in program.inputs):
+        yield "with mark_dynamic"
+    if recipe.mode is not None:
+        yield f"with mode={recipe.mode!r}"
+    settings = {**recipe.options, **recipe.config}
+    for name, value in list(settings.items())[:1]:
+        yield f"with {name}={value!r}"
+    if recipe.compiled_autograd:
+        yield "under compiled autograd"
+
+
+def run_under(program: Program) -> Iterator[str]:
+    """What the program runs under, and in which dtype, where that is not as usual: ``under autocast(bfloat16)``."""
+    recipe = program.recipe
+    nested = transforms(program)
+    if nested:
+        yield f"under torch.func.{' of '.join(nested)}"
+    if recipe.autocast is not None:
+        yield f"under autocast({recipe.autocast.dtype.removeprefix('torch.')})"
+    yield from _of_state(recipe)
+    dtypes = {input_.dtype for input_ in program.inputs if isinstance(input_, TensorInput)}
+    if len(dtypes) == 1 and (dtype := dtypes.pop()) in _NARROW:
+        yield f"in {dtype.removeprefix('torch.')}"
+
+
+def _of_state(recipe: Recipe) -> Iterator[str]:
+    if recipe.grad_mode != "enabled":
+        yield f"under {recipe.grad_mode}"
+    if recipe.default_dtype is not None:
+        yield f"with default dtype {recipe.default_dtype.removeprefix('torch.')}"
 
 
 def ops_of(program: Program) -> tuple[str, ...]:

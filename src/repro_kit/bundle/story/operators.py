@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from repro_kit.diagnosis.answers import FirstWrong
+from repro_kit.diagnosis.answers import FirstWrong, GeneratedKernel
 from repro_kit.graph import Program, TensorInput
-from repro_kit.graph.effects import effects_of, op_name
+from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
 from repro_kit.graph.program import Statement
 
 _MOST_OPTIONS = 2  # of one operator
@@ -69,6 +69,9 @@ _TRANSFORMS = (
 )
 
 
+_CUSTOM = "custom operator"
+
+
 @dataclass(frozen=True)
 class Operator:
     """An operator of the graph: its bare name, and how a title writes it, with and without its telling options."""
@@ -76,6 +79,7 @@ class Operator:
     name: str
     plain: str
     full: str
+    custom: str = ""  # "mine::double" of an operator that the program, or a library, registers
 
 
 def operators(program: Program) -> tuple[Operator, ...]:
@@ -83,6 +87,37 @@ def operators(program: Program) -> tuple[Operator, ...]:
     computing = list(_computing(program))
     own = [statement for statement in computing if "_functorch" not in statement.callee]  # the rest are transformations
     return tuple(dict.fromkeys(map(operator, own or computing)))
+
+
+def subjects(found: Sequence[Operator]) -> list[Operator]:
+    """The operators that a title names: custom ones where there are any, a single one with its neighbours."""
+    custom = [each for each in found if each.custom]
+    if not custom:
+        return list(found)
+    if len(custom) == 1:
+        at = found.index(custom[0])
+        return [replace(custom[0], full=custom[0].plain + _beside(found[:at], found[at + 1 :]))]
+    names = [f"{_CUSTOM}s {custom[0].custom}", *(each.custom for each in custom[1:])]
+    return [Operator(each.name, name, name, each.custom) for each, name in zip(custom, names, strict=True)]
+
+
+def _beside(before: Sequence[Operator], after: Sequence[Operator]) -> str:
+    match [*before], [*after]:
+        case [], []:
+            return ""
+        case [one], [other]:
+            return f" between {one.plain} and {other.plain}"
+        case [one], []:
+            return f" after {one.plain}"
+        case [], [other]:
+            return f" before {other.plain}"
+    return f" with {len(before) + len(after)} other operators"
+
+
+def are_fused(found: Sequence[Operator], kernel: GeneratedKernel | None) -> bool:
+    """Whether the one generated kernel computes all of these operators, as its name tells."""
+    _, _, names = (kernel.name if kernel else "").partition("_fused_")
+    return len(found) > 1 and all(f"_{each.name.strip('_')}_" in f"_{names}_" for each in found)
 
 
 def transforms(program: Program) -> tuple[str, ...]:
@@ -112,8 +147,19 @@ def operator(statement: Statement) -> Operator:
     call = statement.expression
     if not isinstance(call, ast.Call):
         return Operator(name, name, name)
+    custom = custom_operator(statement.callee)
+    if custom:
+        return Operator(name, f"{_CUSTOM} {custom}", f"{_CUSTOM} {custom}", custom)
     plain = _called(statement.callee, name)
     return Operator(name, plain, with_options(plain, name, call))
+
+
+def custom_operator(callee: str) -> str:
+    """``mine::double`` of ``torch.ops.mine.double.default``; "" for what torch itself defines."""
+    parts = callee.split(".")
+    if parts[:2] != ["torch", "ops"] or len(parts) < 4 or parts[2] in NAMESPACES:
+        return ""
+    return f"{parts[2]}::{parts[3]}"
 
 
 def _called(callee: str, name: str) -> str:
@@ -205,9 +251,7 @@ def construct_of(source: str, line: int = 0) -> Construct:
     at_line = [call for call in calls if line and call.lineno <= line <= (call.end_lineno or call.lineno)]
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = [call for call in calls if ast.unparse(call.func).startswith(("torch.", "F."))]
-    torchs.sort(
-        key=lambda call: ast.unparse(call.func).removeprefix("torch.") in _MAKERS
-    )  # what is computed, before its inputs
+    torchs.sort(key=_rank)
     chosen = at_line or setters or torchs or calls
     named = [*map(_named, chosen)] or [*filter(None, map(_result, bodies))][:1]
     return Construct(
@@ -216,6 +260,12 @@ def construct_of(source: str, line: int = 0) -> Construct:
         (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
         bool(at_line or setters or len(calls) == 1),
     )
+
+
+def _rank(call: ast.Call) -> int:
+    """Where a call of torch stands in a title: custom operators, then what is computed, then its inputs."""
+    function = ast.unparse(call.func)
+    return 0 if custom_operator(function) else 2 if function.removeprefix("torch.") in _MAKERS else 1
 
 
 _OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
@@ -244,7 +294,7 @@ def _mark(decorator: ast.expr) -> str:
     mark = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
     match decorator:
         case ast.Call(args=[ast.Constant(value=str(name)), *_]) if mark in _DEFINES:
-            return f"the custom operator {name}"
+            return f"{_CUSTOM} {name}"
     return mark if mark.startswith("torch.") else ""
 
 
@@ -307,6 +357,8 @@ def _is_subclass(node: ast.AST) -> bool:
 
 def _named(call: ast.Call) -> str:
     function = ast.unparse(call.func)
+    if custom := custom_operator(function):
+        return f"{_CUSTOM} {custom}"
     if function.startswith(("torch.", "F.")):
         plain = function if "." in function.removeprefix("torch.") or _SETTER.search(function) else function[6:]
         plain = plain.replace("torch.nn.functional.", "F.")

@@ -7,26 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.aspects import compiled_with, run_under
 from repro_kit.bundle.story.operators import (
     LONGEST_CODE,
     SUBCLASS,
     Construct,
     Operator,
+    are_fused,
     construct_of,
     operators,
     raising_function,
     shares_memory,
     short_values,
-    transforms,
+    subjects,
 )
 from repro_kit.bundle.story.story import Story
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
 from repro_kit.failure.signature import Signature
-from repro_kit.graph import DynamicMark, Program, TensorInput, parse
+from repro_kit.graph import Program, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
-from repro_kit.recipe import Recipe
 
 LONGEST = 90  # characters
 GRADIENT, ARGUMENT = "gradient", "argument"
@@ -82,6 +83,7 @@ class TitleFacts:
     error: str = ""  # "TypeError: cannot determine truth value of Relational", in the words of the run
     operators: tuple[tuple[str, str], ...] = ()  # (plain, with its telling options), the one at fault first
     is_narrowed: bool = False  # the first operator is known to be the one at fault
+    is_fused: bool = False  # one generated kernel computes all of them
     construct: str = ""  # of a script: the call that fails
     is_setter: bool = False  # the construct sets a state
     conditions: tuple[str, ...] = ()  # "with dynamic=True", the most telling first
@@ -140,6 +142,8 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
     named = [options if full else plain for plain, options in facts.operators]
     if facts.is_narrowed:
         return named[0]
+    if facts.is_fused and len(named) <= _MOST_OPERATORS:
+        return f"{' + '.join(named)} fused"
     if len(named) > _MOST_OPERATORS:
         return f"{named[0]}, {named[1]} and {len(named) - 2} more operators"
     if named:
@@ -150,7 +154,7 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
 def _head(facts: TitleFacts, subject: str) -> str:
     """What fails, of what."""
     raised = "".join(facts.signature.exceptions[-1:]) or "an error"
-    s = "" if len(facts.operators) > 1 and not facts.is_narrowed else "s"
+    s = "" if len(facts.operators) > 1 and not (facts.is_narrowed or facts.is_fused) else "s"
     kind = facts.signature.kind
     if kind.policy.shown_by is ShownBy.DIFFERENCE:
         return _wrong(facts, subject)
@@ -241,7 +245,6 @@ def _layer(facts: TitleFacts) -> str:
 
 _AT_FAULT = re.compile(r"\b(?P<home>aten|prims)\.(?P<name>\w+)")
 _LARGE = 1000  # a number from here on tells of an overflow, or of a limit
-_NARROW = ("torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex32", "torch.float64")
 
 
 def title_of(story: Story) -> str:
@@ -268,15 +271,18 @@ def facts_of(story: Story) -> TitleFacts:
     program = readable(story.program)
     construct, raises = _construct(story), raising_function(story.log)
     found = operators(program) if program else tuple(Operator(name, name, name) for name in story.ops)
-    at_fault = _at_fault(story, found)
+    at_fault, custom = _at_fault(story, found), [each.plain for each in found if each.custom]
+    beside = [f"with {custom[0]}"] if at_fault and custom and not at_fault.custom else []
+    named = subjects(found) if at_fault is None or at_fault.custom else [at_fault]
     return TitleFacts(
         signature=story.signature,
         error=story.error,
-        operators=tuple((each.plain, each.full) for each in ([at_fault] if at_fault else found)),
-        is_narrowed=at_fault is not None,
+        operators=tuple((each.plain, each.full) for each in named),
+        is_narrowed=at_fault is not None and len(named) == 1,
+        is_fused=at_fault is None and not custom and are_fused(found, story.answers.kernel),
         construct=raises if story.addressee is Addressee.SCRIPT_CODE and raises else next(iter(construct.calls), ""),
         is_setter=construct.is_setter,
-        conditions=tuple(_conditions(story, program, construct)),
+        conditions=(*beside, *_conditions(story, program, construct)),
         places=_places(story),
         values=short_values(story.answers.first_wrong),
         call=story.call,
@@ -318,6 +324,9 @@ def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
     """The operator that the narrowing or the error names, as the program has it; None where nothing names one."""
     links = story.chain.links if story.chain else ()
     named = [link.culprit for link in links if link.step == "op" and not link.beside and "#" in link.culprit]
+    custom = (each for each in found if each.custom and each.custom.replace("::", ".") in "".join(named[-1:]))
+    if at_fault := next(custom, None):
+        return at_fault
     match = next(filter(None, (_AT_FAULT.search(text) for text in (*named[-1:], story.signature.op or ""))), None)
     if match is None:
         return None
@@ -341,7 +350,7 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
         if construct.settings:
             yield f"with {', '.join(construct.settings)}"
         return
-    yield from _of_compiling(program)
+    yield from compiled_with(program)
     if story.layer is Layer.BACKEND:
         yield f"with backend {program.recipe.backend!r}"
     number = story.reduction.number if story.reduction else None
@@ -351,42 +360,7 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
         yield "with inputs that share memory"
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield f"with {SUBCLASS}"
-    yield from _of_running(program)
-
-
-def _of_compiling(program: Program) -> Iterator[str]:
-    recipe = program.recipe
-    if recipe.dynamic is not None:
-        yield f"with dynamic={recipe.dynamic}"
-    elif any(isinstance(input_, DynamicMark) for input_ in program.inputs):
-        yield "with mark_dynamic"
-    if recipe.mode is not None:
-        yield f"with mode={recipe.mode!r}"
-    settings = {**recipe.options, **recipe.config}
-    for name, value in list(settings.items())[:1]:
-        yield f"with {name}={value!r}"
-    if recipe.compiled_autograd:
-        yield "under compiled autograd"
-
-
-def _of_running(program: Program) -> Iterator[str]:
-    recipe = program.recipe
-    nested = transforms(program)
-    if nested:
-        yield f"under torch.func.{' of '.join(nested)}"
-    if recipe.autocast is not None:
-        yield f"under autocast({recipe.autocast.dtype.removeprefix('torch.')})"
-    yield from _of_state(recipe)
-    dtypes = {input_.dtype for input_ in program.inputs if isinstance(input_, TensorInput)}
-    if len(dtypes) == 1 and (dtype := dtypes.pop()) in _NARROW:
-        yield f"in {dtype.removeprefix('torch.')}"
-
-
-def _of_state(recipe: Recipe) -> Iterator[str]:
-    if recipe.grad_mode != "enabled":
-        yield f"under {recipe.grad_mode}"
-    if recipe.default_dtype is not None:
-        yield f"with default dtype {recipe.default_dtype.removeprefix('torch.')}"
+    yield from run_under(program)
 
 
 def _places(story: Story) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,7 @@ from repro_kit.graph.passes.recipe_settings import one_thread, reset, special
 from repro_kit.graph.search import Proposal, Search
 from repro_kit.graph.sizes import flat, is_resizable, numbers_in, sizes_of, with_sizes, without_dimension
 from repro_kit.graph.values import TensorRecord, constants, generated, is_contiguous, plainer, plainest
-from repro_kit.reduce.proposing import each, narrow, rebasing, sweep
+from repro_kit.reduce.proposing import EXACT, each, is_round, narrow, powers_of_ten, rebasing, round_numbers, sweep
 
 _CHOSEN = ("randn", "rand", "zeros", "ones", "full", "randint", "randperm", "arange")  # in a dtype of choice
 _FLOATS: tuple[DataKind, ...] = ("randn", "rand", "ones", "zeros")
@@ -153,7 +152,6 @@ _PLAIN: tuple[_Plain, ...] = (_contiguous, _without_bits, _without_gradient, _wi
 
 
 Place = tuple[str, int]  # (input, dimension)
-_LARGE = 10_000  # from here on, numbers shrink to their square root at once
 _MOST = 16  # places whose sizes are changed one at a time
 
 
@@ -161,9 +159,9 @@ _MOST = 16  # places whose sizes are changed one at a time
 def shapes(search: Search) -> None:
     """Make all inputs one element, or all sizes 1 or 2. Then make each size smaller, and drop dimensions of size 1.
 
-    A size becomes 1, 2, half or one less, and its multiples with it; then so in one dimension of all inputs, and of one
-    input. Where one less works and half does not, a bisection finds the least size that works. Nothing is done while
-    values are stored: their sizes are fixed.
+    A size becomes 1, 2, a round number, half or, up to `EXACT`, the least that fails alike, and its multiples with it;
+    then so in one dimension of all inputs, and of one input. Nothing is done while values are stored: their sizes are
+    fixed.
     """
     if search.program.stored:
         return
@@ -179,28 +177,58 @@ def shapes(search: Search) -> None:
 
 
 def shrink(search: Search, size: int, propose: Callable[[int, int], Iterator[Proposal]]) -> None:
-    """Make a number 1, 2, half or one less, as long as that fails alike; if one less, the least that does.
+    """Make a number smaller, as long as that fails alike: the least that does up to `EXACT`, and above it a round one.
 
     `propose`: (old number, new number) -> edits.
     """
-    while size > 1:
-        tries = [(new, proposal) for new in _tries(search, size) for proposal in propose(size, new)]
-        won = search.first((proposal for _, proposal in tries), fake=True)
-        if won is None:
+    while size > EXACT:
+        new = _taken(search, size, (1, 2, size // 2), propose)
+        if new is None and is_round(size):
             return
-        new = tries[won][0]
+        if new is not None and new <= EXACT:
+            size = new
+            break
+        asked = search.queries
+        low, size = _rounded(search, 2 if new else size // 2, new or size, propose)
+        if low >= size // 2 and (new is None or search.queries > asked):
+            break
+    while 1 < size <= EXACT:
+        # With a memory limit, do not go to the very edge of it: that edge differs between machines.
+        least = () if search.program.recipe.memory else (size - 1,)
+        new = _taken(search, size, dict.fromkeys((1, 2, size // 2, *least)), propose)
+        if new is None:
+            return
         if size > 3 and new == size - 1:
             narrow(search, size // 2, new, propose, fake=True)
             return
         size = new
 
 
-def _tries(search: Search, size: int) -> list[int]:
-    """Smaller numbers to try in place of `size`."""
-    # With a memory limit, do not go to the very edge of it: that edge differs between machines.
-    least = () if search.program.recipe.memory else (size - 1,)
-    root = (math.isqrt(size),) if size > _LARGE else ()
-    return [new for new in dict.fromkeys((1, 2, *root, size // 2, *least)) if new < size]
+def _taken(
+    search: Search, size: int, numbers: Iterable[int], propose: Callable[[int, int], Iterator[Proposal]]
+) -> int | None:
+    """The first of `numbers` below `size` that fails alike in its place."""
+    tries = [(new, proposal) for new in numbers if new < size for proposal in propose(size, new)]
+    won = search.first((proposal for _, proposal in tries), fake=True)
+    return None if won is None else tries[won][0]
+
+
+def _rounded(search: Search, low: int, high: int, propose: Callable[[int, int], Iterator[Proposal]]) -> tuple[int, int]:
+    """The least round number above `low` that fails alike in place of `high`, and what counts as passing below it."""
+    low, high = _between(search, [low, *powers_of_ten(low, high), high], propose)
+    if high > EXACT:
+        low, high = _between(search, [low, *round_numbers(low, high), high], propose)
+    if low & (low - 1) == 0 and high > max(low + 1, EXACT) and not search.program.recipe.memory:
+        high = _taken(search, high, (low + 1,), propose) or high  # a limit is often a power of two
+    return low, high
+
+
+def _between(
+    search: Search, numbers: Sequence[int], propose: Callable[[int, int], Iterator[Proposal]]
+) -> tuple[int, int]:
+    """The neighbours among the rising `numbers` of which the first counts as passing, and the second fails alike."""
+    border = narrow(search, 0, len(numbers) - 1, lambda bad, at: propose(numbers[bad], numbers[at]), fake=True)
+    return numbers[border.good], numbers[border.bad]
 
 
 def _all_at_once(search: Search) -> Iterator[Proposal]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from repro_kit.reduce.proposing import EXACT, powers_of_ten
 from repro_kit.script.compile_calls import is_partial
 from repro_kit.script.proposals.structure import first_of, is_kept
 from repro_kit.script.tree import Edits, NumberedTree, Replacement, bound_by, weight
@@ -13,8 +14,7 @@ from repro_kit.script.tree import Edits, NumberedTree, Replacement, bound_by, we
 #: The value of a literal that a candidate may have.
 Literal: TypeAlias = str | int | float | None
 
-_LITERALS = (None, 0, 1, 2, 3, 4, 8, 16)
-
+_NUMBERS = (0, 1, 2, 3, 4, 8, 16)
 
 #: The fields of an expression that hold its operands.
 _OPERANDS: dict[type[ast.expr], tuple[str, ...]] = {
@@ -150,7 +150,8 @@ def _plainer(value: object) -> list[Literal]:
     if isinstance(value, bool) or value is None or value is Ellipsis:
         return []
     if isinstance(value, int):
-        near: list[Literal] = [number for number in (*_LITERALS, value // 2, value - 1) if number is not None]
+        less = (value - 1,) if value <= EXACT else ()  # of a large one, one less is not plainer
+        near: list[Literal] = [*_NUMBERS, *powers_of_ten(_NUMBERS[-1], value), value // 2, *less]
     elif isinstance(value, float):
         near = [0.0, 1.0, 0.5, 2.0, round(value, 1)]
     elif isinstance(value, str):

@@ -54,7 +54,7 @@ def devices(form: ReproForm) -> Iterator[TriedVariant]:
     for device in moved_to_cpu.devices if moved_to_cpu else ():
         yield TriedVariant(device.upper(), "the program was recorded there, and not run again")
     if not used and not moved_to_cpu:
-        there = "not tried" if accelerator else "not tried: this machine has no accelerator"
+        there = "not tried" if accelerator else "not tried (this machine has no accelerator)"
         yield TriedVariant((accelerator or "cuda").upper(), there)
 
 

@@ -15,6 +15,7 @@ from repro_kit.bundle.repro.source_files import source_text
 from repro_kit.errors import StageError
 from repro_kit.failure.kinds import Kind
 from repro_kit.graph import Program, parse, render
+from repro_kit.graph.effects import NAMESPACES
 from repro_kit.graph.placement import group_of, with_names, with_peer
 from repro_kit.graph.reading.from_graph import Variant, build_program
 from repro_kit.graph.reading.graph_record import GraphRecord, InputRecord
@@ -31,12 +32,6 @@ from repro_kit.stages.capture.recording import arguments_for
 _SET_BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")
 
 _RELATED = "with the bases and the history of its inputs"
-
-#: Namespaces of torch's own operators; every other namespace of torch.ops is the user's.
-_TORCHS_OPS = {
-    "aten", "prims", "prim", "higher_order", "inductor", "quantized", "mkldnn", "mkl", "onednn", "c10d",
-    "_c10d_functional", "c10d_functional", "fsdp", "quantized_decomposed", "rngprims", "debugprims", "profiler", "sym",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -336,7 +331,7 @@ def _is_entry(graph: GraphRecord) -> bool:
 
 def _own_operators(graph: GraphRecord) -> set[str]:
     text = "\n".join([graph.code, *graph.modules.values()])
-    return set(re.findall(r"torch\.ops\.(\w+)\.", text)) - _TORCHS_OPS
+    return set(re.findall(r"torch\.ops\.(\w+)\.", text)) - NAMESPACES
 
 
 def _own_config(config: dict[str, Any], dynamic: bool | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import Exit, Stop
 from repro_kit.failure.failure import Status
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import in_words
+from repro_kit.failure.signature import in_words, raised_words
 from repro_kit.failure.symptom import Symptom
 from repro_kit.options.stages import ObserveOptions
 from repro_kit.probe.repro_probe.protocol.recipe_data import CALLS
@@ -92,12 +92,9 @@ def conclude(
         ui.warn("The ranks wait for each other without torch.compile too, so the compiler is not to blame.")
     elif blamed.eager == Status.FAIL:
         raise not_the_compiler.stop_for_eager_failure(blamed.in_eager or chosen)
-    raised = in_words(chosen.signature, chosen.failure)
     if not blamed.settled:  # the failure that a graph must show to settle it
         chosen = blame.as_wrong_result(chosen)
-    words = f"{chosen.failure.kind}: {in_words(chosen.signature, chosen.failure)}"
-    if chosen.failure.kind is Kind.ACCURACY and chosen.failure.difference is None and blamed.eager is None:
-        words = f"the script raises {raised} (not yet known: whether it does so without torch.compile)"
+    words = seen_so_far(chosen, blamed)
     case.update(signature=chosen.signature, failure_index=index)
     ui.done(words)
     for entry in entries(case):
@@ -114,6 +111,17 @@ def conclude(
         ui.note(f"The program was in this compile step: {chosen.failure.step}")
     if chosen.failure.kind is Kind.TIMEOUT and chosen.source == "exception":
         ui.note(f"The script's own alarm ended the compile ({chosen.failure.text}). It may hang, or be slow.")
+
+
+def seen_so_far(chosen: ObservedFailure, blamed: Blame) -> str:
+    """The failure in words. Of a script's own exception, no more than was seen so far."""
+    is_own = chosen.failure.kind is Kind.ACCURACY and chosen.failure.difference is None
+    if not is_own or (blamed.settled and blamed.eager is not None):
+        return f"{chosen.failure.kind}: {in_words(chosen.signature, chosen.failure)}"
+    ends = f"the script ends with {raised_words(chosen.failure)}"
+    if blamed.eager is None:
+        return f"{ends} (not yet known: whether it does so without torch.compile)"
+    return f"{ends} (in one run without torch.compile it passes)"
 
 
 def entries(case: Case) -> Iterator[str]:
