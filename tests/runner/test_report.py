@@ -60,6 +60,14 @@ def test_a_program_that_draws_random_numbers_has_no_double(oracle: ProgramOracle
     assert "random" in told["missing"]["double"] and "Inductor" in told["missing"]["with_casts"]
 
 
+def test_an_element_that_is_nan_on_one_side_is_counted_and_has_no_error(oracle: ProgramOracle) -> None:
+    text = spoiling(
+        "torch.nan_to_num(out)", body="y = x / x\nreturn (y,)", calls="x = torch.arange(3.0)\nreturn [(x,)]"
+    )
+    (row,) = oracle.report(text, None, {"run": "compiled", "places": []}, timeout=600)["told"]["errors"]
+    assert (row["eager"], row["eager_apart"], row["compiled"], row["compiled_apart"]) == (0.0, 0, 0.0, 1)
+
+
 def test_what_a_hang_takes_in_eager_is_measured(oracle: ProgramOracle) -> None:
     told = oracle.report(spoiling("out"), None, {"run": "eager", "places": []}, timeout=600)["told"]
     assert 0 < told["eager_seconds"] < 600 and "differences" not in told

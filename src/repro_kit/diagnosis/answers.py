@@ -40,12 +40,17 @@ class FirstWrong:
 
 @dataclass(frozen=True)
 class DoubleErrors:
-    """The largest errors of one wrong result against the same program in float64."""
+    """The largest errors of one wrong result against the same program in float64.
+
+    `eager_apart`, `compiled_apart`: elements without an error, since NaN or infinity stands on one side only.
+    """
 
     where: str
     dtype: str
     eager: float
     compiled: float
+    eager_apart: int = 0
+    compiled_apart: int = 0
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,8 @@ def test_what_else_differs_is_compared_in_a_function() -> None:
         assert '"inputs": (x,)' in written(changed), statement
     alias = Failure(Kind.ACCURACY, difference=Difference("alias", "output 0"))
     assert '"aliases": aliases(*(x,), *[outputs])' in written(relu(), failure=alias)
+    nan = written(relu(), failure=Failure(Kind.ACCURACY, difference=Difference("nan", "output 0")))
+    assert "equal_nan=True" in nan and "def run(" not in nan
     assert "check_stride=True" in written(relu(), failure=Failure(Kind.ACCURACY, difference=Difference("stride", "")))
 
 

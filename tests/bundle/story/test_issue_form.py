@@ -81,7 +81,7 @@ TOLD = Answers(
     [
         "Eager **`1.0`**, compiled **`0.25`**, float64 **`1.0`**: `grad of x` at `[0, 3]`.",
         "- **Runs:** 5 of 5 runs fail, exit status 1; without torch.compile it passes\n",
-        "- **Against float64:** `grad of x`: eager off by 0, compiled by 0.75",
+        "- **Against float64:** `grad of x`: eager off by 0, compiled off by 0.75",
         "- **Precision casts:** with `TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1` it still fails",
         "- **Devices:** CPU: fails · CUDA: not tried (this machine has no accelerator)",
         "- **Builds:** torch 2.13.0: fails · last good build: torch 2.12.0 · nightly: not tried",
@@ -99,6 +99,18 @@ TOLD = Answers(
 )
 def test_what_maintainers_ask_stands_before_the_log(answer):
     assert answer in markdown.issue(story_of("accuracy", answers=TOLD)).partition("### Error logs")[0]
+
+
+def test_an_element_that_is_nan_on_one_side_has_no_distance_from_float64():
+    rows = (DoubleErrors("output 0", "float32", 0.0, 0.0, 0, 1), DoubleErrors("output 1", "float32", 0.5, 0.5, 2, 0))
+    text = markdown.issue(story_of("accuracy", answers=replace(TOLD, double=rows)))
+    first = (
+        "`output 0`: eager off by 0, compiled is NaN or infinite at 1 element where float64 is not, or the reverse; "
+    )
+    second = (
+        "`output 1`: eager is NaN or infinite at 2 elements where float64 is not, or the reverse, else off by 0.5, "
+    )
+    assert f"{first}{second}compiled off by 0.5\n" in text
 
 
 def test_of_a_fact_that_could_not_be_had_the_issue_says_why():

@@ -554,6 +554,16 @@ def test_a_large_number_and_a_subclass_are_conditions_and_what_fails_in_eager_ha
     assert title_of(replace(story, in_eager=True, **error)) == "mul fails without torch.compile too: ValueError: no"
 
 
+def test_an_empty_tensor_is_a_condition_and_a_nan_that_only_eager_has_is_no_wrong_nan() -> None:
+    text = program("    y = torch.mean(x)\n    return (y,)\n", ["x = torch.ones(0, 5)"])
+    values = FirstWrong("nan", "output 0", "nan", "0.0")
+    story = story_of("accuracy", program=text, ablation=None, signature=wrong("nan", "output"), layer=None, aspects=())
+    lost = title_of(replace(story, answers=Answers(first_wrong=values)))
+    assert lost == "wrong result of mean with an empty tensor: eager nan, compiled 0.0"
+    made = replace(values, eager="0.0", compiled="nan")
+    assert title_of(replace(story, answers=Answers(first_wrong=made))).startswith("wrong NaN from mean")
+
+
 def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:
     files = (("files/train.py", DYNAMO),)
     signature = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), "no")

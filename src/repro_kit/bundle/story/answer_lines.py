@@ -81,7 +81,8 @@ def _numerics(story: Story) -> Iterator[tuple[str, str]]:
     told = story.answers
     if story.signature.difference not in (None, "value", "nan"):
         return
-    errors = [f"{code(row.where)}: eager off by {row.eager:.2g}, compiled by {row.compiled:.2g}" for row in told.double]
+    sides = ((row, _off(row.eager, row.eager_apart), _off(row.compiled, row.compiled_apart)) for row in told.double)
+    errors = [f"{code(row.where)}: eager {eager}, compiled {compiled}" for row, eager, compiled in sides]
     casts = {"fails": "it still fails", "passes": "it passes"}.get(told.with_casts, "")
     whys = told.why_unknown("double"), told.why_unknown("with_casts")
     if not errors and not casts and whys[0] == whys[1] != "":
@@ -91,6 +92,15 @@ def _numerics(story: Story) -> Iterator[tuple[str, str]]:
         yield "Against float64", "; ".join(errors) or f"not known: {whys[0]}"
     if casts or whys[1]:
         yield "Precision casts", f"with `{CASTS}` {casts}" if casts else f"not known: {whys[1]}"
+
+
+def _off(error: float, apart: int) -> str:
+    """How far a result is from float64's; an element at which NaN or infinity stands on one side has no distance."""
+    if not apart:
+        return f"off by {error:.2g}"
+    elements = f"{apart} element{'s' * (apart != 1)}"
+    else_off = f", else off by {error:.2g}" if error else ""
+    return f"is NaN or infinite at {elements} where float64 is not, or the reverse{else_off}"
 
 
 def _eager(story: Story) -> str:

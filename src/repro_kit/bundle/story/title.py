@@ -26,7 +26,7 @@ from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
 from repro_kit.failure.signature import Signature
-from repro_kit.graph import Program, parse
+from repro_kit.graph import Program, TensorInput, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
 
 LONGEST = 90  # characters
@@ -188,6 +188,8 @@ def _compiled(facts: TitleFacts, subject: str) -> str:
 
 def _wrong(facts: TitleFacts, subject: str) -> str:
     difference = facts.signature.difference
+    if difference == "nan" and facts.values and facts.values[0] == "nan":
+        difference = "value"  # it is eager that has the NaN
     if facts.is_setter and difference in (None, STATE):
         return f"{subject} inside a compiled function is lost"
     if facts.signature.rounding or facts.signature.kind is Kind.ROUNDING:
@@ -358,6 +360,8 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
         yield f"with {number.fails}"
     if shares_memory(program):
         yield "with inputs that share memory"
+    if any(0 in (input_.shape or ()) for input_ in program.inputs if isinstance(input_, TensorInput)):
+        yield "with an empty tensor"
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield f"with {SUBCLASS}"
     yield from run_under(program)

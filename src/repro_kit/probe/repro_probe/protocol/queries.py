@@ -37,12 +37,17 @@ class SourceData(TypedDict):
 
 
 class DoubleData(TypedDict):
-    """One result with wrong values: the largest errors of eager and of compiled against double precision."""
+    """One result with wrong values: the largest errors of eager and of compiled against double precision.
+
+    ``…_apart`` counts the elements without such an error: NaN, or another infinity, stands on one of the two sides.
+    """
 
     where: str
     dtype: str
     eager: float
     compiled: float
+    eager_apart: int
+    compiled_apart: int
 
 
 class KernelData(TypedDict):

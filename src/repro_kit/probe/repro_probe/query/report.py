@@ -192,8 +192,14 @@ def _errors(where: str, eager: Outcome, compiled: Outcome, best: Outcome) -> Ite
     *wrong, right = map(compare_outputs.wide, tensors)
     gaps = [(tensor - right).abs() for tensor in wrong]
     largest = [float(gap[gap.isfinite()].max()) if gap.isfinite().any() else 0.0 for gap in gaps]
+    alike = [(tensor == right) | (tensor.isnan() & right.isnan()) for tensor in wrong]
+    apart = [int((~gap.isfinite() & ~same).sum()) for gap, same in zip(gaps, alike)]
     dtype = str(tensors[0].dtype).replace("torch.", "")
-    yield {"where": where, "dtype": dtype, "eager": largest[0], "compiled": largest[1]}
+    yield {
+        "where": where,
+        "dtype": dtype,
+        **{"eager": largest[0], "compiled": largest[1], "eager_apart": apart[0], "compiled_apart": apart[1]},
+    }
 
 
 def _element(best: Outcome, difference: DifferenceData) -> str:
