@@ -171,6 +171,18 @@ def test_the_size_that_decides_is_told_before_any_removal() -> None:
     assert not oracle.fails(found.twin.program)
 
 
+def test_another_part_is_no_variant_and_a_lost_exception_has_none_by_sizes() -> None:
+    class Indexed(Synthetic):
+        def fails(self, program: Program) -> bool:
+            return "bug(x[8])" in render(program)
+
+    text = NUMBERS.replace("{'memory': 1073741824}", "{}")
+    found = minify(parse(text.replace("bug(x, 900000000)", "bug(x[8])")), Indexed([])).neighbours
+    assert found.number is None and "x[" not in (found.twin.what if found.twin else "")
+    lost = minify(parse(text.replace("{}", "{'validation': True}")), Limits(9, 1)).neighbours
+    assert lost.number is None or lost.number.what == "argument 2 of `bug`"
+
+
 @pytest.mark.parametrize(
     ("limit", "result", "words"),
     [

@@ -38,7 +38,9 @@ class _Try:
 def deciding_number(search: Search) -> Iterator[tuple[DecidingNumber, Program]]:
     """The number that decides and the variant that passes, more closely each time; nothing if none is found."""
     last = search.queries + _MOST_TRIES
-    spots = [*numbers(search.program), *sizes(search.program), *_everywhere(search.program)]
+    spots = [spot for spot in numbers(search.program) if not spot.is_index]
+    if not search.program.recipe.validation:  # with other sizes eager may raise for another reason
+        spots += [*sizes(search.program), *_everywhere(search.program)]
     for values in (_less, _next, _far):  # a number that had to stay large tells most
         tries = [_try(spot, value) for value, spot in _in_turns(spots, values)]
         tries = _plausible(search, [*(_tried(search, spots) if values is _less else ()), *tries])

@@ -183,14 +183,17 @@ class Spot:
     value: Number
     put: Callable[[Number], Program]  # the program with another number here
     is_size: bool = False  # of an input
+    is_index: bool = False  # in square brackets, where another number takes another part
 
 
 def numbers(program: Program) -> Iterator[Spot]:
     """The numbers in statements, then those among the inputs. Negative ones, which often name a dimension, are not."""
     for function in program.functions():
         for statement in function.statements:
-            for at, (what, value) in enumerate(_literals(statement)):
-                yield Spot(what, value, partial(_with_literal, program, function, statement, at))
+            indices = {id(part.slice) for part in ast.walk(statement.node) if isinstance(part, ast.Subscript)}
+            for at, (what, number) in enumerate(_literals(statement)):
+                put = partial(_with_literal, program, function, statement, at)
+                yield Spot(what, number.value, put, is_index=id(number) in indices)  # type: ignore[arg-type]
     for line in program.inputs:
         if isinstance(line, ScalarInput) and type(line.value) in (int, float) and line.value >= 0:  # type: ignore[operator]
             yield Spot(f"`{line.name}`", line.value, partial(_with_scalar, program, line))  # type: ignore[arg-type]
@@ -205,8 +208,8 @@ def sizes(program: Program) -> Iterator[Spot]:
                 yield Spot(what, size, partial(_with_size, program, line.name, axis), is_size=True)
 
 
-def _literals(statement: Statement) -> Iterator[tuple[str, Number]]:
-    """The numbers of the statement in the order of `_numbers`, each with what it is in words."""
+def _literals(statement: Statement) -> Iterator[tuple[str, ast.Constant]]:
+    """The numbers of the statement in the order of `_numbers`, each after what it is in words."""
     node = statement.node
     names: dict[int, str] = {}
     call = statement.expression
@@ -217,7 +220,7 @@ def _literals(statement: Statement) -> Iterator[tuple[str, Number]]:
         for keyword in call.keywords:
             names.update((id(part), f"`{keyword.arg}` {of}") for part in ast.walk(keyword.value))
     for part in _numbers(node):
-        yield names.get(id(part), f"the number in `{statement.text}`"), part.value  # type: ignore[misc]
+        yield names.get(id(part), f"the number in `{statement.text}`"), part
 
 
 def _numbers(node: ast.AST) -> list[ast.Constant]:

@@ -121,7 +121,11 @@ def test_of_a_long_log_the_lines_up_to_the_error_are_left():
     assert cut is not None and cut.heading == "The generated kernel `relu`, 1 more line is not here:"
     usual = "a\nint inductor_cpu_integer_div_error;\nb\nc\nd"
     cut = markdown.shown_kernel(GeneratedKernel("relu", "cpp", usual, marked=4, why="half"), 3)
-    assert cut is not None and cut.text == "b\nc  // <-- half\nd" and ", 2 more lines are not here" in cut.heading
+    assert cut is not None and cut.text == "a\nb\nc  // <-- half" and ", 2 more lines are not here" in cut.heading
+    braces = markdown.shown_kernel(
+        GeneratedKernel("relu", "cpp", "void f()\n{\n  {\n    a\n    b\n    store\n  }\n}"), 3
+    )
+    assert braces is not None and braces.text == "void f()\n    b\n    store", "where the result is computed"
     whole = markdown.shown_kernel(GeneratedKernel("relu", "cpp", usual), 5)
     assert whole is not None and whole.text == usual, "nothing is left out where there is room"
 

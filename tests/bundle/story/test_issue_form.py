@@ -87,8 +87,8 @@ TOLD = Answers(
         "- **Builds:** torch 2.13.0: fails · last good build: torch 2.12.0 · nightly: not tried",
         "| torch 2.12.0 | passes |",
         "- **Sizes and dtypes:** `x` float32 [4, 4]; size 2 for 1: passes; float64: fails",
-        "- **Workaround:** `dynamic=False` makes the script pass",
-        "Replay: `TORCH_BISECT_BACKEND=inductor TORCH_BISECT_SUBSYSTEM=lowerings TORCH_BISECT_MAX=1 python repro.py`",
+        "- **Workaround:** `dynamic=False` makes the script pass, with these sizes",
+        "`TORCH_BISECT_BACKEND=inductor TORCH_BISECT_SUBSYSTEM=lowerings TORCH_BISECT_MAX=1 python repro.py` fails\n",
         "| without lowerings | passes |",
         "| without joint_graph_passes | fails as observed |",
         "| backend eager | passes |",
@@ -111,6 +111,22 @@ def test_an_element_that_is_nan_on_one_side_has_no_distance_from_float64():
         "`output 1`: eager is NaN or infinite at 2 elements where float64 is not, or the reverse, else off by 0.5, "
     )
     assert f"{first}{second}compiled off by 0.5\n" in text
+
+
+def test_whole_numbers_have_no_tolerance_and_are_not_held_against_float64():
+    rows = (DoubleErrors("output 0", "int64", 0.0, 4294967296.0),)
+    told = replace(TOLD, first_wrong=FirstWrong("value", "output 0", "3", "-1"), double=rows)
+    text = markdown.issue(story_of("accuracy", answers=told))
+    assert "float64" not in text.partition("### Error logs")[0].replace("float64: fails", "")
+    assert "Precision casts" not in text and "the same results as eager.\n" in text
+
+
+def test_a_bug_that_a_setting_of_torchs_tests_injects_is_called_so():
+    story = replace(story_of("accuracy"), repro="torch.compile(f)(x)\n")
+    assert "made on purpose" not in markdown.issue(story)
+    switch = "torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = 'accuracy'"
+    text = markdown.issue(replace(story, repro=f"{switch}\n{story.repro}"))
+    assert "> **The failure is made on purpose.** `inject_relu_bug_TESTING_ONLY` is a setting with which" in text
 
 
 def test_of_a_fact_that_could_not_be_had_the_issue_says_why():

@@ -39,7 +39,9 @@ def test_no_other_label_is_ever_given() -> None:
         labels = labels_of(replace(story, environment=replace(story.environment, accelerator=accelerator)))
         assert set(labels) <= EXISTING and len(set(labels)) == len(labels)
         assert labels[0] == "oncall: pt2"
-        assert {"module: regression", "module: flex attention", "dynamo-functorch"} <= set(labels)
+        assert {"module: regression", "module: flex attention"} <= set(labels)
+        traces_transforms = layer in (None, Layer.DYNAMO, Layer.AOT)
+        assert ("dynamo-functorch" in labels) is ("module: functorch" in labels) is traces_transforms
 
 
 def test_the_labels_that_do_not_exist_are_not_in_the_list() -> None:
@@ -71,3 +73,12 @@ def test_which_labels_fit(changes, labels) -> None:
 def test_what_was_not_reduced_has_no_labels_by_its_code() -> None:
     own = {"level": "script", "named": ("files/train.py",), "sources": (("files/train.py", CODE),), "program": ""}
     assert "module: flex attention" not in labels_of(story_of("accuracy", **own))
+
+
+def test_a_script_that_needs_dynamic_sizes_has_their_label() -> None:
+    code = "import torch\ntorch.compile(lambda x: [0].pop(x.shape[0]), dynamic=True)(torch.randn(2))\n"
+    script = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "sources": (), "aspects": ()}
+    assert "module: dynamic shapes" in labels_of(story_of("accuracy", **script, repro=code))
+    assert "module: dynamic shapes" not in labels_of(
+        story_of("accuracy", **script, repro=code.replace(", dynamic=True", ""))
+    )

@@ -28,7 +28,7 @@ from repro_kit.repro_run.running import Check, ReproRun
 from repro_kit.serialize import from_data, to_data
 from repro_kit.stages.bundle import answers as gathering
 from repro_kit.stages.bundle.answers import TorchReply, answers_of, ask, question
-from repro_kit.stages.bundle.code_places import asked_places
+from repro_kit.stages.bundle.code_places import asked_places, of_own_code
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.stages.bundle.further_runs import replayed_variables, with_replay
 from repro_kit.ui import SilentUi
@@ -168,6 +168,22 @@ def test_the_line_that_the_native_compiler_quotes_is_marked(case: Case) -> None:
     form = form_of(signature=Signature(Kind.COMPILE_ERROR), failure=failure)
     kernel = answered(case, form, told(kernels=[{"name": "cpp_fused_0", "language": "cpp", "code": KERNEL}])).kernel
     assert kernel is not None and (kernel.marked, kernel.why) == (4, "the compiler's first error is in it")
+    first, wrong = (
+        {"name": f"cpp_fused_{at}", "language": "cpp", "code": code} for at, code in enumerate(("a", KERNEL))
+    )
+    among = answered(case, form, told(kernels=[first, wrong])).kernel
+    assert among is not None and among.code == KERNEL, "the compiler tells which of several"
+    below = {**wrong, "code": "\n".join(f"auto x{at};" for at in range(100)) + "\n" + KERNEL}
+    late = answered(case, form, told(kernels=[below])).kernel
+    assert late is not None and "tmp0 * 0.25" in late.code.splitlines()[late.marked - 1] and late.left_out == 45
+    either = answered(case, form, told(kernels=[{**wrong, "code": f"{KERNEL}\n{KERNEL}"}])).kernel
+    assert either is not None and either.marked == 0
+    declared = replace(
+        failure.exceptions[-1], message=message.replace("expected ';'", "conflicting declaration 'tmp1'")
+    )
+    twice = form_of(signature=form.facts.signature, failure=replace(failure, exceptions=(declared,)))
+    second = answered(case, twice, told(kernels=[{**wrong, "code": f"{KERNEL}\n{KERNEL}"}])).kernel
+    assert second is not None and second.marked == 9, "the second declaration is refused"
 
 
 def test_no_kernel_is_shown_of_what_is_not_reduced_or_ambiguous(case: Case) -> None:
@@ -205,8 +221,26 @@ def test_an_error_of_the_compilers_runtime_points_to_its_frame_where_no_other_te
         form = form_of(signature=Signature(Kind.RUNTIME_ERROR), failure=error, ablation=replace(ABLATION, chain=None))
         return [f"{place.file}:{place.line}" for place in answered(case, form).places]
 
+    handler = Frame("/x/site-packages/torch/_dynamo/variables/lists.py", 995, "call_method")
+    of_all = Frame("/x/site-packages/torch/_dynamo/variables/base.py", 441, "as_python_constant")
+    assert places(own, handler, of_all) == ["torch/_dynamo/variables/lists.py:995"], "who asked for what is raised"
     assert places(own, generated, runtime) == ["torch/_functorch/_aot_autograd/functional_utils.py:340"]
     assert places(runtime, generated) == places(runtime, own) == []
+
+
+def test_of_a_backend_that_raises_the_line_is_told() -> None:
+    frames = (
+        Frame("/b/repro.py", 19, "<module>"),
+        Frame("/x/torch/__init__.py", 2, "f"),
+        Frame("/b/repro.py", 11, "toy"),
+    )
+    raised = (
+        ExceptionLink("NotImplementedError", "no", frames),
+        ExceptionLink("BackendCompilerFailed", "no", frames[:2]),
+    )
+    own = TorchSource("where the program's own code raises", "repro.py", 11, "toy")
+    assert [*of_own_code(Failure(Kind.COMPILE_ERROR, exceptions=raised))] == [own]
+    assert [*of_own_code(Failure(Kind.COMPILE_ERROR, exceptions=raised[1:]))] == [*of_own_code(None)] == []
 
 
 def test_the_check_of_the_script_is_no_place_to_look(case: Case) -> None:

@@ -237,12 +237,15 @@ def shown_kernel(kernel: GeneratedKernel | None, most: int) -> ShownKernel | Non
     whole = kernel.code.splitlines()
     lines, at = whole, kernel.marked - 1
     if len(whole) > most:  # then nothing that every kernel has
-        lines = [line for line in whole if _IN_EVERY_KERNEL not in line]
+        lines = [line for line in whole if _IN_EVERY_KERNEL not in line and line.strip(" {}")]
         at = lines.index(whole[at]) if kernel.marked and whole[at] in lines else -1
     if at >= 0:
         lines = [*lines[:at], f"{lines[at]}  {comment} <-- {kernel.why}", *lines[at + 1 :]]
-    first = max(0, min(at - most // 2, len(lines) - most)) if at >= 0 else 0
-    shown = lines[first : first + most]
+    # The signature, and the lines around the mark, or else the last ones, which compute and store the result.
+    room = most - 1
+    last = len(lines) - room
+    first = max(1, min(at - room // 2, last) if at >= 0 else last)
+    shown = [*lines[:1], *lines[first : first + room]]
     left = len(whole) - len(shown) + kernel.left_out
     text = "\n".join(shown)
     cut = f", {left} more line{'s are' if left > 1 else ' is'} not here" if left else ""

@@ -57,14 +57,13 @@ _OF_LAYER = {
     Layer.EXPORT: ("oncall: export",),
     Layer.AOT_INDUCTOR: ("module: aotinductor",),
 }
+_DYNAMIC = re.compile(r"\bdynamic\s*=\s*True\b|\bmark_(?:dynamic|unbacked)\b")
+_FUNCTORCH = ("module: functorch", "dynamo-functorch")  # where the failure is in what traces its transforms
 _OF_CODE = (
     (re.compile(r"\bflex_attention\b"), ("module: flex attention",)),
     (re.compile(r"\btorch\.library\b|\bcustom_op\b"), ("module: custom-operators",)),
     (re.compile(r"\bautograd\.Function\b"), ("dynamo-autograd-function",)),
-    (
-        re.compile(r"\btorch\.(?:func|vmap)\b|\b_functorch\b|\bjac(?:fwd|rev)\b"),
-        ("module: functorch", "dynamo-functorch"),
-    ),
+    (re.compile(r"\btorch\.(?:func|vmap)\b|\b_functorch\b|\bjac(?:fwd|rev)\b"), _FUNCTORCH),
     (re.compile(r"\bclass \w+\((?:torch\.)?Tensor\)"), ("tensor subclass",)),
     (re.compile(r"\bnested_tensor\b|\btorch\.nested\b"), ("module: nestedtensor",)),
     (re.compile(r"\btorch\.distributed\b|\bdist\.init_process_group\b"), ("oncall: distributed",)),
@@ -89,7 +88,8 @@ def _labels(story: Story) -> Iterator[str]:
         yield kind.policy.label
     if story.is_regression:
         yield "module: regression"
-    if any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects):
+    needs_dynamic = any(aspect.name == "Dynamic shapes" and aspect.kept for aspect in story.aspects)
+    if needs_dynamic or any(_DYNAMIC.search(text) for text in _reduced_code(story) if story.level == "script"):
         yield "module: dynamic shapes"
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield "tensor subclass"
@@ -102,12 +102,14 @@ def _labels(story: Story) -> Iterator[str]:
 
 def _of_code(story: Story) -> Iterator[str]:
     """The labels of features that the reduced code uses. What was not reduced uses more than the failure needs."""
-    if story.runs_users_files:
-        return
-    code = "\n".join([story.repro, *(text for _, text in story.sources)])
+    code = "\n".join(_reduced_code(story))
     for pattern, labels in _OF_CODE:
-        if pattern.search(code):
+        if pattern.search(code) and (labels is not _FUNCTORCH or story.layer in (None, Layer.DYNAMO, Layer.AOT)):
             yield from labels
+
+
+def _reduced_code(story: Story) -> list[str]:
+    return [] if story.runs_users_files else [story.repro, *(text for _, text in story.sources)]
 
 
 REPOSITORY = "pytorch/pytorch"

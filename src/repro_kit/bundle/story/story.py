@@ -41,6 +41,9 @@ _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
 ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that have their own files
 
 _COMPILE = "torch.compile"
+_INEXACT = re.compile(r"b?float|complex")  # names of dtypes whose operators round
+#: Settings with which torch's own tests inject a bug (torch/_inductor/config.py, torch/_dynamo/config.py).
+_INJECTS = re.compile(r"\binject_\w+_TESTING_ONLY\b")
 _CALL_OF_ENTRY = {
     EXPORT: "torch.export.export",
     EXPORT_STRICT: "torch.export.export",
@@ -198,6 +201,18 @@ class Story:
         return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the wrong values are whole numbers or booleans, which no rounding changes."""
+        rows = self.answers.double
+        return bool(rows) and not any(_INEXACT.match(row.dtype) for row in rows)
+
+    @property
+    def injected_by(self) -> str:
+        """The setting that makes the failure on purpose, for torch's own tests; "" without one."""
+        found = _INJECTS.search("\n".join([self.repro, *(text for _, text in self.sources)]))
+        return found[0] if found else ""
+
+    @property
     def expected(self) -> str:
         """What should happen instead, in one sentence."""
         if self.in_eager:
@@ -209,6 +224,8 @@ class Story:
                 return "A compiled call leaves the Python state that the same call leaves in eager."
             if self.signature.difference is None:
                 return "The check of the code passes, as it does in eager."
+            if self.is_exact and self.signature.difference == "value":
+                return "The compiled code gives the same results as eager."
             if self.signature.places == (GRADIENT,):
                 return "The compiled code gives the same gradients as eager, within the usual tolerance."
         return self.signature.kind.policy.expected

@@ -31,7 +31,7 @@ from repro_kit.repro_run.running import Check
 from repro_kit.serialize import from_data
 from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
 from repro_kit.stages.bundle.claims import CASTS
-from repro_kit.stages.bundle.code_places import asked_places, of_error, of_source, operator_of
+from repro_kit.stages.bundle.code_places import asked_places, of_error, of_own_code, of_source, operator_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.stages.bundle.further_runs import builds, devices, replayed_variables, subsystems, variants, workaround
 from repro_kit.ui import Ui
@@ -52,6 +52,8 @@ _RAISED = (Kind.COMPILE_ERROR, Kind.RUNTIME_ERROR)
 _OF_VALUES = ("value", "nan")  # kinds of difference
 #: gcc and clang: ``file.cpp:12:3: error: …``, and below it the line with its number.
 _QUOTED = re.compile(r": (?:fatal )?error: .*\n\s*\d+ +\|(?P<line>.+)")
+#: What gcc and clang call a name that is declared twice.
+_AGAIN = re.compile(r"error: (?:conflicting declaration|redeclaration|redefinition)")
 #: A number with a point, or one that multiplies or divides a value: others are sizes and indices.
 _NUMBER = re.compile(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?(?![\w.])|(?:(?<= \* )|(?<=[^/]/ ))\d+(?![\w.])")
 
@@ -133,7 +135,7 @@ def answers_of(
         first_wrong=first,
         double=() if hidden else _double(told),
         with_casts=_casts(told),
-        places=_places(form, told),
+        places=_places(form, told, check),
         kernel=kernel,
         runs=_runs(check),
         eager_seconds=_eager_seconds(form, check, told),
@@ -219,10 +221,10 @@ def _by_casts(form: ReproForm, told: TorchReply) -> TriedWorkaround | None:
     return TriedWorkaround(_CASTS_ON, subject, (_CASTS_ON,)) if _casts(told) == "passes" else None
 
 
-def _places(form: ReproForm, told: TorchReply) -> tuple[TorchSource, ...]:
-    """Where the error was raised, then what layer and operator name; nothing if torch is not to blame."""
+def _places(form: ReproForm, told: TorchReply, check: Check | None) -> tuple[TorchSource, ...]:
+    """Where the error was raised, then what layer and operator name; of others' code, the line that raises."""
     if form.facts.in_eager or form.facts.layer in (Layer.USER, Layer.BACKEND):
-        return ()
+        return tuple(of_own_code(check.failing.verdict.failure)) if check and check.runs else ()
     commit, failure = form.facts.environment.torch_git, form.facts.failure
     found = [of_source(place, commit) for place in told.data.get("places", [])]
     if failure is not None and form.facts.signature.kind.policy.raised_compiled:
@@ -255,7 +257,8 @@ def _kernel(form: ReproForm, told: TorchReply, first: FirstWrong | None) -> tupl
     found = operator_of(form.facts.ablation.chain if form.facts.ablation else None)
     bare = found[1].split(".")[1] if found and found[1].count(".") else ""
     named = [kernel for kernel in kernels if bare and re.search(rf"_{re.escape(bare)}(?:_|$)", kernel["name"])]
-    chosen = named if named else kernels
+    refused = [kernel for kernel in kernels if _refused(kernel["code"].splitlines(), form.facts.failure)]
+    chosen = refused or named or kernels
     if len(chosen) > 1:
         return None, f"Inductor generates {len(chosen)} kernels for it, and it is not known which is wrong"
     return _shown_kernel(chosen[0], first, form.facts.failure), ""
@@ -263,17 +266,23 @@ def _kernel(form: ReproForm, told: TorchReply, first: FirstWrong | None) -> tupl
 
 def _shown_kernel(kernel: KernelData, first: FirstWrong | None, failure: Failure | None) -> GeneratedKernel:
     lines = kernel["code"].splitlines()
-    marked, why = _refused(lines[:_KERNEL_LINES], failure) or _marked(lines[:_KERNEL_LINES], first)
-    code = "\n".join(lines[:_KERNEL_LINES])
-    return GeneratedKernel(kernel["name"], kernel["language"], code, max(0, len(lines) - _KERNEL_LINES), marked, why)
+    marked, why = _refused(lines, failure) or _marked(lines, first)
+    before = max(0, min(marked - _KERNEL_LINES // 2, len(lines) - _KERNEL_LINES)) if marked else 0
+    shown = lines[before : before + _KERNEL_LINES]
+    left_out = len(lines) - len(shown)
+    return GeneratedKernel(kernel["name"], kernel["language"], "\n".join(shown), left_out, max(0, marked - before), why)
 
 
 def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] | None:
-    """The line that the native compiler quotes at its first error; None if it quotes no line, or there are two."""
+    """The line that the native compiler quotes at its first error; None if it quotes no line, or it may be several.
+
+    A declaration that is there twice is refused where it stands for the second time.
+    """
     message = failure.exceptions[-1].message if failure and failure.exceptions else ""
     quoted = _QUOTED.search(message)
     at = [at for at, line in enumerate(lines, 1) if quoted and line.strip() == quoted["line"].strip()]
-    return (at[0], "the compiler's first error is in it") if len(at) == 1 else None
+    is_known = len(at) == 1 or (len(at) == 2 and quoted is not None and _AGAIN.search(quoted[0]))
+    return (at[-1], "the compiler's first error is in it") if is_known else None
 
 
 def _marked(lines: Sequence[str], first: FirstWrong | None) -> tuple[int, str]:

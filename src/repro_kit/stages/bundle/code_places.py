@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from repro_kit.bundle.archive.contents import Contents
+from repro_kit.bundle.repro.program_repro import REPRO
 from repro_kit.bundle.repro.source_files import PLACE, source_text
 from repro_kit.bundle.story.story import Excerpt
 from repro_kit.diagnosis.answers import TorchSource
@@ -20,6 +21,8 @@ from repro_kit.files import read_text
 from repro_kit.probe.repro_probe.protocol.queries import PlaceAsked, PlaceKind, SourceData
 from repro_kit.stages.bundle.forms import ReproForm
 
+#: Where Dynamo's handlers have what they raise made for them; the handler is what needs a change.
+_RAISES_FOR_ALL = re.compile(r"torch/_dynamo/(?:exc|variables/base)\.py$")
 _MOST = 6  # places that are looked up
 _REPOSITORY = "https://github.com/pytorch/pytorch/blob"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -116,12 +119,22 @@ def _raising(failure: Failure, frames: Sequence[Frame]) -> Frame | None:
     return last if last is not None and is_compiler(last) and not is_generated(last) else None
 
 
+def of_own_code(failure: Failure | None) -> Iterator[TorchSource]:
+    """The line of `repro.py` at which a function that the program defines raised."""
+    for link in reversed(failure.exceptions if failure else ()):
+        own = [frame for frame in link.frames if Path(frame.file).name == REPRO and frame.function != "<module>"]
+        if own:
+            yield TorchSource("where the program's own code raises", REPRO, own[-1].line, own[-1].function)
+            return
+
+
 def of_error(failure: Failure | None, commit: str | None) -> Iterator[TorchSource]:
     """Where in torch the error was raised, or what ran when the process was killed; nothing for a native compiler's."""
     if failure is None or any(is_final(link) for link in failure.exceptions[-1:]):
         return
     for frames in [link.frames for link in reversed(failure.exceptions)] or [failure.stack]:
-        frame = telling_frame(frames, of_hang=not failure.exceptions) or _raising(failure, frames)
+        called = [frame for frame in frames if not _RAISES_FOR_ALL.search(torch_path(frame.file) or "")]
+        frame = telling_frame(called, of_hang=not failure.exceptions) or _raising(failure, frames)
         if frame is not None:
             what = "where the error is raised" if failure.exceptions else "what was running"
             file = torch_path(frame.file) or ""
