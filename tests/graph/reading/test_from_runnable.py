@@ -397,11 +397,31 @@ def test_values_of_eight_bits_are_not_random():
 def test_what_torch_writes_that_is_no_python_is_mended():
     program = from_runnable(f"8*s33 = 16\nMax(1, s69 - 2) = 6\n{ARTIFACT}")
     assert program == from_runnable(ARTIFACT)
+    assert from_runnable(f"\ufeff```python\n{ARTIFACT}```\n") == from_runnable(ARTIFACT)  # copied out of a text
     without = from_runnable(
         "class Repro(torch.nn.Module):\n    def forward(self):\n        ones = torch.ones(2)\n        return (ones,)\n"
         "def load_args(reader):\nload_args._version = 0\n"
     )
     assert without.inputs == () and without.calls == ((),)
+
+
+def test_the_trees_of_an_exported_graph_are_unpacked():
+    packed = """
+class Repro(torch.nn.Module):
+    def forward(self):
+        arg0_1, arg1_1, = fx_pytree.tree_flatten_spec([], self._in_spec)
+        add = torch.ops.aten.add.Tensor(arg0_1, arg1_1);  arg0_1 = arg1_1 = None
+        return pytree.tree_unflatten([add], self._out_spec)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)  # arg0_1
+    buf1 = reader.storage(None, 4)
+    reader.tensor(buf1, (1,), is_leaf=True)  # arg1_1
+"""
+    program = from_runnable(packed)
+    assert (program.graph.params, program.graph.returns.text) == (("arg0_1", "arg1_1"), "[add]")
+    assert [input_.line for input_ in program.inputs] == ["arg0_1 = torch.randn(2)", "arg1_1 = torch.randn(1)"]
 
 
 def test_torch_s_own_lists_among_the_settings_are_left_out():
