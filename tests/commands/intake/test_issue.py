@@ -217,6 +217,8 @@ def test_names_of_files_part_nothing_that_is_one_program() -> None:
     [
         ("ModuleNotFoundError: No module named 'model'", "", "incomplete", "does not contain module model, and"),
         ("ModuleNotFoundError: No module named 'nets.b'", "nets 1.0", "incomplete", "not contain module nets.b"),
+        ("`p a.py` imports net.a (a.py:3), which /p does not have; install", "", "incomplete", "contain module net.a,"),
+        ("`p a.py` imports timm (a.py:3), which /p does not have; install", "", "cannot run", "imports timm"),
         ("ModuleNotFoundError: No module named 'my_net'", "pip install my-net", "cannot run", "No module named"),
         ("ModuleNotFoundError: No module named 'my_net'", "| my_net==2.1", "cannot run", "No module named"),
         ("ModuleNotFoundError: No module named 'timm'", "", "cannot run", "No module named 'timm'"),

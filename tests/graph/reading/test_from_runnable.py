@@ -424,6 +424,38 @@ def load_args(reader):
     assert [input_.line for input_ in program.inputs] == ["arg0_1 = torch.randn(2)", "arg1_1 = torch.randn(1)"]
 
 
+def test_what_registers_the_operators_of_others_is_kept():
+    text = """
+import os
+import torch
+import fbgemm_gpu
+from torch.nn import *
+SCALE = 2
+torch.ops.load_library("ops.so")
+@torch.library.custom_op("mylib::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * SCALE
+double.register_fake(torch.empty_like)
+class Repro(torch.nn.Module):
+    def forward(self, x):
+        y = torch.ops.mylib.double.default(x)
+        return (y,)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)  # x
+load_args._version = 0
+mod = Repro()
+"""
+    program = from_runnable(text)
+    assert program.imports == ("import fbgemm_gpu",)
+    for words in ("SCALE = 2", "load_library", "custom_op('mylib::double'", "double.register_fake(torch.empty_like)"):
+        assert words in program.preamble
+    assert render(parse(render(program))) == render(program)
+    own = from_runnable(text.replace("mylib.double", "aten.relu"))
+    assert (own.imports, own.preamble) == ((), "")
+
+
 def test_torch_s_own_lists_among_the_settings_are_left_out():
     own = "torch._dynamo.config.skipped = {'a'}\ntorch._inductor.config._save_config_ignore = ['x']\n"
     assert from_runnable(own + ARTIFACT).recipe == from_runnable(ARTIFACT).recipe
@@ -582,6 +614,7 @@ def test_several_artifacts_in_one_text_are_told_apart() -> None:
     headless = "\n".join([REPEATS, *REPEATS.split("import torch\n")[1:]])
     assert [from_runnable(part) for part in artifacts_in(headless)] == [from_runnable(REPEATS)] * 2
     assert operators_in(REPEATS) == ("repeat_interleave",)
+    assert operators_in(DYNAMO.replace("torch.relu(l_x_)", "l_x_.expand_as(l_x_)")) == ("expand_as",)
 
 
 def test_arguments_that_a_reader_at_the_top_makes() -> None:

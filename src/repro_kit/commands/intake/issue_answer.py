@@ -33,7 +33,10 @@ _LACKS_PACKAGE = re.compile(
     r"\b(?:ModuleNotFoundError|ImportError|ConnectionError|URLError|HTTPError|SSLError|GatedRepoError"
     r"|LocalEntryNotFoundError|OfflineModeIsEnabled): [^\n]*|environment variable (?:RANK|WORLD_SIZE)[^\n]*"
 )
-_LACKS_MODULE = re.compile(r"\bModuleNotFoundError: No module named '(?P<module>[\w.]+)'")
+_LACKS_MODULE = re.compile(  # as Python says it, and as `collect` does (verdicts/not_the_compiler.py)
+    r"\bModuleNotFoundError: No module named '(?P<raised>[\w.]+)'"
+    r"|` imports (?P<told>[\w.]+)(?: \([^()\n]*\))?, which \S+ does not have;"
+)
 _LACKS_NAME = re.compile(r"\bImportError: cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
 _INSTALLED = r"(?i:\b{0}(?: version)?[\s:=v>~`*|]{{0,20}}\d+\.\d|install [^\n`]*\b{0}\b)"
 _LACKS_PART = re.compile(r"\b(?:NameError|UnboundLocalError|FileNotFoundError): [^\n]*")
@@ -101,13 +104,14 @@ class Told:
         module, name = _LACKS_MODULE.search(said), _LACKS_NAME.search(said)
         if name and name["module"] in self.modules and not self._reports(name[0]):
             return f"the module {name['module']} of the text has no {name['name']}"
-        if module is None or self._reports(module[0]):
+        if module is None or self._reports("ModuleNotFoundError"):
             return ""
-        top = module["module"].partition(".")[0]
+        lost = module["raised"] or module["told"]
+        top = lost.partition(".")[0]
         is_installed = re.search(_INSTALLED.format(re.sub("[-_]", "[-_]", top)), self.said)
         if top not in {each.partition(".")[0] for each in self.modules} and (is_installed or is_package(top)):
             return ""
-        return f"the text does not contain module {module['module']}, and it is not installed here"
+        return f"the text does not contain module {lost}, and it is not installed here"
 
     def _reports(self, words: str) -> bool:
         return any(words.partition(":")[0] == short(failure.exceptions[-1].type) for failure in self._raised)

@@ -72,6 +72,8 @@ _BEGINS = re.compile(r"^(?:[su]\d+ = \d+|import (?:os|math|torch)|from math impo
 _NO_OPERATORS = ("tensor", "device", "no_grad", "randn", "Size")
 _OPERATOR_NAME = re.compile(r"\btorch\.(?:ops\.\w+\.(\w+)(?:\.\w+)?|(?:\w+\.)*([a-z]\w*))\(")
 
+_METHOD = re.compile(r"^\s+\w+ = (?!reader\b|torch\b)\w+\.(\w+)\(", re.MULTILINE)
+
 
 def artifacts_in(text: str) -> tuple[str, ...]:
     """The artifacts in `text`, which may hold several one after the other."""
@@ -88,11 +90,12 @@ def artifacts_in(text: str) -> tuple[str, ...]:
 
 
 def operators_in(text: str) -> tuple[str, ...]:
-    """The operators that the artifact `text` calls, by their short names, each once."""
+    """The operators that the artifact `text` calls, by their short names, each once; else methods of tensors."""
     start = _CLASS.search(text)
     found = _OPERATOR_NAME.finditer(text, start.end() if start else 0)
     names = dict.fromkeys(match[1] or match[2] for match in found)
-    return tuple(name for name in names if name not in _NO_OPERATORS)
+    operators = tuple(name for name in names if name not in _NO_OPERATORS)
+    return operators or tuple(dict.fromkeys(_METHOD.findall(text, start.end() if start else 0)))
 
 
 _LIST = "args"
