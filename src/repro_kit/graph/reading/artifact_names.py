@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from repro_kit.errors import CannotRunError
 from repro_kit.graph.program import Function
-from repro_kit.graph.python_code import bound_names
+from repro_kit.graph.python_code import bound_names, joined
 
 _HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (graph/program_text.py)
 _KNOWN = {
@@ -117,7 +117,7 @@ def needed(top: Sequence[ast.stmt], functions: Iterable[Function], lines: Iterab
         )
     at = {id(node): number for number, node in enumerate(top)}
     kept = sorted(dict.fromkeys(defined), key=lambda node: at[id(node)])
-    return tuple(dict.fromkeys(imports)), "\n".join(ast.unparse(node) for node in kept)
+    return tuple(dict.fromkeys(imports)), joined(ast.unparse(node) for node in kept)
 
 
 def _imports_others(node: ast.stmt) -> bool:
