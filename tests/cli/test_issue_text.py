@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,42 @@ def test_the_answer_is_the_last_line_and_stands_in_the_json(
     data = json.loads(repro_kit("collect", "--yes", "--json", "--until", "observe", "report.md").stdout)
     assert data["issue"]["answer"] == answer
     assert data["case"] == "report.repro"
+
+
+FILES = """`model.py`:
+
+```python
+import torch
+f = torch.compile(lambda x: x + 1)
+```
+
+**train.py**
+
+```python
+from model import f
+print(f(3))
+```
+"""
+
+
+def test_the_files_of_a_program_stand_in_the_case(work: Path, fakes: Any, repro_kit: Any) -> None:
+    (work / "report.md").write_text(FILES)
+    refused = repro_kit("collect", "report.md")
+    assert refused.exit_code == 2 and fakes.ran() == [] and not (work / "report.repro").exists()
+    assert "→ 1  train.py (script), line 11" in refused.output and "+    model.py (script), line 4" in refused.output
+    assert "----- model.py" in refused.output
+    done = repro_kit("collect", "--yes", "--until", "observe", "report.md", "--steps", "3")
+    assert (done.exit_code, fakes.ran()) == (0, ["observe"]), done.output
+    text = work / "report.repro" / "text"
+    assert sorted(path.name for path in text.iterdir()) == ["model.py", "train.py"]
+    assert sorted(path.name for path in work.iterdir()) == ["report.md", "report.repro", "train.py"]
+    subject = tomllib.loads((work / "report.repro" / "case.toml").read_text())["subject"]
+    assert subject["argv"] == [str(text / "train.py"), "--steps", "3"]
+    (work / "report.md").write_text(FILES.replace("x + 1", "x + 2"))
+    other = repro_kit("collect", "--yes", "--until", "observe", "report.md", "--steps", "3")
+    assert other.exit_code == 2 and "report.repro is about other files than the text now has" in other.output
+    again = repro_kit("collect", "--fresh", "--yes", "--until", "observe", "report.md", "--steps", "3")
+    assert again.exit_code == 0 and "x + 2" in (text / "model.py").read_text()
 
 
 def test_standard_input_and_the_number_of_a_program(work: Path, fakes: Any) -> None:

@@ -25,6 +25,10 @@ def failure(kind: str, message: str, frame: Frame) -> Failure:
         ("AttributeError", "'_OpNamespace' 'aten' object has no attribute 'renamed'", OPS),
         ("AttributeError", "The underlying op of 'aten.add' has no overload name 'Other'", OPS),
         ("RuntimeError", "operator torchvision::nms does not exist", OPS),
+        ("RuntimeError", "aten::relu() expected at most 1 argument(s) but received 2 argument(s).", OPS),
+        ("RuntimeError", "aten::add() is missing value for argument 'other'.", OPS),
+        ("RuntimeError", "Overloaded torch operator invoked from Python failed to match any schema:", OPS),
+        ("AttributeError", "'_HigherOrderNamespace' 'torch.ops.higher_order' object has no attribute 'old'", OPS),
     ],
 )
 def test_a_lost_name(kind: str, message: str, frame: Frame) -> None:

@@ -38,8 +38,10 @@ class Context:
         return str(path.relative_to(self.cwd)) if self.cwd and path.is_relative_to(self.cwd) else name
 
     def place(self, frame: Frame | None) -> str:
-        """``file:line``."""
-        return f"{self.file(frame.file)}:{frame.line}" if frame and frame.file not in ("", _UNKNOWN) else ""
+        """``file:line``; torch 2.0 tells no line of a function that is compiled again."""
+        if frame is None or frame.file in ("", _UNKNOWN):
+            return ""
+        return f"{self.file(frame.file)}:{frame.line}" if frame.line else self.file(frame.file)
 
     def place_in(self, frame: Frame | None) -> str:
         """``file:line in function``, with the code of the line if known."""

@@ -85,6 +85,16 @@ def without_notes(message: str) -> str:
     return _NOTES.split("\n" + message, maxsplit=1)[0].strip()
 
 
+def headline(message: str) -> str:
+    """The first line of a message; of one of Dynamo's it names the kind of graph break, and the rest explains it."""
+    return without_notes(message).partition("\n")[0]
+
+
+def is_explained(message: str) -> bool:
+    """Whether Dynamo's explanation stands below the first line."""
+    return _EXPLANATION.search(message) is not None
+
+
 def fault_line(message: str) -> str:
     """The part of `message` that names the fault, as it was written, on one line.
 

@@ -130,8 +130,12 @@ def may_lack_device(failure: Failure) -> bool:
 _NAMES = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError")
 #: How torch says that it has no such operator (torch/_ops.py, c10's dispatcher, torch/library.py).
 _OPERATOR = re.compile(
-    r"_OpNamespace'|has no overload name|[Nn]o such operator|[Cc]ould not find (?:schema|an? operator)"
+    r"_(?:Op|HigherOrder)Namespace'|has no overload name|[Nn]o such operator|[Cc]ould not find (?:schema|an? operator)"
     r"|operator \S+ does not exist|Couldn't find operator"
+    # an operator of that name that takes other arguments
+    r"|^\w+::\w+\(\) (?:expected at most \d+ argument|"
+    r"is missing value for argument)|Unknown keyword argument '\w+' for operator"
+    r"|failed to match any schema"
 )
 _OF_LOOKUPS = (None, "torch/_ops.py", "torch/__init__.py", "torch/_classes.py")  # files: None is the program itself
 

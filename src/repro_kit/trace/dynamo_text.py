@@ -24,6 +24,7 @@ _STACKS = (
     "The graph break occurred in the following user code:",
     "from user code at:",
     "from user code:",
+    "from user code at ",  # of torch 2.0, which begins the stack in the same line
 )
 
 
@@ -85,7 +86,7 @@ def parse(text: str) -> GraphBreak:
 def _reason(text: str, head: str) -> str:
     """Torch's message, from the head or the end of a traceback."""
     if head.startswith("Graph break: ") and not head.startswith("Graph break: from user code"):
-        return re.split(r" from user code at:?", head.partition(": ")[2])[0].strip()  # torch before 2.5
+        return re.split(r" from user code at:?", head.partition(": ")[2])[0].rstrip(": ")  # torch before 2.5
     for mark in ("Graph Break Reason: ", "Reason: "):
         if mark in head:
             reason = head.partition(mark)[2]

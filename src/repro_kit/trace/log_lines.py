@@ -6,10 +6,12 @@ learnt first, so that lines without a stamp lose theirs, and the lines of two co
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import orjson
 
@@ -20,16 +22,18 @@ _FULL = (
     rf"{_RANK.format('rank')}?(?P<level>[VDIWEC])(?P<time>\d{{4}} \d\d:\d\d:\d\d[.,]\d+) (?P<pid>\d{{1,18}}) "
     r"(?P<where>[^\s\[\]][^\[\]\n]{0,300}?:\d{1,9})\] ?"
 )
-#: ``[2024-04-01 12:00:00,123] [0/0] torch._dynamo.guards.__recompiles: [DEBUG] ``, of torch 2.0 to 2.3.
+#: ``[2024-02-01 12:00:00,123] [0/0] torch._dynamo.guards.__recompiles: [DEBUG] ``, of torch 2.0 to 2.2; without its
+#: time, as people shorten it.
 _OLD = (
-    rf"{_RANK.format('rank_')}?\[(?P<clock>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+)\] ?"
-    rf"(?:\[(?P<id_>{_ID})(?:_(?P<attempt_>\d{{1,9}}))?\] ?)?(?P<logger>torch[\w.]*): \[(?P<level_>[A-Z]+)\] ?"
+    rf"{_RANK.format('rank_')}?(?:\[(?P<clock>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+)\] ?)?"
+    rf"(?:\[(?P<id_>{_ID})(?:_(?P<attempt_>\d{{1,9}}))?\] ?)?(?P<logger>\btorch[\w.]*): \[(?P<level_>[A-Z]+)\] ?"
 )
 #: What people keep of a stamp: ``guards.py:123] [0/1] [__recompiles] ``, ``[0/1] [__recompiles] ``.
 _SHORT = (
     r"(?:\b[VDIWEC] )?(?:\b[\w./-]{1,200}\.py:\d{1,9}\] ?)?"
     rf"(?:\[(?P<id__>{_ID})(?:_(?P<attempt__>\d{{1,9}}))?\] ?"
-    r"(?:\[(?P<tag_>__[a-z]\w+)\] ?|(?=torch\._dynamo hit config\.))"
+    r"(?:\[(?P<tag_>__[a-z]\w+)\] ?"
+    r"|(?=torch\._dynamo hit config\.|\s+(?:function: '|last reason: )|To \w+ (?:all )?recompilation ))"
     r"|\[(?P<tag__>__(?:recompiles(?:_verbose)?|graph_breaks|guards))\] ?)"
 )
 _STAMP = re.compile(f"{_FULL}|{_OLD}|{_SHORT}")
@@ -38,9 +42,14 @@ _TAG = re.compile(r"\[(?P<tag>__\w+)\] ?")
 _TORCH = re.compile(r"(?:^|/)(?:torch|functorch)/")
 #: Messages that are recognised without a stamp, wherever they stand in a line.
 _BARE = re.compile(
-    r"Recompiling function \S+ in .+:\d{1,9}\s*$"
+    r"(?:\(['\"])?Recompiling function \S+ in (?:.+:\d{1,9}\s*$|.+?['\"], ['\"]triggered by )"
     r"|Graph break (?:\(user stack suppressed [^)]*\) )?in user code at .+:\d{1,9}"
     r"|(?:torch\._dynamo|torchdynamo) hit config\.\w+ \(\d|(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: "
+)
+#: ``('Recompiling function f in a.py', "triggered by the following guard failure: x == 1")``, of torch 2.0 and 2.1.
+_PAIR = re.compile(
+    r"\((['\"])(?P<head>Recompiling function .+?)\1, (['\"])(?P<by>triggered by the following guard failures?): "
+    r"(?P<reasons>.*)\3\)\s*$"
 )
 _RANKED = re.compile(r"\[(?:rank(?P<rank>\d{1,9})\]:? ?|[a-z]\w*?(?P<local>\d{1,9})\]:)")
 #: Colours and cursor movements, also those whose escape character was lost in a copy.
@@ -86,7 +95,7 @@ class LogLine:
 def _stamps(line: str) -> list[re.Match[str]]:
     """The stamps of torch in `line`; a line may have several, where another process wrote into it."""
     found = [match for match in _STAMP.finditer(line, 0, _SEARCHED) if not match["where"] or _of_torch(match, line)]
-    full = [match for match in found if match["where"] or match["clock"]]
+    full = [match for match in found if match["where"] or match["logger"]]
     return full or found[:1]
 
 
@@ -168,6 +177,21 @@ def _pattern(head: str) -> str:
     return "".join(words) + re.escape(head[len(core) :])
 
 
+def without_heads(text: str, mark: re.Pattern[str]) -> str:
+    """`text` without what a logger wrote before each line of what begins with `mark`: ``ERROR 05-27 [core.py:3] ``."""
+    lines = text.split("\n")
+    heads: dict[str, re.Pattern[str]] = {}
+    for line, following in pairwise(lines):
+        found = mark.search(line)
+        head = line[: found.start()] if found else ""
+        if head.strip() and len(heads) < _MOST_HEADS:
+            pattern = _pattern(head)
+            matched = re.match(pattern, following)
+            heads |= {pattern: re.compile(pattern)} if matched else {}
+    known = Heads(heads)
+    return "\n".join(known.cut(line)[1] for line in lines) if heads else text
+
+
 def _plain(lines: Iterable[str]) -> Iterator[str]:
     """The lines without colours, and out of the JSON that a container's log wraps each in."""
     for line in lines:
@@ -192,6 +216,30 @@ def _unwrapped(text: str) -> Iterator[str]:
 
 def log_lines(lines: Iterable[str], heads: Heads) -> Iterator[LogLine]:
     """The lines of a text, each with the stamp that torch wrote, if any."""
+    for line in _lines(lines, heads):
+        pair = _PAIR.match(line.text) if line.text.startswith("(") else None
+        for text in _parted(pair) if pair else (line.text,):
+            yield line if pair is None else replace(line, text=text)
+
+
+def _parted(pair: re.Match[str]) -> list[str]:
+    """The lines that newer versions write in place of a pair: the function, and its guards in a list."""
+    reasons = pair["reasons"].replace("\\'", "'").replace('\\"', '"')
+    return [pair["head"], f"    {pair['by']}", *(f"    - {reason}" for reason in listed(reasons) or [reasons])]
+
+
+def listed(text: str) -> list[str]:
+    """The texts in a list as Python prints it; empty for anything else."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return []
+    try:
+        found = ast.literal_eval(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [str(one) for one in found]
+
+
+def _lines(lines: Iterable[str], heads: Heads) -> Iterator[LogLine]:
     for line in _plain(lines):
         stamps = _stamps(line)
         if not stamps:

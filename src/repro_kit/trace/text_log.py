@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from repro_kit.trace.log_lines import Heads, LogLine, Stamp, log_lines
+from repro_kit.trace.log_lines import Heads, LogLine, Stamp, listed, log_lines
 from repro_kit.trace.reader import opened
 from repro_kit.trace.record import Epochs, Record, rank_named
 
@@ -34,10 +34,12 @@ _BREAK = re.compile(
     r"|: from user code at.*(?:Traceback|Unsupported))",
     re.S,
 )
-_RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d{1,9})\s*(?:\n|$)")
+#: torch 2.0 writes no line.
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?)(?::(?P<line>\d{1,9}))?\s*(?:\n|$)")
 _LIMIT = re.compile(
     r"(?:torch\._dynamo|torchdynamo) hit config\.(?P<name>\w+) \((?P<n>\d{1,9})\)"
-    r"\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)(?:\s+last reason: (?P<reason>.*))?"
+    r"\s+function: '(?P<function>.+?)' \((?P<file>.+?):(?P<line>\d{1,9})\)"
+    r"(?:\s+last reason: (?P<reason>.*)|\s+reasons:\s+(?P<reasons>\[.*\]))?"
 )
 _RAISED = re.compile(r"(?:torch\._dynamo\.exc\.)?FailOnRecompileLimitHit: ")
 _ENTRY = re.compile(r"^(?P<frame>(?:!\d+/)?\d+)/(?P<at>\d{1,9}): ")
@@ -214,12 +216,14 @@ class TextReader:
         return f"{name}/{self._counts[name]}"
 
     def _limit(self, message: _Message, log: str, match: re.Match[str]) -> Iterator[Record]:
+        reasons = [match["reason"]] if match["reason"] else listed(match["reasons"] or "")
         if message.compile_id is None:
-            message.compile_id = self._id(match["function"], [match["reason"] or ""])
+            message.compile_id = self._id(match["function"], reasons)
         self._begin(message, "limit")
         yield self._started(message, log, match, match["function"])
-        if match["reason"] and self._key(message) not in self._reasoned:
-            yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, match["reason"])
+        if reasons and self._key(message) not in self._reasoned:
+            payload = orjson.dumps(reasons).decode()
+            yield self._record(message, log, "artifact", {"name": "recompile_reasons"}, payload)
         reason = f"{match['name']} reached, currently set to {match['n']}"
         self._limited = message
         yield self._refused(message, "RecompileLimitExceeded", reason)
@@ -229,7 +233,7 @@ class TextReader:
         return self._record(message, message.log, "compilation_metrics", metrics)
 
     def _started(self, message: _Message, log: str, match: re.Match[str], name: str | None = None) -> Record:
-        frame = {"filename": 0, "line": int(match["line"]), "name": name or match["name"]}
+        frame = {"filename": 0, "line": int(match["line"] or 0), "name": name or match["name"]}
         return self._record(message, log, "dynamo_start", {"stack": [frame]}, strings={0: match["file"]})
 
     def _symbol(self, message: _Message, log: str, match: re.Match[str]) -> Record:

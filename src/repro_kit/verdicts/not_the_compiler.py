@@ -94,7 +94,7 @@ _NOT_FOUND, _NONE_COLLECTED = 4, 5  # exit statuses of pytest
 _NO_TEST = re.compile(r"^ERROR: (?!usage: )(.+?)\.?$", re.MULTILINE)
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _NO_INPUT = "EOF when reading a line"
-_NO_MODULE = re.compile(r"^No module named '(\w+)[\w.]*'")
+_NO_MODULE = re.compile(r"^No module named '([\w.]+)'")
 #: How Python names a module that is not the one that was meant.
 _OF_MODULE = re.compile(r"module '(\w+)[\w.]*'|from '(\w+)[\w.]*'|'(\w+)' is not a package")
 _OF_OTHERS = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<")

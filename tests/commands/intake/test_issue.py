@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from repro_kit.commands.intake.issue import Issue, Reported, free_path, is_issue, left_out, read_issue, shown_blocks
+from repro_kit.commands.intake.issue import Issue, Reported, is_issue, read_issue, shown_blocks
 from repro_kit.commands.intake.issue_answer import Ran, Told, alike
+from repro_kit.commands.intake.issue_files import free_path, left_out
 from repro_kit.errors import Exit, UsageError
 from repro_kit.failure.classify import failures_from_text
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure
@@ -143,6 +144,114 @@ def test_a_program_in_pieces_is_one() -> None:
     assert "→ 1" in shown_blocks(issue, whole)[0]
 
 
+MODEL = "import torch\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x + WIDTH\n"
+TRAIN = "from model import Net\n\nNet().compile()\nprint(Net()(3))\n"
+BLOCKS = {
+    "a line before": "`model.py`:\n```python\n{model}```\n\n**train.py**\n\n```python\n{train}```\n",
+    "a heading": "### src/model.py\n\n```python\n{model}```\n### src/train.py\n```python\n{train}```\n",
+    "a sentence": "The network is in model.py:\n```\n{model}```\nand this is `train.py`:\n```py\n{train}```\n",
+    "details": "<details><summary>model.py</summary>\n```py\n{model}```\n</details>\n\n```py\n# train.py\n{train}```",
+    "a comment": "```python\n# file: model.py\n{model}```\n```python\n# ----- train.py -----\n{train}```\n",
+    "one block": "```python\n# ====\n# model.py\n# ====\n{model}\n# file: train.py\n{train}```\n",
+    "a notebook": "```python\n%%writefile model.py\n{model}```\n```python\n{train}```\n",
+    "behind the fence": '```python title="model.py"\n{model}```\n```python:train.py\n{train}```\n',
+    "a shell": "```\n$ cat > model.py <<EOF\n{model}EOF\n$ cat > train.py <<EOF\n{train}EOF\n$ python train.py\n```\n",
+    "paths": "/home/me/x/model.py\n```python\n{model}```\n../x/train.py\n```python\n{train}```\n",
+    "an entry without a name": "`C:\\me\\model.py`\n```python\n{model}```\nI run this:\n```\n{train}```\n",
+    "the entry first": "train.py\n```python\n{train}```\nmodel.py\n```python\n{model}```\n",
+}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
+def test_a_program_in_several_files(blocks: str) -> None:
+    issue = read_issue(f"It fails.\n\n{blocks.format(model=MODEL, train=TRAIN)}\n```\n{TRACEBACK}```\n")
+    entry = issue.program(None, "x.md")
+    assert entry.compiles and entry.kind == "script"
+    (own, text), (other, of_model) = entry.files.items()
+    assert own in ("train.py", "main.py") and other == "model.py"
+    assert [re.sub(r"(?m)^#.*\n", "", code).strip() for code in (text, of_model)] == [TRAIN.strip(), MODEL.strip()]
+    lines = shown_blocks(issue, entry)
+    assert len([line for line in lines if line.startswith("+")]) == len([line for line in lines if line[0] == "→"]) == 1
+    assert MODEL.strip() in entry.shown and TRAIN.strip() in entry.shown
+    assert [failure.kind for failure in issue.reported.failures] == [Kind.DYNAMO_ERROR]
+
+
+def test_files_stand_where_imports_look_for_them_and_nowhere_else() -> None:
+    texts = {
+        "run.py": "import torch\nfrom nets.big import Big\nimport os.path, config\ntorch.compile(Big())(1)\n",
+        "nets/big.py": "from .layers import Layer\nfrom . import sizes\nclass Big(Layer): ...\n",
+        "../nets/layers.py": "import numpy.linalg\nclass Layer: ...\n",
+        "nets/__init__.py": "",
+        "project/nets/sizes.py": "N = 3\n",
+        "/etc/config.py": "N = 3\n",
+        "linalg.py": "raise ValueError\n",  # not numpy's
+        "torch/__init__.py": "raise ValueError\n",
+        "path.py": "raise ValueError\n",
+    }
+    issue = read_issue("\n".join(f"{name}:\n```python\n{text}```" for name, text in texts.items()))
+    assert set(issue.program(None, "x.md").files) == {
+        "run.py", "config.py", "nets/big.py", "nets/__init__.py", "nets/layers.py", "nets/sizes.py",
+    }  # fmt: skip
+
+
+def test_a_file_that_is_not_whole_is_named() -> None:
+    for language, words in (
+        ("python", r"line 3 is not whole: '\(' was never"),
+        ("", r"it imports model.py \(line 3\)"),
+    ):
+        issue = read_issue(f"model.py:\n```{language}\nx = (\n```\ntrain.py:\n```python\n{TRAIN}```\n")
+        with pytest.raises(UsageError, match=words):
+            issue.program(None, "x.md")
+
+
+def test_names_of_files_part_nothing_that_is_one_program() -> None:
+    code = f"# model.py\n{SCRIPT}\n# train.py\nprint(g(torch.ones(2)))\n"
+    (whole,) = read_issue(fenced(code, language="python")).programs
+    assert not whole.parts and "print(g(" in whole.text
+    apart = read_issue(f"The bug is in `a.py`:\n{fenced(SCRIPT)}\nAnd with b.py:\n{fenced(SCRIPT)}")
+    assert len(apart.programs) == 2 and not any(block.parts for block in apart.programs)
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "answer", "words"),
+    [
+        ("ModuleNotFoundError: No module named 'model'", "", "incomplete", "does not contain module model, and"),
+        ("ModuleNotFoundError: No module named 'nets.b'", "nets 1.0", "incomplete", "not contain module nets.b"),
+        ("`p a.py` imports net.a (a.py:3), which /p does not have; install", "", "incomplete", "contain module net.a,"),
+        ("`p a.py` imports timm (a.py:3), which /p does not have; install", "", "cannot run", "imports timm"),
+        ("ModuleNotFoundError: No module named 'my_net'", "pip install my-net", "cannot run", "No module named"),
+        ("ModuleNotFoundError: No module named 'my_net'", "| my_net==2.1", "cannot run", "No module named"),
+        ("ModuleNotFoundError: No module named 'timm'", "", "cannot run", "No module named 'timm'"),
+        (
+            "ImportError: cannot import name 'f' from 'nets.a' (/x)",
+            "",
+            "incomplete",
+            "module nets.a of the text has no f",
+        ),
+        ("ImportError: cannot import name 'f' from 'torch' (/x)", "", "cannot run", "cannot import name 'f'"),
+    ],
+)
+def test_a_module_that_neither_the_text_nor_the_machine_has(message: str, text: str, answer: str, words: str) -> None:
+    told = Told(Reported((OPEN,)), said=text, modules=("nets.a",)).answer(
+        Ran(Exit.USAGE, f"It did not begin: {message}")
+    )
+    assert told.answer == answer and words in told.sentence, told
+
+
+def test_the_first_line_of_dynamos_message_is_held_against_the_first_line_of_ours() -> None:
+    head = "Attempted to call function marked as skipped"
+    whole = f"{head}\n  Explanation: Dynamo does not trace `open`.\n  Hint: x\n\n  Developer debug context: open"
+    user = '\n\nfrom user code:\n   File "/me/g.py", line 5, in g\n    open(x)\n'
+    for shown in (head, head + user):
+        assert alike(failure(shown), failure(whole + user)) is True
+        told = Told(Reported((failure(shown),))).answer(Ran(Exit.OK, failures=(failure(whole),)))
+        assert told.answer == "reproduces" and "by the first line of the message" in told.sentence
+    told = Told(Reported((failure(whole),))).answer(Ran(Exit.OK, failures=(failure(whole),)))
+    assert told.answer == "reproduces" and "first line" not in told.sentence
+    assert alike(failure("Data-dependent jump"), failure(whole)) is False
+    assert alike(failure(whole.replace("trace `open`", "know the thing there")), failure(whole)) is not True
+
+
 def test_none_of_several_is_taken_silently() -> None:
     issue = read_issue(fenced(SCRIPT, "import torch\nprint(torch.__version__)\n", SCRIPT.replace("+", "*")))
     with pytest.raises(UsageError, match=r"holds 3 programs; choose one with --which N:\n  1: script, line 2") as error:
@@ -266,6 +375,9 @@ def test_what_a_text_reports_in_other_forms() -> None:
         assert bare == failures_from_text("torch._dynamo.exc.Unsupported: call to open")[0]
     (named,) = read_issue("It raises `torch._dynamo.exc.Unsupported: call to open`.").reported.failures
     assert failures_from_text("torch._dynamo.exc.Unsupported: call to open")[0] == named
+    head = "(EngineCore_DP0 pid={}) ERROR 05-27 11:47:{} [core.py:396] "
+    logged = "".join(head.format(at, at) + f"{line}\n" for at, line in enumerate(TRACEBACK.splitlines(), 10))
+    assert read_issue(fenced(logged)).reported.failures == read_issue(fenced(TRACEBACK)).reported.failures != ()
     (alone,) = read_issue("It says\n\nAssertionError: expected size 2==4, stride 1==1 at dim=1\n").reported.failures
     assert alone.exceptions[-1].message.startswith("expected size 2==4")
     (bare,) = read_issue(f"Unfenced:\n\n{TRACEBACK}\n").reported.failures

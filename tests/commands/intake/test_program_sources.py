@@ -129,6 +129,16 @@ def test_an_accuracy_minifier_looked_for_a_wrong_result(tmp_path: Path) -> None:
     assert recorded_failure(path, None).is_wrong_result
 
 
+@pytest.mark.parametrize("name", ["fx_graph_runnable_64.txt", "fx_graph_runnable"])
+def test_an_artifact_as_tlparse_writes_it(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(ARTEFACT.format(op="relu").replace("\n", "\r\n").encode("utf-8-sig"))
+    reader = reader_of(path)
+    assert reader is not None and "aten.relu" in render(reader(path, None)[0])
+    path.write_text("PyTorch version: 2.5.0\n")
+    assert reader_of(path) is None
+
+
 def test_of_several_artifacts_none_is_taken_silently(tmp_path: Path) -> None:
     path = tmp_path / "two.py"
     path.write_text(ARTEFACT.format(op="relu") + ARTEFACT.format(op="sin"))

@@ -68,6 +68,26 @@ def test_the_same_failure_on_the_cpu_is_a_twin() -> None:
     assert len(oracle.asked) == 1
 
 
+def test_an_operator_that_torch_renamed_since_is_looked_for_on_the_cpu_too() -> None:
+    old, new = "prims._low_memory_max_pool2d_with_offsets", "prims._low_memory_max_pool_with_offsets"
+    message = f"'_OpNamespace' 'prims' object has no attribute '{old.partition('.')[2]}'"
+    lost = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AttributeError", message),))
+    text = TEXT.replace("torch.relu(x)", f"torch.ops.{old}.default(x, [2, 2], [2, 2], [0, 0], [1, 1], False)")
+
+    class Newer(Oracle):
+        def check(self, texts: Sequence[str], inputs: Path | None, *, timeout: float) -> Iterator[Verdict]:
+            for text in texts:
+                yield Verdict(Status.INVALID, lost) if old in text else self.default
+
+    oracle = Newer(FAILS)
+    found = failing_on_cpu([parse(text)], ("cuda",), Recorded(), cast(ProgramOracle, oracle), Path(), 1.0)
+    assert found[2] == FAILS and new in render(found[1])
+    oracle.default = Verdict(Status.INVALID, lost)
+    with pytest.raises(Stop, match="neither it nor this torch has") as stop:
+        failing_on_cpu([parse(text)], ("cuda",), Recorded(), cast(ProgramOracle, oracle), Path(), 1.0)
+    assert stop.value.exit_code is Exit.CANNOT_RUN
+
+
 @pytest.mark.parametrize("size", ["s16_64", "s2_8"])
 def test_a_failure_that_needs_other_sizes_is_found(size: str) -> None:
     oracle = Oracle(Verdict(Status.PASS), **{size: FAILS})

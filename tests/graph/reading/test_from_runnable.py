@@ -397,11 +397,63 @@ def test_values_of_eight_bits_are_not_random():
 def test_what_torch_writes_that_is_no_python_is_mended():
     program = from_runnable(f"8*s33 = 16\nMax(1, s69 - 2) = 6\n{ARTIFACT}")
     assert program == from_runnable(ARTIFACT)
+    assert from_runnable(f"\ufeff```python\n{ARTIFACT}```\n") == from_runnable(ARTIFACT)  # copied out of a text
     without = from_runnable(
         "class Repro(torch.nn.Module):\n    def forward(self):\n        ones = torch.ones(2)\n        return (ones,)\n"
         "def load_args(reader):\nload_args._version = 0\n"
     )
     assert without.inputs == () and without.calls == ((),)
+
+
+def test_the_trees_of_an_exported_graph_are_unpacked():
+    packed = """
+class Repro(torch.nn.Module):
+    def forward(self):
+        arg0_1, arg1_1, = fx_pytree.tree_flatten_spec([], self._in_spec)
+        add = torch.ops.aten.add.Tensor(arg0_1, arg1_1);  arg0_1 = arg1_1 = None
+        return pytree.tree_unflatten([add], self._out_spec)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)  # arg0_1
+    buf1 = reader.storage(None, 4)
+    reader.tensor(buf1, (1,), is_leaf=True)  # arg1_1
+"""
+    program = from_runnable(packed)
+    assert (program.graph.params, program.graph.returns.text) == (("arg0_1", "arg1_1"), "[add]")
+    assert [input_.line for input_ in program.inputs] == ["arg0_1 = torch.randn(2)", "arg1_1 = torch.randn(1)"]
+
+
+def test_what_registers_the_operators_of_others_is_kept():
+    text = """
+import os
+import torch
+import fbgemm_gpu
+from torch.nn import *
+SCALE = 2
+torch.ops.load_library("ops.so")
+@torch.library.custom_op("mylib::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * SCALE
+double.register_fake(torch.empty_like)
+class Repro(torch.nn.Module):
+    def forward(self, x):
+        y = torch.ops.mylib.double.default(x)
+        return (y,)
+
+def load_args(reader):
+    buf0 = reader.storage(None, 8)
+    reader.tensor(buf0, (2,), is_leaf=True)  # x
+load_args._version = 0
+mod = Repro()
+"""
+    program = from_runnable(text)
+    assert program.imports == ("import fbgemm_gpu",)
+    for words in ("SCALE = 2", "load_library", "custom_op('mylib::double'", "double.register_fake(torch.empty_like)"):
+        assert words in program.preamble
+    assert parse(render(program)) == program
+    own = from_runnable(text.replace("mylib.double", "aten.relu"))
+    assert (own.imports, own.preamble) == ((), "")
 
 
 def test_torch_s_own_lists_among_the_settings_are_left_out():
@@ -447,7 +499,7 @@ def test_names_that_are_imported_or_left_out_are_supplied(expression: str, line:
 def test_what_the_artifact_defines_goes_with_the_graph() -> None:
     top = "import math\nscale = 3\n\ndef other():\n    pass\n\ndef twice(x):\n    return math.floor(x * scale)\n"
     program = from_runnable(with_lines("y = twice(len(x))", "z = x + inf", "return (y, z)", top=top))
-    assert program.preamble == "scale = 3\ndef twice(x):\n    return math.floor(x * scale)"
+    assert program.preamble == "scale = 3\n\n\ndef twice(x):\n    return math.floor(x * scale)"
     assert program.imports == ("import math",)
 
 
@@ -562,6 +614,7 @@ def test_several_artifacts_in_one_text_are_told_apart() -> None:
     headless = "\n".join([REPEATS, *REPEATS.split("import torch\n")[1:]])
     assert [from_runnable(part) for part in artifacts_in(headless)] == [from_runnable(REPEATS)] * 2
     assert operators_in(REPEATS) == ("repeat_interleave",)
+    assert operators_in(DYNAMO.replace("torch.relu(l_x_)", "l_x_.expand_as(l_x_)")) == ("expand_as",)
 
 
 def test_arguments_that_a_reader_at_the_top_makes() -> None:

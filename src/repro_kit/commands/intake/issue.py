@@ -12,28 +12,34 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
-from typing import Literal
 
+from repro_kit.commands.intake.issue_files import (
+    COMPILES,
+    Block,
+    Part,
+    apart,
+    name_above,
+    name_in,
+    name_within,
+    with_parts,
+)
 from repro_kit.commands.intake.programs import chosen, is_artifact
 from repro_kit.errors import UsageError
 from repro_kit.failure.classify import concerns_compiler, failure_from_signal, failures_from_text
 from repro_kit.failure.failure import Failure
 from repro_kit.graph.reading.artifact_forms import artifacts_in
+from repro_kit.trace.log_lines import without_heads
 
-BlockKind = Literal["script", "artifact", "fragment", "broken", "traceback", "log", "versions", "other"]
 _RUNS = ("script", "artifact")
-Part = tuple[str, str, int]  # language, text, first line
-_LARGEST = 64 << 20  # bytes
-_FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)(?P<more>.*)")
 _QUOTED = re.compile(r"^[ \t]{0,3}> ?")
 _PROMPT = re.compile(r"^(?:>>>|\.\.\.)(?: |$)|^(?:In \[\d+\]: | {3}\.{3}: )")
 _MAGIC = re.compile(r"^[ \t]*[!%].*$", re.MULTILINE)  # of a notebook
 _PYTHON = ("py", "python", "python3", "pycon", "ipython")
 _PRE = re.compile(r"<pre\b[^>]*>\s*(?:<code\b[^>]*>)?(?P<code>.*?)(?:</code>\s*)?</pre>", re.DOTALL | re.IGNORECASE)
 _HERE = re.compile(  # a file that a shell's session writes, or hands to Python
-    r"^[^\n]*<<-?[ ]*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*\n(?P<code>.*?)^[ \t]*(?P=end)[ \t]*$",
+    r"^(?P<head>[^\n]*<<-?[ ]*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*)\n(?P<code>.*?)^[ \t]*(?P=end)[ \t]*$",
     re.MULTILINE | re.DOTALL,
 )
 _NUMBERED = re.compile(r"^[ \t]*(\d{1,4})[:|.)]?(?:[ \t]|$)")
@@ -44,8 +50,8 @@ _TENSOR = re.compile(r"tensor\(|Parameter containing:")
 _GOES_ON = re.compile(r"^\s|[(\[{,=\\]\s*$|^(?:if|for|def|class|with|while|try|async)\b.*:\s*$")
 _MOST_PRINTED = 30  # lines
 _BARE = re.compile(r"^(Unsupported|BackendCompilerFailed)(?=: )", re.MULTILINE)  # as a notebook names torch's own
-_COMPILES = re.compile(r"torch\s*\.\s*(compile|export|_dynamo|_inductor|jit)|\baot_compile|\bcompile\(")
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
+_RAISED = re.compile(r"Traceback \(most recent call last\):")
 _STAMP = re.compile(r"^(?:\[\w+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d|^\[\d{4}-\d\d-\d\d \d\d:\d\d", re.MULTILINE)
 _VERSIONS = re.compile(r"PyTorch version:|Collecting environment information|^\W*torch==|Is debug build", re.MULTILINE)
 _TORCH = re.compile(
@@ -91,28 +97,6 @@ _WRONG = re.compile(
 
 
 @dataclass(frozen=True)
-class Block:
-    """A part of the text. `line` is that of its first one; `problem` says why a broken script is none."""
-
-    kind: BlockKind
-    text: str
-    line: int
-    problem: str = ""
-
-    @property
-    def compiles(self) -> bool:
-        """Whether it is a program that compiles something."""
-        return self.kind == "artifact" or bool(_COMPILES.search(self.text))
-
-    @property
-    def words(self) -> str:
-        """The block in one line."""
-        lines = self.text.strip().splitlines()
-        first = next((line.strip() for line in lines if line.strip()), "")
-        return f"{self.kind}, line {self.line}, {len(lines)} lines: {first[:60]}"
-
-
-@dataclass(frozen=True)
 class Reported:
     """What a text says of the failure.
 
@@ -143,7 +127,9 @@ class Issue:
     @cached_property
     def programs(self) -> tuple[Block, ...]:
         """The blocks that can be run. Several pieces of one script count as one."""
-        whole = tuple(block for block in self.blocks if block.kind in _RUNS)
+        parts = {part.name for block in self.blocks for _, part in block.parts}
+        runs = tuple(block for block in self.blocks if block.kind in _RUNS)
+        whole = tuple(block for block in runs if block.name not in parts) or runs
         if any(block.compiles for block in whole):
             return whole
         pieces = [block for block in self.blocks if block.kind in ("script", "fragment")]
@@ -169,6 +155,11 @@ class Issue:
         listed = [block.words for block in self.programs]
         return self.programs[chosen(which, listed, f"{name} holds {len(listed)} programs")]
 
+    @property
+    def said(self) -> str:
+        """What is prose, and what was installed."""
+        return "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
+
     @cached_property
     def reported(self) -> Reported:
         """What the text says of the failure."""
@@ -178,10 +169,9 @@ class Issue:
         shown += [prose] if unfenced else [*_ALONE.findall(prose), *_NAMED.findall(prose)] or _DOTTED.findall(prose)
         failures = [failure for text in shown for failure in _failures_in(text)]
         compilers = [failure for failure in failures if concerns_compiler(failure)]
-        said = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "versions")])
         everywhere = [self.prose, *(block.text for block in self.blocks if block.kind != "versions")]
         device = _DEVICE.search("\n".join(everywhere))
-        torch, system = _TORCH.search(said), _SYSTEM.search(said)
+        torch, system = _TORCH.search(self.said), _SYSTEM.search(self.said)
         return Reported(
             tuple(compilers or failures),
             bool(_WRONG.search(self.prose)),
@@ -193,7 +183,7 @@ class Issue:
 
     def _run_with(self) -> tuple[str, ...]:
         """The variables and the arguments of the command that the text shows; those that a program sets are its own."""
-        code = "\n".join(block.text for block in self.programs)
+        code = "\n".join(block.shown for block in self.programs)
         shown = "\n".join([self.prose, *(block.text for block in self.blocks if block.kind == "other")])
         variables = [match[0] for match in _VARIABLE.finditer(shown) if match[1] not in code]
         return tuple(dict.fromkeys([*variables, *(match[1].strip() for match in _ARGUMENTS.finditer(shown))]))
@@ -207,7 +197,7 @@ def _device_in(found: re.Match[str]) -> str:
 
 def _failures_in(text: str) -> list[Failure]:
     """The failures that `text` shows; also what a shell says of a signal, and the end of a notebook's traceback."""
-    text = _BARE.sub(r"torch._dynamo.exc.\1", text)
+    text = _BARE.sub(r"torch._dynamo.exc.\1", without_heads(text, _RAISED))
     found = failures_from_text(text)
     if not found and (ended := _SHELL.search(text)):
         return [failure_from_signal(_SIGNALS[ended[1]])]
@@ -228,25 +218,12 @@ def read_issue(text: str) -> Issue:
     fenced, prose = _fenced(text)
     if not fenced and _script(text) is None:
         quoted, rest = _parts(text, _QUOTED_RUN, lambda match: re.sub(r"(?m)^[ \t]{0,3}> ?", "", match[0]))
-        is_code = any(_script(code) for _, code, _ in quoted)
+        is_code = any(_script(part.text) for part in quoted)
         fenced, prose = (quoted, rest) if is_code else _parts(text, _INDENTED, lambda match: match[0])
-    blocks = [block for language, code, line in fenced for block in _told_apart(language, code, line)]
+    blocks = with_parts([block for part in fenced for block in _told_apart(part)])
     if not fenced and (whole := _script(text)) is not None:
         return Issue((Block("script", whole, 1),), "")
-    return Issue(tuple(blocks), prose)
-
-
-def free_path(text: str, directory: Path, name: str = "issue", suffix: str = ".py") -> Path:
-    """Where `text` goes in `directory`: issue.py, issue-2.py …, the first that is free or holds it."""
-    for number in count(1):
-        path = directory / (f"{name}-{number}{suffix}" if number > 1 else f"{name}{suffix}")
-        if not path.is_symlink() and (not path.exists() or _holds(path, text)):
-            break
-    return path
-
-
-def _holds(path: Path, code: str) -> bool:
-    return path.is_file() and path.stat().st_size < _LARGEST and path.read_bytes() == code.encode()
+    return Issue(blocks, prose)
 
 
 def _fenced(text: str) -> tuple[list[Part], str]:
@@ -254,7 +231,7 @@ def _fenced(text: str) -> tuple[list[Part], str]:
     found: list[Part] = []
     prose: list[str] = []
     inside: list[str] = []
-    fence, language, begun = "", "", 0
+    fence, language, begun, ended, name = "", "", 0, 0, ""
     for number, given in enumerate(text.split("\n"), 1):
         line = _QUOTED.sub("", given) if not fence or given.lstrip().startswith(">") else given
         mark = _FENCE.match(line)
@@ -262,44 +239,68 @@ def _fenced(text: str) -> tuple[list[Part], str]:
         if not fence:
             if mark:
                 fence, language, begun, inside = mark["fence"], mark["language"].lower(), number + 1, []
+                name = name_in(mark["language"] + mark["more"]) or name_above(prose[ended:-1])
         elif mark and mark["fence"].startswith(fence) and not mark["language"]:
-            found.append((language, "\n".join(inside), begun))
-            fence = ""
+            found.append(Part(language, "\n".join(inside), begun, name))
+            fence, ended = "", number
         else:
             inside.append(given if _PROMPT.match(given) else line)
     if fence:
-        found.append((language, "\n".join(inside), begun))
+        found.append(Part(language, "\n".join(inside), begun, name))
     html_parts, rest = _parts("\n".join(prose), _PRE, lambda match: html.unescape(match["code"]))
-    return sorted([*found, *html_parts], key=lambda part: part[2]), rest
+    return sorted([*found, *html_parts], key=lambda part: part.line), rest
 
 
 def _parts(text: str, pattern: re.Pattern[str], code: Callable[[re.Match[str]], str]) -> tuple[list[Part], str]:
     """What `pattern` finds in `text`, and the rest of it with as many lines."""
     found = [match for match in pattern.finditer(text) if match[0].strip()]
-    parts = [("", code(match).strip("\n") + "\n", text[: match.start()].count("\n") + 1) for match in found]
+    parts = [
+        Part(
+            "",
+            code(match).strip("\n") + "\n",
+            text[: match.start()].count("\n") + 1,
+            name_above(text[: match.start()].split("\n")),
+        )
+        for match in found
+    ]
     return parts, pattern.sub(lambda match: "\n" * max(1, match[0].count("\n")), text)
 
 
-def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
-    """The blocks in one fenced part: people paste a script and its traceback together."""
-    text = textwrap.dedent(text)
+def _told_apart(part: Part) -> Iterator[Block]:
+    """The blocks in one fenced part: people paste a script and its traceback together, or several files."""
+    text, line = textwrap.dedent(part.text), part.line
     if not text.strip():
+        if part.name.endswith("__init__.py"):
+            yield Block("fragment", "", line, name=part.name)
         return
     written = _HERE.search(text)
-    if written and _script(written["code"]):
-        yield from _told_apart("python", written["code"], line + text[: written.start("code")].count("\n"))
-        yield from _told_apart("", text[written.end() :], line + text[: written.end()].count("\n"))
+    if written and (name_in(written["head"]) or _script(written["code"])):
+        first = line + text[: written.start("code")].count("\n")
+        yield from _told_apart(Part("python", written["code"], first, name_in(written["head"])))
+        yield from _told_apart(Part("", text[written.end() :], line + text[: written.end()].count("\n")))
         return
-    text = _without_numbers(_after_diff(text) if language in ("diff", "patch") else text)
+    text = _without_numbers(_after_diff(text) if part.language in ("diff", "patch") else text)
     if is_artifact(text):
-        for part in artifacts_in(text):
-            yield Block("artifact", part, line + text[: text.find(part)].count("\n"))
+        for artifact in artifacts_in(text):
+            yield Block("artifact", artifact, line + text[: text.find(artifact)].count("\n"))
         return
+    for name, code, before in (files := apart(text)):
+        yield from _of_code(part._replace(text=code, line=line + before, name=name))
+    if not files:
+        yield from _of_code(part._replace(text=text, name=name_within(text) or part.name))
+
+
+def _of_code(part: Part) -> Iterator[Block]:
+    """The blocks in a part that begins with code, if it has any."""
+    language, text, line, name = part
     shown = _TRACEBACK.search(text)
     code = text[: shown.start()] if shown else text
     script, length = _beginning(code)
+    if script is None and name and not shown and not _problem(_cleaned(text)):
+        yield Block("fragment", _cleaned(text), line, name=name)
+        return
     if script is not None:
-        yield Block("script", script, line)
+        yield Block("script", script, line, name=name)
     rest = text[length:]
     if not rest.strip():
         return
@@ -312,9 +313,9 @@ def _told_apart(language: str, text: str, line: int) -> Iterator[Block]:
         yield Block("log", rest, first)
     elif language in _PYTHON and script is None:
         problem = _problem(_cleaned(rest))
-        yield Block("broken" if problem else "fragment", _cleaned(rest), first, problem)
+        yield Block("broken" if problem else "fragment", _cleaned(rest), first, problem, name)
     else:
-        yield Block("other", rest, first)
+        yield Block("other", rest, first, name="" if script else name)
 
 
 def _cleaned(code: str) -> str:
@@ -334,7 +335,7 @@ def _beginning(code: str) -> tuple[str | None, int]:
             [line for line in lines[len(lines) - cut :] if line.strip()],
         )
         script = _script(kept)
-        if script is not None and all(map(_is_printed, printed)) and (not cut or _COMPILES.search(script)):
+        if script is not None and all(map(_is_printed, printed)) and (not cut or COMPILES.search(script)):
             return script, len(code) if not cut else len(kept)
     return None, 0
 
@@ -382,18 +383,10 @@ def _problem(code: str) -> str:
     return ""
 
 
-def left_out(code: str) -> str:
-    """The first statement of `code` in which the author left something out: ``model = ...``; empty if there is none."""
-    for node in ast.walk(ast.parse("" if _problem(code) else code)):
-        values = [node.value] if isinstance(node, ast.Assign | ast.Return) else []
-        values += node.args if isinstance(node, ast.Call) else []
-        if any(isinstance(value, ast.Constant) and value.value is Ellipsis for value in values):
-            return ast.unparse(node).splitlines()[0]
-    return ""
-
-
 def shown_blocks(issue: Issue, taken: Block) -> Sequence[str]:
-    """The blocks in one line each; the one that is taken has an arrow, those that can be run have their numbers."""
+    """The blocks in one line each: what is run has an arrow, its other files a plus, what can be run its number."""
     numbers = {id(block): str(number) for number, block in enumerate(issue.programs, 1)}
+    parts = {part.name for _, part in taken.parts}
     blocks = issue.blocks if any(taken is block for block in issue.blocks) else issue.programs
-    return [f"{'→' if block is taken else ' '} {numbers.get(id(block), ' ')}  {block.words}" for block in blocks]
+    marks = ["→" if block is taken else "+" if block.name in parts else " " for block in blocks]
+    return [f"{mark} {numbers.get(id(block), ' ')}  {block.words}" for mark, block in zip(marks, blocks, strict=True)]

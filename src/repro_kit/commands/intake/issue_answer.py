@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from repro_kit.commands.intake.issue import Reported
+from repro_kit.commands.intake.issue_files import is_package
 from repro_kit.errors import Exit
 from repro_kit.failure.failure import Failure
 from repro_kit.failure.kinds import Kind, ShownBy
-from repro_kit.failure.messages import same_message, same_op
+from repro_kit.failure.messages import headline, is_explained, normalise, same_message, same_op
 from repro_kit.failure.signature import (
     LIKENESS,
     LIKENESS_ACROSS_VERSIONS,
@@ -31,6 +33,12 @@ _LACKS_PACKAGE = re.compile(
     r"\b(?:ModuleNotFoundError|ImportError|ConnectionError|URLError|HTTPError|SSLError|GatedRepoError"
     r"|LocalEntryNotFoundError|OfflineModeIsEnabled): [^\n]*|environment variable (?:RANK|WORLD_SIZE)[^\n]*"
 )
+_LACKS_MODULE = re.compile(  # as Python says it, and as `collect` does (verdicts/not_the_compiler.py)
+    r"\bModuleNotFoundError: No module named '(?P<raised>[\w.]+)'"
+    r"|` imports (?P<told>[\w.]+)(?: \([^()\n]*\))?, which \S+ does not have;"
+)
+_LACKS_NAME = re.compile(r"\bImportError: cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+_INSTALLED = r"(?i:\b{0}(?: version)?[\s:=v>~`*|]{{0,20}}\d+\.\d|install [^\n`]*\b{0}\b)"
 _LACKS_PART = re.compile(r"\b(?:NameError|UnboundLocalError|FileNotFoundError): [^\n]*")
 
 
@@ -59,18 +67,23 @@ class Ran:
 class Told:
     """What a text tells of the program that is run: the failure, and a statement whose value the author left out.
 
-    `is_artifact`: it is a graph without its values, which are made up.
+    `is_artifact`: it is a graph without its values, which are made up. `said`: its prose and what was installed.
+    `modules`: those of the program that the text contains.
     """
 
     reported: Reported
     left_out: str = ""
     is_artifact: bool = False
+    said: str = ""
+    modules: tuple[str, ...] = ()
 
     def answer(self, ran: Ran) -> Answer:
         """Whether the program failed as the text reports."""
         if ran.failures and ran.exit in _FAILED:
             return self._of_failure(ran)
         said = "\n".join([ran.sentence, *(_words(failure) for failure in ran.failures)])
+        if lacking := self._lacking(said):
+            return Answer("incomplete", f"Incomplete: {lacking}.")
         if (package := _LACKS_PACKAGE.search(said)) and not self._reports(package[0]):
             return Answer("cannot run", f"Cannot run here: {package[0]}")
         if ran.exit in (Exit.USER_BUG, Exit.USAGE, Exit.CANNOT_RUN, Exit.FAILED):
@@ -85,6 +98,20 @@ class Told:
         return Answer(
             "cannot run", f"Cannot run here: {ran.sentence.splitlines()[0] if ran.sentence else 'it did not end'}"
         )
+
+    def _lacking(self, said: str) -> str:
+        """The module or the name in it that the text should contain and does not; empty if it lacks no such thing."""
+        module, name = _LACKS_MODULE.search(said), _LACKS_NAME.search(said)
+        if name and name["module"] in self.modules and not self._reports(name[0]):
+            return f"the module {name['module']} of the text has no {name['name']}"
+        if module is None or self._reports("ModuleNotFoundError"):
+            return ""
+        lost = module["raised"] or module["told"]
+        top = lost.partition(".")[0]
+        is_installed = re.search(_INSTALLED.format(re.sub("[-_]", "[-_]", top)), self.said)
+        if top not in {each.partition(".")[0] for each in self.modules} and (is_installed or is_package(top)):
+            return ""
+        return f"the text does not contain module {lost}, and it is not installed here"
 
     def _reports(self, words: str) -> bool:
         return any(words.partition(":")[0] == short(failure.exceptions[-1].type) for failure in self._raised)
@@ -113,7 +140,10 @@ class Told:
             return Answer("fails otherwise", f"Fails otherwise: reported was {theirs}; here it is {ours}{eager}.")
         if ran.exit is Exit.USER_BUG:
             return Answer("fails otherwise", f"Fails as reported, but without torch.compile too: {ours}.")
-        return Answer("reproduces", f"Reproduces: it fails as reported ({ours}).")
+        pairs = [pair for pair in product(self.reported.failures, ran.failures) if alike(*pair)]
+        by_head = bool(pairs) and all(_headlines(*pair) for pair in pairs)
+        shown = ", by the first line of the message, which is all that the text shows" * by_head
+        return Answer("reproduces", f"Reproduces: it fails as reported{shown} ({ours}).")
 
     def _of_pass(self, ran: Ran) -> Answer:
         """The answer for a run that did not fail."""
@@ -147,6 +177,14 @@ def _root(failure: Failure) -> str:
     return failure.exceptions[-1].message.strip() if failure.exceptions else ""
 
 
+def _headlines(reported: Failure, seen: Failure) -> bool | None:
+    """Whether Dynamo's messages begin alike, where a text shows the first line alone; None: it shows more or less."""
+    theirs, ours = _root(reported), _root(seen)
+    if not theirs or is_explained(theirs) or not is_explained(ours):
+        return None
+    return True if normalise(headline(theirs)) == normalise(headline(ours)) else None
+
+
 def _is_exception(signature: Signature) -> bool:
     """Whether an exception shows the failure; also one of a check that does not say what differs."""
     if signature.kind is Kind.ACCURACY:
@@ -163,6 +201,8 @@ def alike(reported: Failure, seen: Failure) -> bool | None:
         return there.matches(here, Strength.CROSS_VERSION) or here.matches(there, Strength.CROSS_VERSION)
     if there.exceptions[-1:] != here.exceptions[-1:] or not same_op(there.op, here.op):
         return False
+    if (heads := _headlines(reported, seen)) is not None:
+        return heads
     begins = _root(reported) and _root(seen).startswith(_root(reported)) and _root(seen) != _root(reported)
     if begins and there.message != here.message:
         return None  # the text shows the first words of the message alone

@@ -30,6 +30,7 @@ from repro_kit.failure.tracebacks import short
 from repro_kit.files import read_text, replacing
 from repro_kit.graph import Program, parse, render
 from repro_kit.graph.placement import device_type, devices_in, on_cpu
+from repro_kit.graph.reading.artifact_names import renamed
 from repro_kit.graph.sizes import with_other_sizes
 from repro_kit.probe.repro_probe.protocol.orders import ValueOrder, WrittenValues
 from repro_kit.runner.ask import NoAnswer, Probe, Question
@@ -163,8 +164,9 @@ def check_names(verdict: Verdict) -> None:
     if lost:
         raise Stop(
             Exit.CANNOT_RUN,
-            f"The program uses a name that neither it nor this torch has, so it cannot be run here ({lost}); add what "
-            "it lacks, or give the interpreter with the torch that it was made with (--python).",
+            f"The program uses a name, or an operator with arguments, that neither it nor this torch has, so it cannot "
+            f"be run here ({lost}); add what it lacks, or give the interpreter with the torch that it was made with "
+            "(--python).",
         )
 
 
@@ -180,13 +182,22 @@ def check_backend(verdict: Verdict) -> None:
         )
 
 
-def _trials(program: Program, oracle: ProgramOracle, inputs: Path, timeout: float, *, sizes: bool) -> Iterator[Trial]:
-    """The program with its own sizes, and then with others: one after the other, as long as the caller asks."""
+def _trials(
+    program: Program, oracle: ProgramOracle, inputs: Path, timeout: float, *, sizes: bool, older: bool = True
+) -> Iterator[Trial]:
+    """The program with its own sizes, and then with others: one after the other, as long as the caller asks.
+
+    `older`: it may be of another torch, which called an operator otherwise.
+    """
     variants = [("", program)]
     if sizes:
         variants += list(with_other_sizes(program))[:_MOST_SIZES]
     texts = [render(variant) for _, variant in variants]
     for (words, variant), verdict in zip(variants, oracle.check(texts, inputs, timeout=timeout), strict=True):
+        newer = renamed(texts[0], lost_name(verdict.failure)) if older else ""
+        if newer:
+            yield from _trials(parse(newer), oracle, inputs, timeout, sizes=sizes, older=False)
+            return
         yield Trial(variant, words, verdict)
 
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -18,8 +18,9 @@ from repro_kit.bundle.privacy.vocabulary import allowed_variables
 from repro_kit.case.case import Case, StageRecord, Subject, locked
 from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, Observation
 from repro_kit.commands.intake.exported_file import SCRIPT_NAME, ExportedFile, exported_file, was_made_for
-from repro_kit.commands.intake.issue import free_path, is_issue, left_out, read_issue, shown_blocks
+from repro_kit.commands.intake.issue import Issue, is_issue, read_issue, shown_blocks
 from repro_kit.commands.intake.issue_answer import Ran, Told
+from repro_kit.commands.intake.issue_files import Block, free_path, left_out
 from repro_kit.commands.intake.moved_to_cpu import (
     digest_of,
     lacking_here,
@@ -58,6 +59,7 @@ from repro_kit.verdicts import observed_failures
 from repro_kit.verdicts.blame import as_wrong_result
 
 _LARGEST_TEXT = 4 << 20  # bytes
+_FILES = "text"  # in a case: the files of a program from the text of an issue
 
 
 def case_from_watch(path: Path, python: str | None, failure: int, ui: Ui) -> Case:
@@ -269,32 +271,75 @@ def _issue_text(path: Path) -> str:
 
 @contextmanager
 def _of_issue(asked: Asked, path: Path, ui: Ui) -> Iterator[Job]:
-    """Of the program in the text of an issue, which is shown, and written to a file after a yes."""
+    """Of the program in the text of an issue, which is shown, and written to files after a yes."""
     name = "the text" if str(path) == "-" else str(path)
     issue = read_issue(_issue_text(path))
     block = issue.program(asked.which, name)
-    script = free_path(block.text, Path.cwd(), "issue" if str(path) == "-" else path.stem)
-    ui.print("\n".join([f"{name} holds", *shown_blocks(issue, block), "", f"{script.name}:", block.text.rstrip()]))
-    if not ui.confirm(f"Write this {block.kind} to {script.name}, and run it with your rights?"):
+    stem = "issue" if str(path) == "-" else path.stem
+    if block.parts:
+        script = program_case_path(Path(stem), asked.output) / _FILES / next(iter(block.files))
+        what, where = f"these {len(block.files)} files", f"{script.parent}, and run {script.name} with your rights?"
+    else:
+        script = free_path(block.text, Path.cwd(), stem)
+        what, where = f"this {block.kind}", f"{script.name}, and run it with your rights?"
+    code = block.shown if block.parts else f"{script.name}:\n{block.text}"
+    ui.print("\n".join([f"{name} holds", *shown_blocks(issue, block), "", code.rstrip()]))
+    if not ui.confirm(f"Write {what} to {where}"):
         if "--yes" in _own_flags(asked):
             raise UsageError(f"Nothing was run: --yes is an argument of the program there; it goes before {path}.")
         raise UsageError(f"Nothing was run: {name} holds code; look at it, and give --yes if you trust it.")
-    write_atomic(script, block.text.encode())
     options = asked.options
     if block.kind == "script" and not issue.reported.failures and not {"check", "oracle"} & set(asked.given):
         options = options.with_(check="accuracy")
         ui.note("The text shows no exception, so results are compared with eager's (--check accuracy).")
-    run_with = () if asked.words[1:] else issue.reported.run_with
-    told = Told(replace(issue.reported, run_with=run_with), left_out(block.text), block.kind == "artifact")
+    told = _told(asked, issue, block)
     inner = replace(asked, words=(str(script), *asked.words[1:]), which=None, options=options)
     with ExitStack() as stack:
         try:
-            job = stack.enter_context(open_case(inner, ui))
+            if block.parts:
+                job = stack.enter_context(_of_files(inner, script, block.files, ui))
+            else:
+                write_atomic(script, block.text.encode())
+                job = stack.enter_context(open_case(inner, ui))
         except ReproKitError as error:
             answer = told.answer(Ran(error.exit_code, str(error)))
             more = "" if str(error) in answer.sentence else f" {error}"
             raise ReproKitError(f"{answer.sentence}{more}", error.exit_code, {"issue": asdict(answer)}) from error
         yield replace(job, told=told)
+
+
+def _told(asked: Asked, issue: Issue, block: Block) -> Told:
+    """What the text says of the program that is run."""
+    run_with = () if asked.words[1:] else issue.reported.run_with
+    return Told(
+        replace(issue.reported, run_with=run_with),
+        next(filter(None, map(left_out, block.files.values())), ""),
+        block.kind == "artifact",
+        issue.said,
+        tuple(path.removesuffix(".py").replace("/", ".") for path, _ in block.parts),
+    )
+
+
+@contextmanager
+def _of_files(asked: Asked, script: Path, files: Mapping[str, str], ui: Ui) -> Iterator[Job]:
+    """Of a program in several files, which stand in the directory of `script` within the case."""
+    case, directory = script.parent.parent, script.parent
+    for path, text in files.items():
+        there = directory / path
+        if not asked.fresh and is_case(case) and not (there.is_file() and there.read_bytes() == text.encode()):
+            raise UsageError(
+                f"{case} is about other files than the text now has; start anew with --fresh, or choose another place "
+                "with --output."
+            )
+    interpreter = find_python(asked.python, Path.cwd(), os.environ)
+    check_interpreter(interpreter, Path.cwd(), os.environ)
+    subject = Subject("script", (str(script.absolute()), *asked.words[1:]), str(Path.cwd()), interpreter)
+    with _case_for(asked, case, subject, ui) as job:
+        for path, text in files.items():
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(directory / path, text.encode())
+        check_interpreter(interpreter, Path.cwd(), os.environ, script=script)
+        yield job
 
 
 @contextmanager

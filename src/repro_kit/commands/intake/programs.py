@@ -188,8 +188,7 @@ def ending_of(verdict: Verdict, path: Path, program: Program) -> Stop:
 
 def _inputs(path: Path, which: int | None, programs: Sequence[Program], case: Case, ui: Ui) -> Path:
     """Return the directory of the values that the programs load."""
-    script = path.suffix == ".py"  # a trace may be large, and holds no values
-    text = _text_of(path, which) if script else ""
+    text = "" if is_trace(path) else _text_of(path, which)  # a trace may be large, and holds no values
     storages = storages_of(path, text)
     if lost := lost_storages(path, text):
         ui.warn(f"{lost[0]}{f' and {len(lost) - 1} more files' * (len(lost) > 1)} with values are not there.")
@@ -253,6 +252,7 @@ def _capture(program: Program, verdict: Verdict, moved_to_cpu: MovedToCpu | None
 _HEAD = 20_000  # bytes that show the format of a file
 _LARGEST = 64 << 20  # bytes of a program
 _PROGRAM = b"# repro-kit program"
+_TEXTS = (".py", ".txt", "")  # tlparse writes artifacts as .txt
 _COMPILES = re.compile(r"\btorch\.(compile|export)\b")
 _REPRO = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 
@@ -268,7 +268,7 @@ def reader_of(path: Path, which: int | None = None) -> Callable[[Path, str | Non
         return _from_trace
     if not path.is_file():
         return None
-    if path.suffix == ".py":
+    if path.suffix in _TEXTS:
         if _is_program(path):
             return lambda path, _: [parse(read_text(path))]
         if is_artifact(read_plain(path, _LARGEST).decode("utf-8", "replace")):
@@ -302,7 +302,7 @@ def _from_runnable(path: Path, which: int | None) -> Program:
 
 def _text_of(path: Path, which: int | None) -> str:
     """The text of the artifact number `which` in the file. Raises UsageError where that names none of several."""
-    parts = artifacts_in(read_text(path))
+    parts = artifacts_in(read_text(path).replace("\r\n", "\n"))
     words = [_listed(operators_in(part)) for part in parts]
     return parts[chosen(which, words, f"{path} holds {len(parts)} artifacts")]
 
@@ -312,8 +312,8 @@ def chosen(which: int | None, listed: Sequence[str], holds: str) -> int:
     if which is None and len(listed) == 1:
         return 0
     if which is None or which > len(listed):
-        lines = "".join(f"\n  {number}: {words}" for number, words in enumerate(listed, 1))
-        raise UsageError(f"{holds}; choose one with --which N:{lines}")
+        lines = [f"\n  {number}: {words}" for number, words in enumerate(listed, 1)]
+        raise UsageError(f"{holds}; choose one with --which N:{''.join(lines)}")
     return which - 1
 
 

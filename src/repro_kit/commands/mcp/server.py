@@ -20,7 +20,8 @@ from mcp.server.stdio import stdio_server
 from repro_kit import __version__
 from repro_kit.bundle.archive import archive
 from repro_kit.bundle.archive.manifest import MANIFEST
-from repro_kit.commands.intake.issue import free_path, is_issue, read_issue
+from repro_kit.commands.intake.issue import is_issue, read_issue
+from repro_kit.commands.intake.issue_files import free_path
 from repro_kit.commands.mcp import tools
 from repro_kit.commands.mcp.consent import ANSWERS_WITH_QUESTIONS, Planned, check_links, inside, planned, roots_of
 from repro_kit.commands.mcp.consent import KEY as ROOTS
@@ -104,7 +105,7 @@ async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
     _check_paths(tool, arguments, roots)
     if text is None and tool.takes_text and is_issue(Path(arguments["target"])):
         text = read_text(Path(arguments["target"]))
-    code = read_issue(text).program(arguments.get("which"), "the text").text if text is not None else None
+    code = read_issue(text).program(arguments.get("which"), "the text").shown if text is not None else None
     words = tool.words(arguments)
     if tool.runs:
         target = Path(arguments["target"]).absolute()

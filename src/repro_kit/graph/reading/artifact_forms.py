@@ -40,11 +40,39 @@ class _Plain(ast.NodeTransformer):
         return ast.copy_location(ast.Call(node.args[0], node.args[1:], keywords), node)
 
 
+_SPECS = ("_in_spec", "_out_spec")
+
+
+def without_specs(forward: ast.FunctionDef) -> ast.FunctionDef:
+    """`forward` with its tensors as parameters, and the plain results: a graph of torch.export packs both in trees.
+
+    ``a, b, = fx_pytree.tree_flatten_spec([], self._in_spec)`` names them in the order of ``load_args``.
+    """
+    body: list[ast.stmt] = []
+    for node in forward.body:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(args=[_, spec])) if _is_spec(spec):
+                own = [name.id for name in names if isinstance(name, ast.Name)]
+                forward.args.args = [ast.arg(arg=name) for name in ("self", *own)]
+            case ast.Return(value=ast.Call(args=[results, spec])) if _is_spec(spec):
+                body.append(ast.copy_location(ast.Return(results), node))
+            case _:
+                body.append(node)
+    forward.body = body
+    return forward
+
+
+def _is_spec(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and node.attr in _SPECS
+
+
 _CLASS = re.compile(r"^class Repro\(torch\.nn\.Module\)", re.MULTILINE)
 #: How an artifact of torch begins, and what nothing after its class looks like.
 _BEGINS = re.compile(r"^(?:[su]\d+ = \d+|import (?:os|math|torch)|from math import inf)[ \t]*$", re.MULTILINE)
 _NO_OPERATORS = ("tensor", "device", "no_grad", "randn", "Size")
 _OPERATOR_NAME = re.compile(r"\btorch\.(?:ops\.\w+\.(\w+)(?:\.\w+)?|(?:\w+\.)*([a-z]\w*))\(")
+
+_METHOD = re.compile(r"^\s+\w+ = (?!reader\b|torch\b)\w+\.(\w+)\(", re.MULTILINE)
 
 
 def artifacts_in(text: str) -> tuple[str, ...]:
@@ -62,11 +90,12 @@ def artifacts_in(text: str) -> tuple[str, ...]:
 
 
 def operators_in(text: str) -> tuple[str, ...]:
-    """The operators that the artifact `text` calls, by their short names, each once."""
+    """The operators that the artifact `text` calls, by their short names, each once; else methods of tensors."""
     start = _CLASS.search(text)
     found = _OPERATOR_NAME.finditer(text, start.end() if start else 0)
     names = dict.fromkeys(match[1] or match[2] for match in found)
-    return tuple(name for name in names if name not in _NO_OPERATORS)
+    operators = tuple(name for name in names if name not in _NO_OPERATORS)
+    return operators or tuple(dict.fromkeys(_METHOD.findall(text, start.end() if start else 0)))
 
 
 _LIST = "args"
@@ -260,6 +289,9 @@ _EXPRESSION = re.compile(r"^(?!\w+ = )[\w*+/(), -]+ = \d+$\n?", re.MULTILINE)
 _NO_ARGUMENTS = re.compile(r"^(def load_args\(reader\):\n)(?=\S)", re.MULTILINE)
 
 
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[\w+-]*[ \t]*$\n?", re.MULTILINE)  # of a text that it was copied from
+
+
 def runnable(text: str) -> str:
     """`text` without what torch writes that is not Python: ``4*s77 = 32`` at the top, a ``load_args`` without lines."""
-    return _NO_ARGUMENTS.sub(r"\1    pass\n", _EXPRESSION.sub("", text))
+    return _NO_ARGUMENTS.sub(r"\1    pass\n", _EXPRESSION.sub("", _FENCE.sub("", text.removeprefix("\ufeff"))))

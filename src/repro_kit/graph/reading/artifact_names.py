@@ -11,11 +11,12 @@ import builtins
 import math
 import operator
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 
 from repro_kit.errors import CannotRunError
 from repro_kit.graph.program import Function
-from repro_kit.graph.python_code import bound_names
+from repro_kit.graph.python_code import bound_names, joined
 
 _HEADER = frozenset({"pathlib", "torch", "device", "inf", "nan"})  # every program has them (graph/program_text.py)
 _KNOWN = {
@@ -35,6 +36,15 @@ _RENAMED = (("prims._low_memory_max_pool2d_with_offsets", "prims._low_memory_max
 _PRINTED = re.compile(r"_?(math|operator)_(\w+)")
 _HOMES = {"math": math, "operator": operator}
 _SYMBOLIC = re.compile(r"sym_\w+|_sym_\w+")  # torch.sym_max, torch._sym_sqrt …
+#: Where torch itself has operators. Others are there once something has been imported, or defined in the artifact.
+_NAMESPACES = re.compile(
+    r"aten|prims?|higher_order|inductor|quantized|quantized_decomposed|_quantized|mkldnn\w*|mkl|onednn|_?c10d\w*|symm_mem"
+    r"|_dtensor|streams|profiler|sparse|rngprims|debugprims|cuda|flex_lib|fsdp"
+)
+_NAMESPACE = re.compile(r"\btorch\.ops\.(\w+)\.")
+_REGISTERS = re.compile(
+    r"\b(?:load_library|custom_op|triton_op|register_\w+|impl|impl_abstract|define|Library|infer_schema)\b"
+)
 _OF_ARTIFACTS = frozenset({"Repro", "load_args", "mod", "args"})
 
 
@@ -79,8 +89,11 @@ def needed(top: Sequence[ast.stmt], functions: Iterable[Function], lines: Iterab
     own = {function.name for function in functions}
     wanted = [name for function in functions for name in _free(function)]
     wanted += _read_by([node for line in lines for node in ast.parse(line).body])
-    imports: list[str] = []
-    defined: list[ast.stmt] = []
+    texts = [statement.text for function in functions for statement in function.statements]
+    others = any(not _NAMESPACES.fullmatch(name) for text in texts for name in _NAMESPACE.findall(text))
+    imports = [ast.unparse(node) for node in top if others and _imports_others(node)]
+    defined = [node for node in top if others and _registers(node)]
+    wanted += _read_by(defined)
     unknown: list[str] = []
     seen = set(own)
     while wanted:
@@ -104,7 +117,25 @@ def needed(top: Sequence[ast.stmt], functions: Iterable[Function], lines: Iterab
         )
     at = {id(node): number for number, node in enumerate(top)}
     kept = sorted(dict.fromkeys(defined), key=lambda node: at[id(node)])
-    return tuple(dict.fromkeys(imports)), "\n".join(ast.unparse(node) for node in kept)
+    return tuple(dict.fromkeys(imports)), joined(ast.unparse(node) for node in kept)
+
+
+def _imports_others(node: ast.stmt) -> bool:
+    """Whether this imports something that is neither torch's nor of Python's library: it may register operators."""
+    modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    own = {*sys.stdlib_module_names, "torch", "functorch", ""}
+    return any(module.partition(".")[0] not in own for module in modules)
+
+
+def _registers(node: ast.stmt) -> bool:
+    """Whether this statement of the artifact may define an operator, by its words."""
+    match node:
+        case ast.FunctionDef(decorator_list=decorators):
+            return any(_REGISTERS.search(ast.unparse(each)) for each in decorators)
+        case ast.Expr(value=ast.Call(func=function)) | ast.Assign(value=ast.Call(func=function)):
+            return bool(_REGISTERS.search(ast.unparse(function)))
+    return False
 
 
 def _free(function: Function) -> list[str]:

@@ -30,6 +30,7 @@ from repro_kit.graph.reading.artifact_forms import (
     optimized_by,
     runnable,
     with_generators,
+    without_specs,
     without_states,
 )
 from repro_kit.graph.reading.artifact_names import needed, qualified
@@ -72,7 +73,7 @@ def from_runnable(text: str, storages: Collection[str] = ()) -> Program:
     if "forward" not in methods:
         raise StageError("The artifact's class Repro has no forward.")
     attributes = _attributes(methods.get("__init__"), classes, _moved(tree))
-    forward = inlined(without_states(methods["forward"]), modules(methods.get("__init__"), classes))
+    forward = inlined(without_specs(without_states(methods["forward"])), modules(methods.get("__init__"), classes))
     graph, constants = _graph(forward, attributes)
     if any(_TRITON in statement.text for statement in graph.statements):
         raise CannotRunError(
