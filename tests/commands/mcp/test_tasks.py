@@ -109,7 +109,7 @@ def test_a_regression_is_found_between_two_builds_and_its_fix_is_told(project: P
     (line,) = table["lines"]
     assert [(each["build"], each["outcome"]) for each in line["builds"]] == [("1.3.0", "same"), ("1.4.0", "pass")]
     assert (table["exit"], table["answer"]) == (3, "FIXED")
-    assert "repro-kit bisect CASE --good" in SKILL and "repro-kit verify BUNDLE --on" in SKILL
+    assert "repro-kit bisect CASE --good" in SKILL and "repro-kit verify --yes BUNDLE --on" in SKILL
 
 
 def test_a_pipeline_tells_when_a_bug_is_gone(project: Path) -> None:
@@ -133,6 +133,29 @@ def test_two_machines_are_compared(project: Path) -> None:
     assert (only["exit"], [each["target"] for each in only["new"]]) == (1, ["models:encoder"])
     assert told(project, "check", "x86.json", "--baseline", "x86.json")["exit"] == 0
     assert "repro-kit check --json TARGET" in SKILL
+
+
+TEST = """
+import torch
+
+def step(x):
+    torch._dynamo.graph_break()
+    return x + 1
+
+def test_step():
+    torch.compile(step, fullgraph=True, backend="eager")(torch.ones(3))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_failing_test_is_told_with_its_line(project: Path) -> None:
+    (project / "test_step.py").write_text(TEST)
+    failed = told(project, "check", "--no-reduce", "--python", sys.executable, "test_step.py::test_step")
+    assert (failed["exit"], [each["target"] for each in failed["new"]]) == (1, ["test_step.py::test_step"]), failed
+    (finding,) = failed["results"]["findings"]
+    assert "graph_break" in finding["words"] and (finding["file"], finding["line"]) == ("test_step.py", 5)
+    assert "`test.py::test`" in SKILL
 
 
 @pytest.mark.slow
