@@ -98,6 +98,7 @@ def test_a_new_failure_is_reduced_unless_nobody_wants_it(work, fakes, repro_kit)
          "words": "wrong result: values differ from eager's by 0.5 (relative) (output of step)"},
     ]  # fmt: skip
     assert data["results"]["findings"][0]["line"] == 3
+    assert told(repro_kit, "bad.py", "--no-reduce", "-o", ".")["results"]["findings"][0]["line"] == 3
 
 
 def test_a_reduction_that_finds_rounding_alone_takes_the_failure_back(work, fakes, repro_kit):

@@ -227,7 +227,7 @@ def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui
         return failing
     if observation is not None and not observation.graphs and not target.exported:
         return [replace(one, words="nothing was compiled: no compiled function was called")]
-    words = "nothing failed"
+    words = "the compiled program gives the exported one's results" if target.exported else "nothing failed"
     if ending.exit_code is Exit.ROUNDING:
         words = _ROUNDING
     elif compared:
@@ -306,7 +306,8 @@ def _place(failure: Failure, function: re.Match[str] | None, case: Case, one: Fi
         named = list(places_in(failure))
     for file, line in named:
         path = (here / file).resolve()
-        if path.is_relative_to(here) and path.is_file() and path.parent != case.path.resolve().parent:
+        is_ours = path.is_relative_to(case.path.resolve()) or is_own_script(path)
+        if path.is_relative_to(here) and path.is_file() and not is_ours:
             relative = path.relative_to(here)
             if "site-packages" not in relative.parts:
                 return str(relative), line
