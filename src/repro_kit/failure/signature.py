@@ -305,9 +305,9 @@ def _places(failure: Failure) -> tuple[str, ...]:
 
 def _worse(failure: Failure) -> tuple[str, ...]:
     """The kinds of difference that are worse than the one that the failure is about."""
-    own, shown = failure.difference and failure.difference.kind, {each.kind for each in failure.also}
+    own = failure.difference.kind if failure.difference else None
     worse = takewhile(lambda kind: kind not in _family(own), KINDS_OF_DIFFERENCE)
-    return tuple(kind for kind in worse if kind in shown)
+    return tuple(kind for kind in worse if kind in {each.kind for each in failure.also})
 
 
 def _magnitude(difference: Difference | None) -> float:
