@@ -135,29 +135,6 @@ def test_two_machines_are_compared(project: Path) -> None:
     assert "repro-kit check --json TARGET" in SKILL
 
 
-TEST = """
-import torch
-
-def step(x):
-    torch._dynamo.graph_break()
-    return x + 1
-
-def test_step():
-    torch.compile(step, fullgraph=True, backend="eager")(torch.ones(3))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.torch
-def test_a_failing_test_is_told_with_its_line(project: Path) -> None:
-    (project / "test_step.py").write_text(TEST)
-    failed = told(project, "check", "--no-reduce", "--python", sys.executable, "test_step.py::test_step")
-    assert (failed["exit"], [each["target"] for each in failed["new"]]) == (1, ["test_step.py::test_step"]), failed
-    (finding,) = failed["results"]["findings"]
-    assert "graph_break" in finding["words"] and (finding["file"], finding["line"]) == ("test_step.py", 5)
-    assert "`test.py::test`" in SKILL
-
-
 @pytest.mark.slow
 @pytest.mark.torch
 def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> None:
