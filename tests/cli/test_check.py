@@ -98,9 +98,10 @@ def test_a_new_failure_is_reduced_unless_nobody_wants_it(work, fakes, repro_kit)
          "words": "wrong result: values differ from eager's by 0.5 (relative) (output of step)"},
     ]  # fmt: skip
     assert data["results"]["findings"][0]["line"] == 3
+    assert told(repro_kit, "bad.py", "--no-reduce", "-o", ".")["results"]["findings"][0]["line"] == 3
 
 
-def test_a_reduction_that_finds_rounding_alone_takes_the_failure_back(fakes, repro_kit):
+def test_a_reduction_that_finds_rounding_alone_takes_the_failure_back(work, fakes, repro_kit):
     fakes.replace(
         "capture",
         """
@@ -113,11 +114,14 @@ def test_a_reduction_that_finds_rounding_alone_takes_the_failure_back(fakes, rep
     data = told(repro_kit, "bad.py")
     assert (data["exit"], data["new"]) == (0, [])
     assert data["results"]["findings"][0]["words"] == "the results differ by rounding alone"
+    assert not (work / "repro-kit-check").exists()
 
 
 def test_the_baseline_knows_what_fails_and_tells_what_is_mended(work, repro_kit):
     run = ["--no-reduce", "bad.py", "other.py"]
-    assert told(repro_kit, *run, "--update-baseline")["exit"] == 0
+    first = told(repro_kit, *run, "--update-baseline")
+    assert (first["exit"], names(first, "new")) == (0, [])
+    assert names(first, "known") == names(first, "accepted") == ["bad.py", "other.py"]
     written = (work / "repro-kit-baseline.toml").read_text()
     assert [(each["target"], each["failure"]) for each in tomllib.loads(written)["known"]] == [
         ("bad.py", "wrong result: values differ from eager's"),
@@ -204,6 +208,13 @@ def test_the_results_of_two_machines_are_compared_without_a_run(work, fakes, rep
     assert (data["exit"], names(data, "known"), names(data, "new")) == (0, ["bad.py"], [])
     data = told(repro_kit, "two.json", "--baseline", "one.json")
     assert (data["exit"], names(data, "new"), names(data, "known")) == (1, ["other.py"], ["bad.py"])
+    assert data["notes"][0].startswith("Here: torch 2.13.0, Linux")
+    assert data["notes"][1:] == [
+        "Fail here, and one.json does not judge them: other.py.",
+    ]
+    assert told(repro_kit, "one.json", "--baseline", "two.json")["notes"][1:] == [
+        "Fail in two.json, and are not judged here: other.py.",
+    ]
     assert fakes.ran() == []
 
 
@@ -225,18 +236,43 @@ def test_reports_of_a_run(work, monkeypatch, repro_kit):
     assert [each["baselineState"] for each in run["results"]] == ["new", "unchanged", "new"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == (f"{work.name}/other.py", 3)
+    (work / "s.json").unlink()
+    accepted = repro_kit("check", "--update-baseline", *words)
+    assert (accepted.exit_code, accepted.output.count("::error"), "::mine.py" in accepted.output) == (2, 1, True)
+    assert "2 known (1 of them accepted now), 1 agreeing, 1 not judged" in accepted.output
+    suite = ElementTree.parse(work / "out" / "j.xml").getroot()[0]
+    assert [suite.get(name) for name in ("tests", "failures", "skipped", "errors")] == ["4", "0", "2", "1"]
+    told_of = [inner.get("message") for case in suite for inner in case if inner.tag == "skipped"]
+    assert [each.partition(": ")[0] for each in told_of] == ["known failure, in repro-kit-baseline.toml"] * 2
+    (run,) = json.loads((work / "s.json").read_text())["runs"]
+    assert [(each["baselineState"], each["level"]) for each in run["results"]] == [
+        *[("unchanged", "note")] * 2,
+        ("new", "warning"),
+    ]
+    assert "| · accepted | other.py |" in (work / "summary.md").read_text()
+    assert (work / "output").read_text().splitlines()[6:8] == ["exit-code=2", "new=0"]
     summary = (work / "summary.md").read_text()
     assert "| ✗ new | other.py | accuracy | wrong result: dtype differs" in summary
-    assert (work / "output").read_text() == "exit-code=1\nnew=1\nknown=1\nmended=0\nagreeing=1\nnot-judged=1\n"
+    assert (work / "output").read_text().startswith("exit-code=1\nnew=1\nknown=1\nmended=0\nagreeing=1\nnot-judged=1\n")
 
 
 def test_a_function_is_run_by_a_script_of_its_own(work, repro_kit):
     (work / "models.py").write_text("import torch\n\n\ndef encoder():\n    return wrong\n")
+    folder = work / "repro-kit-check"
     data = told(repro_kit, "--no-reduce", "models:encoder", "models.py:encoder")
     assert [each["words"] for each in data["results"]["findings"]] == ["3 compiled calls agree with eager"] * 2
     assert [(each["file"], each["line"]) for each in data["results"]["findings"]] == [("models.py", 4)] * 2
-    script = (work / "repro-kit-check" / "models-encoder.py").read_text()
-    assert "from models import encoder as target" in script and repr(str(work)) in script
+    assert not folder.exists()  # nobody needs the scripts of what agrees
+    folder.mkdir()
+    (folder / "models-encoder.py").write_text("mine")
+    (data,) = told(repro_kit, "--no-reduce", "models:encoder")["unjudged"]
+    assert "models-encoder.py is in the way" in data["words"] and (folder / "models-encoder.py").read_text() == "mine"
+    (folder / "models-encoder.py").unlink()
+    (work / "wrong.py").write_text("def encoder(): ...\n")
+    failed = repro_kit("check", "--no-reduce", "wrong:encoder")
+    assert "Cases that `repro-kit collect` goes on with: repro-kit-check/wrong-encoder.repro" in failed.output
+    script = (folder / "wrong-encoder.py").read_text()
+    assert "from wrong import encoder as target" in script and repr(str(work)) in script
     compile(script, "script", "exec")
 
 
@@ -380,13 +416,17 @@ def test_a_runner_is_told_of_bad_input_and_of_what_is_mended_under_strict(work, 
     told(repro_kit, "--no-reduce", "--update-baseline", "bad.py")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_OUTPUT", str(work / "output"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(work / "summary.md"))
     assert "::error title=repro-kit::There is no file nowhere.py" in repro_kit("check", "nowhere.py:f").output
     assert (work / "output").read_text() == "exit-code=2\n"
+    assert "There is no file nowhere.py" in (work / "summary.md").read_text()
     (work / "bad.py").write_text("# fine")
     words = ["--no-reduce", "--strict", "--junit", "j.xml", "--sarif", "s.json", "bad.py", "my bad.py"]
     assert "::error title=repro-kit%3A mended::bad.py" in repro_kit("check", *words).output
     suite = ElementTree.parse(work / "j.xml").getroot()[0]
     assert [suite.get(name) for name in ("tests", "failures")] == ["3", "2"]
     assert [each.get("classname") for each in suite if len(each)] == ["my bad.py", "bad.py"]
-    (result,) = json.loads((work / "s.json").read_text())["runs"][0]["results"]
+    result, mended = json.loads((work / "s.json").read_text())["runs"][0]["results"]
+    assert (mended["ruleId"], mended["baselineState"], mended["level"]) == ("mended", "absent", "error")
+    assert "| ✗ mended | bad.py |" in (work / "summary.md").read_text()
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20bad.py"

@@ -246,6 +246,24 @@ def test_a_run_that_shows_several_differences_is_told_by_the_one_that_is_meant()
     assert focused(failure, difference("alias")) is failure
 
 
+def test_a_run_that_shows_a_worse_kind_as_well_is_no_candidate():
+    shape, dtype, alias, stride = (Difference(kind, "output 0") for kind in ("shape", "dtype", "alias", "stride"))
+    original = signature_of(Failure(Kind.ACCURACY, difference=alias, also=(stride,)))
+
+    def matches(*shown: Difference, strength: Strength = Strength.STRICT, first: Signature = original) -> bool:
+        failure = focused(Failure(Kind.ACCURACY, difference=shown[0], also=shown[1:]), first)
+        return first.matches(signature_of(failure), strength)
+
+    assert matches(alias) and matches(alias, Difference("warning", "warnings"))
+    assert not matches(shape, alias)
+    assert matches(shape, alias, strength=Strength.REBASED)  # of another subject: the text says what differs there
+    both = signature_of(focused(Failure(Kind.ACCURACY, difference=shape, also=(alias,)), original))
+    assert both.summary() == "wrong result: shape and alias differ from eager's"
+    assert matches(shape, alias, first=both) and matches(alias, first=both) and not matches(dtype, alias, first=both)
+    nan, value = Difference("nan", "output 0"), Difference("value", "output 0", max_rel=0.5)
+    assert matches(nan, value, first=difference())
+
+
 def test_the_users_own_check_and_the_programs_difference_are_one_failure():
     script = of_text("wrong_result")
     assert script.difference == "value" and script.matches(difference("nan"), Strength.REBASED)

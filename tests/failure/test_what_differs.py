@@ -1,5 +1,7 @@
 """Whether what differs at the end is what differed at first."""
 
+from dataclasses import replace
+
 import pytest
 
 from repro_kit.failure.differences import changed_since
@@ -17,6 +19,11 @@ def wrong(difference: str | None, *places: str, message: str = "", kind: Kind = 
         (wrong("value", "output"), wrong("alias", "output"), ("the values of an output", "the memory that is shared")),
         (wrong("value", "argument"), wrong("value", "output"), ("values of an argument,", "values of an output.")),
         (wrong("value"), wrong("stride", "output"), ("it is the values, in repro.py", "the stride of an output")),
+        (
+            wrong("alias"),
+            replace(wrong("alias"), worse=("shape",)),
+            ("memory that is shared, in repro.py it is the shape",),
+        ),
         (
             wrong(None, message="Tensor-likes are not close!"),
             wrong("dtype", "output"),

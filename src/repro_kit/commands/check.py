@@ -12,6 +12,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,13 +26,15 @@ from repro_kit.commands.check_findings import (
     Finding,
     Known,
     Results,
+    accepted,
+    beside,
     compare,
     merged,
     read_baseline,
     updated,
     write_baseline,
 )
-from repro_kit.commands.check_targets import REFUSED, Target, target_of
+from repro_kit.commands.check_targets import REFUSED, Target, is_own_script, target_of
 from repro_kit.commands.intake.open_case import Asked, open_case
 from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.failure.compiled_calls import validation_lost, wrong_result
@@ -91,10 +94,13 @@ def check(request: CheckRequest, ui: Ui) -> Exit:
     if request.reduce:
         results = _with_repros(results, found, request, ui)
         found = compare(results, known)
+    _tidied(results, request.directory)
     if request.update:
         write_baseline(path, updated(known, found, results.torch))
+        found = accepted(found, results.torch)
     ends = _ends(found, request)
-    report = check_reports.Report(results, found, path, request.update, ends, request.strict)
+    notes = beside(results, path) if path.suffix == ".json" else ()
+    report = check_reports.Report(results, found, path, request.update, ends, request.strict, notes)
     check_reports.write(report, request.junit, request.sarif, ui)
     return ends
 
@@ -118,7 +124,7 @@ def _asked_for(request: CheckRequest) -> tuple[list[Target], Path, list[Known]]:
 
 
 def _ends(found: Comparison, request: CheckRequest) -> Exit:
-    if (found.new and not request.update) or (found.mended and request.strict and not request.update):
+    if found.new or (found.mended and request.strict and not request.update):
         return Exit.FAILED
     return Exit.USAGE if found.unjudged else Exit.OK
 
@@ -140,18 +146,13 @@ def _results(target: Target, request: CheckRequest, taken: set[str], ui: Ui) -> 
 
 
 def _judged(target: Target, symptom: str, request: CheckRequest, case_path: Path, ui: Ui) -> Results:
-    words = target.words
-    if target.script:
-        script = case_path.with_suffix(".py")
-        case_path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(script, target.script.encode())
-        words = (str(script),)
     options = request.options.with_(check=None if symptom == _RUNS else symptom, output=str(case_path))
-    asked = Asked(target.form, words, options, {"output"}, request.python, True, COMMAND, ())
     environment = None
     with ui.stage("check"):
         ui.progress(f"{target.name}: {symptom}")
         try:
+            words = (_written_script(target, case_path),) if target.script else target.words
+            asked = Asked(target.form, words, options, {"output"}, request.python, True, COMMAND, ())
             with open_case(asked, ui) as job:
                 findings = _observed(job.case, job.options, target, symptom, ui)
                 environment = job.case.load(ENVIRONMENT) if job.case.holds(ENVIRONMENT) else None
@@ -164,12 +165,42 @@ def _judged(target: Target, symptom: str, request: CheckRequest, case_path: Path
         else:
             ui.failed(said)
         if findings[0].ending is not Ending.FAILS:
-            shutil.rmtree(case_path, ignore_errors=True)
+            _remove(case_path)
     if environment is None:
         return Results(tuple(findings), platform=platform.platform())
     return Results(
         tuple(findings), environment.torch, environment.python, environment.platform, environment.accelerator
     )
+
+
+def _written_script(target: Target, case_path: Path) -> str:
+    """Write the script that calls the function of `target`, beside the case. Raises UsageError."""
+    script = case_path.with_suffix(".py")
+    if script.is_file() and not is_own_script(script):
+        raise UsageError(f"{script} is in the way; name another folder for the cases: --output DIR.")
+    try:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(script, target.script.encode())
+    except OSError as error:
+        raise UsageError(f"{script} cannot be written: {error.strerror}.") from error
+    return str(script)
+
+
+def _remove(case_path: Path) -> None:
+    """Remove a case that shows no failure, and the script that was written for it."""
+    shutil.rmtree(case_path, ignore_errors=True)
+    script = case_path.with_suffix(".py")
+    if is_own_script(script):
+        script.unlink()
+
+
+def _tidied(results: Results, directory: Path) -> None:
+    """Leave nothing of a failure that the reduction has taken back, and no empty folder."""
+    failing = {each.case for each in results.findings if each.ending is Ending.FAILS}
+    for case in {each.case for each in results.findings} - failing - {""}:
+        _remove(Path(case))
+    with suppress(OSError):  # it holds something, or was never made
+        directory.rmdir()
 
 
 def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui) -> list[Finding]:
@@ -196,7 +227,7 @@ def _observed(case: Case, options: Options, target: Target, symptom: str, ui: Ui
         return failing
     if observation is not None and not observation.graphs and not target.exported:
         return [replace(one, words="nothing was compiled: no compiled function was called")]
-    words = "nothing failed"
+    words = "the compiled program gives the exported one's results" if target.exported else "nothing failed"
     if ending.exit_code is Exit.ROUNDING:
         words = _ROUNDING
     elif compared:
@@ -275,7 +306,8 @@ def _place(failure: Failure, function: re.Match[str] | None, case: Case, one: Fi
         named = list(places_in(failure))
     for file, line in named:
         path = (here / file).resolve()
-        if path.is_relative_to(here) and path.is_file() and path.parent != case.path.resolve().parent:
+        is_ours = path.is_relative_to(case.path.resolve()) or is_own_script(path)
+        if path.is_relative_to(here) and path.is_file() and not is_ours:
             relative = path.relative_to(here)
             if "site-packages" not in relative.parts:
                 return str(relative), line

@@ -66,6 +66,12 @@ class Results:
     platform: str | None = None
     accelerator: str | None = None
 
+    @property
+    def where(self) -> str:
+        """The torch and the machine, in words."""
+        known = [f"torch {self.torch}" if self.torch else "", self.platform or "", self.accelerator or ""]
+        return ", ".join(filter(None, known)) or "an unknown machine"
+
 
 @dataclass(frozen=True)
 class Known:
@@ -125,11 +131,14 @@ class Comparison:
     unjudged: tuple[Finding, ...] = ()
     mended: tuple[Known, ...] = ()
     hidden: tuple[Known, ...] = ()  # another failure of the target hides whether they are mended
+    accepted: tuple[Finding, ...] = ()  # of the known: this run has written them to the baseline
 
     def standing(self, finding: Finding) -> str:
         """The finding in one or two words."""
         if finding.ending is not Ending.FAILS:
             return str(finding.ending)
+        if any(finding is each for each in self.accepted):
+            return "accepted"
         return "known" if any(finding is each for each, _ in self.known) else "new"
 
 
@@ -173,6 +182,12 @@ def updated(baseline: Sequence[Known], found: Comparison, torch: str | None) -> 
     gone = [*found.mended, *found.hidden]
     kept = [_as_now(entry, found) for entry in baseline if not any(entry is each for each in gone)]
     return [*kept, *(_as_known(each, torch) for each in found.new)]
+
+
+def accepted(found: Comparison, torch: str | None) -> Comparison:
+    """The comparison once the baseline is written: what was new is known from then on."""
+    entries = tuple((each, _as_known(each, torch)) for each in found.new)
+    return replace(found, new=(), known=(*found.known, *entries), accepted=found.new)
 
 
 def _as_now(entry: Known, found: Comparison) -> Known:
@@ -234,6 +249,24 @@ def _read(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"{path} cannot be read: {reason}.") from error
+
+
+def beside(results: Results, path: Path) -> tuple[str, ...]:
+    """What must be said where the baseline is the results of another run, which may have had other targets."""
+    other = read_results(path)
+    judged, theirs = (
+        {(each.target, each.check) for each in part.findings if each.ending is not Ending.UNKNOWN}
+        for part in (results, other)
+    )
+    sentences = [f"Here: {results.where}. {path}: {other.where}."]
+    for these, among, ending in (
+        (results, theirs, f"fail here, and {path} does not judge them"),
+        (other, judged, f"fail in {path}, and are not judged here"),
+    ):
+        failing = [each for each in these.findings if each.ending is Ending.FAILS]
+        missing = dict.fromkeys(each.target for each in failing if (each.target, each.check) not in among)
+        sentences += [f"{ending[:1].upper()}{ending[1:]}: {', '.join(missing)}."] if missing else []
+    return tuple(sentences)
 
 
 def merged(parts: Sequence[Results]) -> Results:

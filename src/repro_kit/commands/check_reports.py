@@ -21,12 +21,14 @@ from repro_kit.serialize import to_data
 from repro_kit.ui import Ui
 from repro_kit.visible import one_line, visible
 
-_SYMBOLS = {"agrees": "✓", "known": "·", "new": "✗", "not judged": "!"}
+_SYMBOLS = {"agrees": "✓", "known": "·", "accepted": "·", "new": "✗", "not judged": "!"}
+_TAGS = {"new": "failure", "known": "skipped", "accepted": "skipped", "not judged": "error"}  # of JUnit's XML
 _MOST_CODE = 20_000  # characters of a repro.py in a summary
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = {
     Ending.FAILS: ("compiled-differs", "Compiled code does not do what eager does."),
     Ending.UNKNOWN: ("not-judged", "Whether compiled code does what eager does is unknown."),
+    Ending.AGREES: ("mended", "A failure that the baseline has is mended."),
 }
 
 
@@ -40,6 +42,12 @@ class Report:
     updated: bool  # the baseline was written
     ends: Exit
     strict: bool = False  # what is mended fails the check, too
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stale(self) -> tuple[Known, ...]:
+        """The entries of the baseline that fail the check because they are mended."""
+        return self.found.mended if self.strict and not self.updated else ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -56,7 +64,8 @@ class Report:
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
-        told = [f"{count} {name}" for name, count in self.counts.items() if count]
+        accepted = f" ({len(self.found.accepted)} of them accepted now)" if self.found.accepted else ""
+        told = [f"{count} {name}{accepted * (name == 'known')}" for name, count in self.counts.items() if count]
         written = f" {self.baseline} is up to date." if self.updated else ""
         torch = f"; torch {self.results.torch}" if self.results.torch else ""
         return f"{', '.join(told) or 'nothing was checked'}{torch}.{written}"
@@ -70,9 +79,11 @@ class Report:
             "baseline": str(self.baseline),
             "new": [_named(each) for each in found.new],
             "known": [_named(each) for each, _ in found.known],
+            "accepted": [_named(each) for each in found.accepted],
             "mended": [_named(each) for each in found.mended],
             "hidden": [_named(each) for each in found.hidden],
             "unjudged": [_named(each) for each in found.unjudged],
+            "notes": list(self.notes),
             "results": to_data(self.results),
         }
 
@@ -90,11 +101,17 @@ def write(report: Report, junit: Path | None, sarif: Path | None, ui: Ui) -> Non
         for each in findings
         for standing in [report.found.standing(each)]
     ]
-    rows += [[f"{ui.symbol('✓')} mended", each.target, each.check, each.failure, ""] for each in report.found.mended]
+    mended = f"{ui.symbol('✗' if report.stale else '✓')} mended"
+    rows += [[mended, each.target, each.check, each.failure, ""] for each in report.found.mended]
     ui.table("", ["", "target", "check", "what was seen", "seconds"], rows)
-    for finding in report.found.new:
+    for finding in (*report.found.new, *report.found.accepted):
         if finding.bundle or finding.no_repro:
             ui.print(f"  {finding.target}: {finding.bundle}{_in_brackets(finding)}")
+    cases = dict.fromkeys(each.case for each in findings if each.case and not each.bundle and Path(each.case).is_dir())
+    if cases:
+        ui.print(f"  Cases that `repro-kit collect` goes on with: {', '.join(cases)}")
+    for note in report.notes:
+        ui.print(f"  {note}")
     if report.found.mended and not report.updated:
         ui.print("  --update-baseline takes what is mended out of the baseline.")
     ui.print(report.sentence)
@@ -121,29 +138,29 @@ def _write(path: Path, data: bytes) -> None:
 
 def as_junit(report: Report) -> bytes:
     """JUnit's XML: a known failure is skipped, what was not judged is an error."""
-    findings, found = report.results.findings, report.found
-    counts = {"tests": len(findings), "failures": len(found.new), "skipped": len(found.known)}
-    counts["errors"] = len(found.unjudged)
-    stale = found.mended if report.strict and not report.updated else ()
-    counts["tests"] += len(stale)
-    counts["failures"] += len(stale)
+    findings, found, stale = report.results.findings, report.found, report.stale
+    counts = {"tests": len(findings) + len(stale), "failures": len(found.new) + len(stale)}
+    counts |= {"skipped": len(found.known), "errors": len(found.unjudged)}
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite", {"name": "repro-kit check"} | _texts(counts))
     for each in findings:
         name = f"{each.check}: {each.function}" if each.function else each.check
         facts = {"classname": each.target, "name": name, "file": each.file, "time": f"{each.seconds:.1f}"}
         case = ElementTree.SubElement(suite, "testcase", {name: one_line(value) for name, value in facts.items()})
-        standing = found.standing(each)
-        tag = {"new": "failure", "known": "skipped", "not judged": "error"}.get(standing)
+        tag = _TAGS.get(found.standing(each))
         if tag is not None:
-            inner = ElementTree.SubElement(case, tag, {"message": one_line(each.words)})
+            known = f"known failure, in {report.baseline}: " if tag == "skipped" else ""
+            inner = ElementTree.SubElement(case, tag, {"message": one_line(f"{known}{each.words}")})
             inner.text = visible("\n\n".join(filter(None, [each.words, each.repro])))
     for entry in stale:
         facts = {"classname": entry.target, "name": f"{entry.check}: {entry.function}".rstrip(": ")}
         case = ElementTree.SubElement(suite, "testcase", {name: one_line(value) for name, value in facts.items()})
-        message = f"mended, and still in {report.baseline}: {entry.failure}"
-        ElementTree.SubElement(case, "failure", {"message": one_line(message)})
+        ElementTree.SubElement(case, "failure", {"message": one_line(_as_stale(entry, report))})
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, "unicode").encode()
+
+
+def _as_stale(entry: Known, report: Report) -> str:
+    return f"mended, and still in {report.baseline}: {entry.failure}"
 
 
 def _texts(counts: dict[str, int]) -> dict[str, str]:
@@ -151,7 +168,7 @@ def _texts(counts: dict[str, int]) -> dict[str, str]:
 
 
 def as_sarif(report: Report) -> bytes:
-    """SARIF 2.1.0: `baselineState` tells what is new and what is known. What is mended is no result of this run."""
+    """SARIF 2.1.0: `baselineState` tells what is new and what is known. What is mended stands there if it fails."""
     found = report.found
     told = [(each, "new", "error") for each in found.new]
     told += [(each, "unchanged", "note") for each, _ in found.known]
@@ -159,6 +176,10 @@ def as_sarif(report: Report) -> bytes:
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.values()]
     driver = {"name": "repro-kit", "version": __version__, "rules": rules}
     results = [_as_result(*each, elsewhere=str(report.baseline)) for each in told]
+    for entry in report.stale:
+        words = _as_stale(entry, report)
+        gone = Finding(entry.target, entry.check, Ending.AGREES, words, function=entry.function)
+        results.append(_as_result(gone, "absent", "error", elsewhere=str(report.baseline)))
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     return orjson.dumps({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, option=orjson.OPT_INDENT_2)
 
@@ -199,8 +220,13 @@ def tell_refusal(sentence: str, code: Exit, ui: Ui) -> None:
     """Annotate the run of GitHub's actions with the one sentence of bad input, where there is a runner."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         ui.print(f"::error title=repro-kit::{_data(sentence)}")
-    if path := os.environ.get("GITHUB_OUTPUT"):
-        _append("GITHUB_OUTPUT", path, f"exit-code={int(code)}\n", ui)
+    said = {
+        "GITHUB_OUTPUT": f"exit-code={int(code)}\n",
+        "GITHUB_STEP_SUMMARY": f"### repro-kit check\n\n{_cell(sentence)}\n\n",
+    }
+    for name, text in said.items():
+        if path := os.environ.get(name):
+            _append(name, path, text, ui)
 
 
 def _append(name: str, path: str, text: str, ui: Ui) -> None:
@@ -223,7 +249,7 @@ def workflow_commands(report: Report) -> Iterator[str]:
         place = f"file={_property(_in_repository(each.file))},line={max(each.line, 1)}," if each.file else ""
         told = f"{each.target} ({each.check}): {each.words}"
         yield f"::error {place}title={_property(f'repro-kit: {title}')}::{_data(told)}"
-    level = "error" if report.strict and not report.updated else "notice"
+    level = "error" if report.stale else "notice"
     for entry in report.found.mended:
         yield f"::{level} title=repro-kit%3A mended::{_data(f'{entry.target} ({entry.check}): {entry.failure}')}"
 
@@ -242,8 +268,10 @@ def as_markdown(report: Report) -> str:
     for each in report.results.findings:
         standing = report.found.standing(each)
         lines.append(_row(f"{_SYMBOLS[standing]} {standing}", each.target, each.check, each.words))
-    lines += [_row("✓ mended", each.target, each.check, each.failure) for each in report.found.mended]
-    for each in report.found.new:
+    mended = f"{'✗' if report.stale else '✓'} mended"
+    lines += [_row(mended, each.target, each.check, each.failure) for each in report.found.mended]
+    lines += ["", *map(_cell, report.notes)] if report.notes else []
+    for each in (*report.found.new, *report.found.accepted):
         if each.repro:
             code = visible(each.repro[:_MOST_CODE]).rstrip()
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))

@@ -14,6 +14,7 @@ _FUNCTION = re.compile(r"(?P<module>[\w./-]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):
 _FORMS = "module:function, a script, tests/test_x.py::test_y, a .pt2 file, or the .json of an earlier check"
 _TESTS = re.compile(r"test_.*\.py|.*_test\.py")
 _TEST = re.compile(r"^\s*(async\s+)?def test|^class Test", re.MULTILINE)
+_MARK = ' compiled, as `repro-kit check` does."""'
 _SCRIPT = '''\
 """Runs {target} compiled, as `repro-kit check` does."""
 
@@ -105,6 +106,14 @@ def target_of(name: str) -> Target:
     if path.is_file():
         return Target(name, words=(name,), file=name)
     raise UsageError(f"{name} is no target of check: give {_FORMS}.")
+
+
+def is_own_script(path: Path) -> bool:
+    """Whether the file is a script that check has written for a function."""
+    if not path.is_file():
+        return False
+    first = path.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    return first.startswith('"""Runs ') and first.endswith(_MARK)
 
 
 def _holds_tests_alone(path: Path) -> bool:

@@ -46,7 +46,7 @@ def _kind(signature: Signature) -> str:
     """What differs; "" if that is not known: the script's own check may not say it."""
     if signature.kind is not Kind.ACCURACY:
         return ""
-    kind = signature.difference
+    kind = (*signature.worse, signature.difference)[0]
     if kind is None and (attribute := _ATTRIBUTE.search(signature.message)):
         kind = attribute[1]
     elif kind is None and _VALUES.search(signature.message):

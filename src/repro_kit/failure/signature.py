@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 from repro_kit.failure import tracebacks
@@ -14,6 +15,7 @@ from repro_kit.failure.frames import compiling_part, innermost_torch, main_torch
 from repro_kit.failure.kinds import Kind, ShownBy
 from repro_kit.failure.messages import asserted, fault_line, is_kernel, is_late, normalise, same_message, same_op
 from repro_kit.failure.tracebacks import is_final, short, unwrap
+from repro_kit.probe.repro_probe.protocol.failure_data import KINDS_OF_DIFFERENCE
 
 #: Share of the original's difference that a candidate must keep; both are capped at 1 (a relative error of 100 %).
 #: A smaller difference may be rounding rather than the bug.
@@ -68,6 +70,7 @@ class Signature:
     rounding: bool = False  # a difference that eager's own rounding explains counts as this failure too
     places: tuple[str, ...] = ()  # of the differences of this kind: outputs, gradients, arguments; empty: not known
     doubts: tuple[str, ...] | None = None  # why the results are not defined; None: not known
+    worse: tuple[str, ...] = ()  # worse kinds of difference that the same run shows
 
     @classmethod
     def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +146,8 @@ class Signature:
             if any(map(str.isalpha, self.message)):
                 return _cut(f"{what}: {self.message}")
             return f"{what}: the script's own check fails{_after(': ', raised)}"
+        if self.worse:
+            return f"{what}: {', '.join(self.worse)} and {self.difference} differ from eager's"
         if self.difference == "value":
             share = f" by {self.magnitude:.2g} (relative)" if 0 < self.magnitude < 1 else ""
             return f"{what}: values differ from eager's{share}"
@@ -155,10 +160,12 @@ class Signature:
             return False
         if strength is not Strength.STRICT:
             # A user's own check may not say what differs.
-            return None in (self.difference, other.difference) or _family(self) == _family(other)
+            return None in (self.difference, other.difference) or _family(self.difference) == _family(other.difference)
         if self.difference is None and other.difference is None:
             return self.exceptions[-1:] == other.exceptions[-1:] and self._same_message(other, LIKENESS)
         if self.places and other.places and not set(other.places) & set(self.places):
+            return False
+        if set(other.worse) - set(self.worse):  # the original's kind shows beside it, and what counts is the worst
             return False
         return self.difference == other.difference and other.magnitude >= KEPT_MAGNITUDE * self.magnitude
 
@@ -233,15 +240,13 @@ def focused(failure: Failure, target: Signature) -> Failure:
     if failure.difference is None or target.difference is None:
         return failure
     shown = [failure.difference, *failure.also]
-    family = ("value", "nan") if target.difference in ("value", "nan") else ()
-    alike = [difference for difference in shown if difference.kind == target.difference] or [
-        difference for difference in shown if difference.kind in family
-    ]
-    alike = [difference for difference in alike if difference.place in target.places] or alike
+    alike = sorted(
+        (each for each in shown if each.kind in _family(target.difference)),
+        key=lambda each: (each.kind != target.difference, each.place not in target.places),
+    )
     if not alike or alike[0] is failure.difference:
         return failure
-    rest = tuple(difference for difference in shown if difference is not alike[0])
-    return replace(failure, difference=alike[0], also=rest)
+    return replace(failure, difference=alike[0], also=tuple(each for each in shown if each is not alike[0]))
 
 
 def signature_of(failure: Failure) -> Signature:
@@ -273,6 +278,7 @@ def signature_of(failure: Failure) -> Signature:
         rounding=failure.rounding,
         places=_places(failure),
         doubts=failure.doubts,
+        worse=_worse(failure),
     )
 
 
@@ -307,6 +313,13 @@ def _places(failure: Failure) -> tuple[str, ...]:
     return tuple(sorted({each.place for each in shown if each and each.kind == kind and each.where}))
 
 
+def _worse(failure: Failure) -> tuple[str, ...]:
+    """The kinds of difference that are worse than the one that the failure is about."""
+    own = failure.difference.kind if failure.difference else None
+    worse = takewhile(lambda kind: kind not in _family(own), KINDS_OF_DIFFERENCE)
+    return tuple(kind for kind in worse if kind in {each.kind for each in failure.also})
+
+
 def _magnitude(difference: Difference | None) -> float:
     """max_rel, capped at 1. An unbounded difference (eager has 0) counts as 1; NaN and differences of form as 0."""
     if difference is None or difference.kind != "value":
@@ -320,9 +333,9 @@ def _words(signature: Signature) -> set[str]:
     return set(_WORD.findall(signature.message))
 
 
-def _family(signature: Signature) -> str | None:
-    """The family of a kind of difference: comparisons may report one wrong result as NaN or as a wrong value."""
-    return "value" if signature.difference == "nan" else signature.difference
+def _family(kind: str | None) -> tuple[str | None, ...]:
+    """The kinds that stand for one: comparisons may report one wrong result as NaN or as a wrong value."""
+    return ("value", "nan") if kind in ("value", "nan") else (kind,)
 
 
 def _of_crash(failure: Failure) -> Signature:

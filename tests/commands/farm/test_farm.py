@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -29,10 +30,12 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.cli.main import cli
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.commands.farm.status import judge_all
+from repro_kit.commands.farm.told import notify_by
 from repro_kit.regressions.build import Build
 from repro_kit.regressions.release import twin_line
 from repro_kit.regressions.store import HISTORY
 from repro_kit.regressions.unit import UnitResult
+from repro_kit.ui import Ui
 from wheelhouse import BAD, GOOD, make_wheels
 
 ON = ("--on", sys.executable, "--package", "click", "--yes")
@@ -53,6 +56,13 @@ def script(name: str, text: str) -> str:
     Path(name).mkdir()
     Path(name, "repro.py").write_text(text)
     return name
+
+
+def program(name: str, text: str) -> str:
+    """A command of the user's own."""
+    Path(name).write_text(f"#!/bin/sh\n{text}\n")
+    Path(name).chmod(0o755)
+    return f"./{name}"
 
 
 @pytest.fixture
@@ -144,8 +154,10 @@ def test_no_network_is_no_alarm(farm: Callable[..., Result], project: Path, monk
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     words = ("--package", "frob", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable)
-    result = farm("run", "--yes", *words)
+    result = farm("run", "--yes", *words, "--notify", program("tell", "cat >said"))
     assert (result.exit_code, "check the network" in " ".join(result.output.split())) == (125, True)
+    said = json.loads(Path("said").read_text())
+    assert (said["news"], said["exit"], "check the network" in said["sentence"]) == ("no verdicts", 125, True)
 
 
 def test_a_history_of_the_version_before_is_opened(farm: Callable[..., Result], project: Path) -> None:
@@ -378,9 +390,21 @@ def test_what_fails_on_the_stable_build_too_is_not_torchs(farm: Callable[..., Re
 
 def test_a_failing_command_that_tells_somebody_changes_no_exit_code(farm: Callable[..., Result], project: Path) -> None:
     farm("add", script("a", FAILS))
-    ran = farm("run", *ON, "--notify", "no-such-command")
-    assert (ran.exit_code, "Nobody was told" in ran.output) == (0, True)
-    assert "--notify takes a command" in farm("run", *ON, "--notify", "'").output
+    for refused, sentence in (("'", "--notify takes a command"), ("no-such", "--notify: there is no program no-such;")):
+        ran = farm("run", *ON, "--notify", refused)
+        assert (ran.exit_code, sentence in ran.output) == (2, True), ran.output
+    tell = program("tell", "echo no network >&2; exit 3")
+    ran = farm("run", *ON, "--notify", tell)
+    assert (ran.exit_code, "Perhaps nobody was told: ./tell failed (no network)." in ran.output) == (0, True), (
+        ran.output
+    )
+
+
+def test_a_command_that_tells_somebody_ends_in_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repro_kit.commands.farm.told.NOTIFY_SECONDS", 0.2)
+    told_by, said = program("tell", "sleep 600 & sleep 600"), StringIO()
+    notify_by(told_by, {"news": "regression", "changes": ["x" * (1 << 20)]}, Ui(out=StringIO(), err=said))
+    assert "./tell took longer than 0.2 s, and was ended." in said.getvalue()
 
 
 JUNIT = """<testsuites><testsuite timestamp="2026-11-0{day}T01:00:00+00:00">{tests}</testsuite></testsuites>"""

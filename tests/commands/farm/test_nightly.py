@@ -248,8 +248,11 @@ def test_no_network_is_no_alarm(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     words = ["cases", "--yes", "--index-url", f"http://127.0.0.1:{port}/simple", "--python", sys.executable]
+    (project / "tell").write_text("#!/bin/sh\ncat >said\n")
+    (project / "tell").chmod(0o755)
     with pytest.raises(SystemExit) as ended:
-        main(["nightly", *words])
+        main(["nightly", *words, "--notify", "./tell"])
+    assert json.loads(Path("said").read_text())["news"] == "no verdicts"
     told = " ".join(capsys.readouterr().err.split())
     assert (ended.value.code, "check the network" in told, "damaged.zip is left out" in told) == (125, True, True)
 

@@ -109,7 +109,7 @@ def test_a_regression_is_found_between_two_builds_and_its_fix_is_told(project: P
     (line,) = table["lines"]
     assert [(each["build"], each["outcome"]) for each in line["builds"]] == [("1.3.0", "same"), ("1.4.0", "pass")]
     assert (table["exit"], table["answer"]) == (3, "FIXED")
-    assert "repro-kit bisect CASE --good" in SKILL and "repro-kit verify BUNDLE --on" in SKILL
+    assert "repro-kit bisect CASE --good" in SKILL and "repro-kit verify --yes BUNDLE --on" in SKILL
 
 
 def test_a_pipeline_tells_when_a_bug_is_gone(project: Path) -> None:

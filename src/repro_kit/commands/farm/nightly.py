@@ -123,7 +123,7 @@ def nightly(request: NightlyRequest, ui: Ui) -> Exit:
     if not ui.confirm(question):
         raise UsageError("Nothing was run; give --yes if you trust the contents of the folder.")
     place = FarmPlace(request.directory)
-    with place.writing(create=True) as store:
+    with told.told_of_no_verdicts(request.notify, ui), place.writing(create=True) as store:
         before, last = _last_night(store, request.directory)
         import_results(place, store)
         cases, damaged = _added(place, store, names, request, ui)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from repro_kit.builds.several import BuildChoice, BuildLine, lines_of
 from repro_kit.commands.farm.place import FarmPlace, named_case
 from repro_kit.commands.farm.status import FarmJudge, judge_all
-from repro_kit.commands.farm.told import Before, FarmNews, tell, words_of
+from repro_kit.commands.farm.told import Before, FarmNews, tell, told_of_no_verdicts, words_of
 from repro_kit.commands.farm.units import UnitRunner, Workers, begun_units, import_results, no_alarm, open_workers
 from repro_kit.errors import Exit, UsageError
 from repro_kit.reduce.flaky import NO_RUNS
@@ -55,6 +55,7 @@ def run(place: FarmPlace, request: FarmRun, ui: Ui) -> Exit:
     if not ui.confirm(f"Run the repro.py of {count} cases in {place.directory} on each build, with your rights?"):
         raise UsageError("Nothing was run; give --yes if you trust the cases of the farm.")
     with (
+        told_of_no_verdicts(request.notify, ui),
         no_alarm(),
         place.writing() as store,
         open_workers(request.executor, request.workers, place.logs) as workers,

@@ -198,7 +198,7 @@ def _pages(place: FarmPlace, store: FarmStore, judge: FarmJudge) -> Iterator[Cas
             judge.repeat(case, standing),
             tuple(reversed(history[case.id])),
             tuple((line, change) for line, of_line in lines for change in worse(of_line)),
-            max((unit for _, ran in lines for unit in ran if unit.at), key=lambda unit: unit.at, default=None),
+            max((unit for _, ran in lines for unit in ran if unit.at), key=lambda it: (it.at, it.build), default=None),
             tuple(other.name for other in by_id.values() if other.original == case.id),
         )
 
@@ -365,7 +365,7 @@ def _write(
     order, transitions = list(State), store.transitions()
     pages = sorted(pages, key=lambda page: order.index(page.case.state))
     by_id = {page.case.id: page for page in pages}
-    ran = max((page.newest for page in pages if page.newest), key=lambda unit: unit.at, default=None)
+    ran = max((page.newest for page in pages if page.newest), key=lambda it: (it.at, it.build), default=None)
     last = transitions[-1].at[:10] if transitions else ""
     made = max([ran.at if ran else "", *(change.at for change in transitions[-1:])])
     (site / "cases").mkdir(parents=True, exist_ok=True)

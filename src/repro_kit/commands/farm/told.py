@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from repro_kit.commands.farm.place import FarmPlace
 from repro_kit.commands.farm.status import FarmJudge, alarms_of, judge_all
-from repro_kit.errors import Exit, UsageError
+from repro_kit.errors import Exit, ReproKitError, UsageError
 from repro_kit.regressions.lifecycle import State
 from repro_kit.regressions.metrics import Worse, worse
 from repro_kit.regressions.release import Attribution, Batch, BatchKey, is_twin, without_twins
@@ -19,7 +21,7 @@ from repro_kit.runner import supervised
 from repro_kit.serialize import dumps, to_data
 from repro_kit.ui import Ui
 
-_SECONDS = 60  # for the user's command
+NOTIFY_SECONDS = 60  # for the user's command
 REGRESSION, NO_VERDICTS, CHANGES = "regression", "no verdicts", "changes"
 NOTHING_NEW, NO_NEW_BUILD = "nothing new", "no new build"
 _SENTENCES = {
@@ -146,26 +148,45 @@ def tell(news: FarmNews, ui: Ui, notify: str) -> Exit:
 
 
 def words_of(notify: str) -> list[str]:
-    """The words of the user's command. Raises UsageError."""
+    """The words of the user's command. Raises UsageError for one that cannot be started."""
     try:
         words = shlex.split(notify)
     except ValueError as error:
         raise UsageError(f"--notify takes a command, not {notify!r} ({error}).") from error
     if not words:
         raise UsageError("--notify takes a command; it gets the JSON on its stdin.")
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"--notify: there is no program {words[0]}; name one on PATH, or give its path.")
     return words
 
 
 def notify_by(command: str, data: Mapping[str, Any], ui: Ui) -> None:
     """Run the user's command with the JSON on its stdin. It changes nothing of the result if it fails."""
     try:
-        done = supervised.run(words_of(command), input=dumps(data).decode(), timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        ui.warn(f"Nobody was told: {command} did not run ({error}).")
+        done = supervised.run(shlex.split(command), input=dumps(data).decode(), timeout=NOTIFY_SECONDS)
+    except subprocess.TimeoutExpired:
+        ui.warn(f"Perhaps nobody was told: {command} took longer than {NOTIFY_SECONDS} s, and was ended.")
+        return
+    except OSError as error:
+        ui.warn(f"Nobody was told: {command} did not run ({error.strerror or error}).")
         return
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         ui.warn(f"Perhaps nobody was told: {command} failed ({why}).")
+
+
+@contextmanager
+def told_of_no_verdicts(notify: str, ui: Ui) -> Iterator[None]:
+    """Give the user's command the one sentence of a run that ends without a verdict: there is no build, or no network.
+
+    An error that says so is passed on.
+    """
+    try:
+        yield
+    except ReproKitError as error:
+        if notify and error.exit_code is Exit.CANNOT_RUN:
+            notify_by(notify, {"news": NO_VERDICTS, "sentence": str(error), "exit": int(error.exit_code)}, ui)
+        raise
 
 
 def judged(place: FarmPlace, store: FarmStore, before: Before, units: int) -> FarmNews:

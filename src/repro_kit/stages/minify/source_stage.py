@@ -302,8 +302,9 @@ def _failure_afresh(judge: SourceOracle, result: Result[Script], expected: Expec
     """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])
-        if failure_alike(seen.verdict, expected.signature) is None or not judge.needs_compiler(result.program):
+        failure = failure_alike(seen.verdict, expected.signature)
+        if failure is None or not judge.needs_compiler(result.program):
             continue
         if expected.compared is None or not expected.compared.unlike(judge.compared(result.program)):
-            return seen.verdict.failure
+            return failure
     return None

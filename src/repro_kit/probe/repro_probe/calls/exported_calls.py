@@ -23,7 +23,7 @@ from repro_probe.calls.python_state import ReachableState
 from repro_probe.change.override import is_users
 from repro_probe.judge import compare_outputs
 from repro_probe.judge.compare_outputs import Tolerance
-from repro_probe.protocol.failure_data import DifferenceData
+from repro_probe.protocol.failure_data import OF_CONTENT, DifferenceData
 from repro_probe.protocol.findings import CompiledCallData
 from repro_probe.protocol.recipe_data import RECIPE_DEFAULTS
 from repro_probe.run.outputs import Leaf, Outcome
@@ -182,4 +182,4 @@ def _differences(eager: Outcome, exported: Outcome) -> list[DifferenceData]:
     close = _CLOSE_IN_16_BITS if short else _CLOSE
     tolerance = Tolerance({**RECIPE_DEFAULTS, "rtol": close, "atol": close})
     found = compare_outputs.kinds_of_difference(eager, exported, tolerance)
-    return [each for each in found if each["kind"] in compare_outputs.OF_CONTENT]
+    return [each for each in found if each["kind"] in OF_CONTENT]

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from repro_probe.judge.choices import Choice
-from repro_probe.protocol.failure_data import DifferenceData, place_of
+from repro_probe.protocol.failure_data import KINDS_OF_DIFFERENCE, DifferenceData, place_of
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.run.outputs import Leaf, Outcome
 
@@ -68,19 +68,8 @@ _REACH = 2.0  # a compiled result may be this many times further from eager than
 _SELDOM = 10.0  # when nudged runs change this many times more elements, rounding may explain any small difference
 _LONGEST_FORM = 200  # characters of the structure of a result
 
-OF_CONTENT = (
-    "structure",
-    "shape",
-    "dtype",
-    "layout",
-    "device",
-    "nan",
-    "value",
-)  # kinds of difference in what a result holds
-OF_ROUNDING = ("shape", "nan", "value")  # those that rounding can cause
+OF_ROUNDING = ("shape", "nan", "value")  # the kinds of difference that rounding can cause
 OF_VALUES = ("nan", "value")
-#: All kinds from worst to mildest. The worst difference is reported.
-_SEVERITY = (*OF_CONTENT, "alias", "requires_grad", "stride", "random", "warning")
 
 
 class Evidence:
@@ -117,7 +106,7 @@ def kinds_of_difference(
         of = new["kind"], place_of(new["where"])
         if new["max_rel"] > largest.setdefault(of, new)["max_rel"]:
             largest[of] = new
-    return sorted(largest.values(), key=lambda new: (_SEVERITY.index(new["kind"]), -new["max_rel"]))
+    return sorted(largest.values(), key=lambda new: (KINDS_OF_DIFFERENCE.index(new["kind"]), -new["max_rel"]))
 
 
 def places_that_differ(first: Outcome, second: Outcome, tolerance: Tolerance) -> list[str]:

@@ -32,6 +32,9 @@ UNSTEADY = "eager differs from itself at "
 OUTPUT, GRADIENT, ARGUMENT, CALL = "output", "gradient", "argument", "call"
 #: What a call leaves besides its results: where a difference is, and its kind.
 WARNINGS, GENERATOR = "warnings", "state of random numbers"
+#: Kinds of difference in what a result holds, and all kinds: from worst to mildest.
+OF_CONTENT = ("structure", "shape", "dtype", "layout", "device", "nan", "value")
+KINDS_OF_DIFFERENCE = (*OF_CONTENT, "alias", "requires_grad", "stride", "random", "warning")
 #: How a gradient is named before its parameter, and an argument after its own name.
 OF_GRADIENT, AFTER = "grad of ", " after the call"
 

@@ -14,8 +14,8 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
 
 from repro_probe.judge import compare_outputs, double_precision, recheck
-from repro_probe.judge.compare_outputs import OF_CONTENT, Evidence, Tolerance
-from repro_probe.protocol.failure_data import DifferenceData
+from repro_probe.judge.compare_outputs import Evidence, Tolerance
+from repro_probe.protocol.failure_data import OF_CONTENT, DifferenceData
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.first_wrong import first_wrong
 from repro_probe.query.record_values import graph_of
@@ -124,7 +124,7 @@ def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatche
     exact: RecipeData = {**watched.recipe, "rtol": 0.0, "atol": 0.0}
     tolerance = Tolerance(exact if unwatched is None else watched.recipe)
     differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
-    wrong = {each["where"] for each in differences if each["kind"] in compare_outputs.OF_CONTENT}
+    wrong = {each["where"] for each in differences if each["kind"] in OF_CONTENT}
     places = eager.output_places().items()
     return {owners[call][at] for (call, at), where in places if where in wrong} - {""}
 

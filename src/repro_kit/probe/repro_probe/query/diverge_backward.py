@@ -16,6 +16,7 @@ import torch
 
 from repro_probe.judge import compare_outputs, double_precision, rounding
 from repro_probe.judge.compare_outputs import Tolerance
+from repro_probe.protocol.failure_data import OF_CONTENT
 from repro_probe.protocol.recipe_data import RecipeData
 from repro_probe.query.diverge import Unwatched, defined, is_plain, reads
 from repro_probe.query.first_wrong import first_wrong
@@ -177,7 +178,7 @@ def _differing(watched: LoadedProgram, uses: Sequence[Use], calls: int, unwatche
     evidence = compare_outputs.Evidence(None if exact is None else _scaled(exact, scales), nudged)
     tolerance = Tolerance(watched.recipe)
     differences = compare_outputs.differences(_scaled(eager, scales), _scaled(compiled, scales), tolerance, evidence)
-    wrong = {each["where"] for each in differences if each["kind"] in compare_outputs.OF_CONTENT}
+    wrong = {each["where"] for each in differences if each["kind"] in OF_CONTENT}
     return {use for label, use in labels.items() if f"grad of {label}" in wrong}
 
 
