@@ -21,6 +21,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Strength, signature_of
 from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS, UNINITIALISED, WRITE_ORDER
 from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import Findings
 from repro_kit.runner.supervised import Run
 from repro_kit.subject.script_run import SubjectRun
 from repro_kit.ui import SilentUi
@@ -161,6 +162,31 @@ def test_what_the_script_raises_by_itself_may_be_rounding_too(tmp_path: Path, mo
     observed = replace(case.load(OBSERVATION), eager=Status.PASS)
     found = blame.judge_by_reruns(case, 60, SilentUi(), observed)
     assert found.rounding is not None and found.rounding.restored_by == f"{CASTS}=True"
+
+
+@pytest.mark.parametrize("sensitive", [True, False])
+def test_an_exit_that_disturbed_rounding_brings_about_in_eager_is_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensitive: bool
+) -> None:
+    """Such as one by a comparison of printed results, while each compiled call agrees by the usual tolerance."""
+
+    def ran(case: Case, run: SubjectRun, override: Override) -> Run:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        compiles = not override.get("eager_graphs") and not override.get("eager")
+        fails = compiles or ("nudge" in override and sensitive)
+        return Run(int(fails), None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    own = Failure(Kind.RUNTIME_ERROR, exit_status=1)
+    case = case_of(tmp_path, ObservedFailure(own, signature_of(own), source="exit", nature=Nature.OPEN))
+    for module in (by_rounding, blame):
+        monkeypatch.setattr(module, "run_overridden", ran)
+    agree = CompiledCall("step at a.py:1", calls=1, compared=1)
+    monkeypatch.setattr(blame, "read_findings", lambda directory: Findings(compiled=(agree,)))
+    for owner in (by_rounding.eager_run, blame):
+        monkeypatch.setattr(owner, "run_eager", lambda *_: SimpleNamespace(passes=True))
+    observed = replace(case.load(OBSERVATION), eager=Status.PASS)
+    found = blame.judge_by_reruns(case, 60, SilentUi(), observed)
+    assert (found.rounding is not None) is sensitive
 
 
 class _Runs:

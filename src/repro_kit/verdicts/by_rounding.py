@@ -192,8 +192,11 @@ def _nudged(runs: Reruns, chosen: ObservedFailure, direction: int) -> ObservedFa
         return None
     failures = observed_failures.found_in(directory, ended, findings, TraceSummary())
     place = raised_at(chosen)
-    alike = (failed for failed in failures if raised_at(failed) == place and (is_comparison(failed) or place[0]))
-    return next(alike, False)
+    for failed in failures:
+        exits = chosen.source == failed.source == "exit" and chosen.failure.exit_status == failed.failure.exit_status
+        if raised_at(failed) == place and (is_comparison(failed) or place[0] or exits):
+            return failed
+    return False
 
 
 def _is_steady(runs: Reruns, chosen: ObservedFailure, direction: int) -> bool:
