@@ -239,17 +239,18 @@ def _let_handlers_forget() -> None:
 
     Compiled code runs other operators, and a handler is called for fake tensors too: what it counts or keeps differs.
     """
-    build = builtins.__build_class__
+    python: Any = builtins
+    build = python.__build_class__
 
     @functools.wraps(build)
-    def call(body: Any, *arguments: Any, **named: Any) -> Any:
-        made = build(body, *arguments, **named)
+    def call(*arguments: Any, **named: Any) -> Any:
+        made = build(*arguments, **named)
         handler = getattr(made, "__dict__", {}).get("__torch_dispatch__")
         if handler is not None and not _is_torchs(getattr(handler, "__func__", handler)):
             made.__torch_dispatch__ = _forgetful(made, handler)
         return made
 
-    builtins.__build_class__ = call
+    python.__build_class__ = call
 
 
 def _forgetful(owner: type, handler: Any) -> Any:
@@ -259,13 +260,14 @@ def _forgetful(owner: type, handler: Any) -> Any:
     keep_state, undo = torch._dynamo.disable(_kept_state), torch._dynamo.disable(_undo)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def forgetful(*arguments: Any, **named: Any) -> Any:
         kept = keep_state([owner, function, *arguments[:1]])  # the first argument of a mode is the mode
         try:
             return function(*arguments, **named)
         finally:
             undo(kept)
 
+    call: Any = forgetful
     skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
     if skip is not None:
         skip(call.__code__)
