@@ -9,6 +9,7 @@ from repro_kit.diagnosis import causes, contrasts
 from repro_kit.diagnosis.causes import diagnose, part_of
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.layer import (
+    FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     OVERWRITTEN,
@@ -102,6 +103,14 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
+@pytest.mark.parametrize("ends", ["passes", "fails alike", "fails otherwise"])
+def test_a_check_of_what_the_programs_own_handlers_keep_fails_in_eager_where_they_keep_nothing(ends: str) -> None:
+    stays = contrast(WITHOUT_CHANGES, passes=False)
+    asked = contrast(FORGETFUL_EAGER, passes=ends == "passes", same=ends == "fails alike")
+    found = diagnose([*ladder("inductor"), stays, replace(asked, compiled=False, setup="x")], Recipe())
+    assert (found.layer is Layer.USER) == (found.cause == OWN_CHANGE) == (ends == "fails alike")
 
 
 def test_changes_of_the_programs_own_are_named_where_no_layer_is() -> None:

@@ -21,6 +21,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Strength, signature_of
 from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS, UNINITIALISED, WRITE_ORDER
 from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import Findings
 from repro_kit.runner.supervised import Run
 from repro_kit.subject.script_run import SubjectRun
 from repro_kit.ui import SilentUi
@@ -163,6 +164,30 @@ def test_what_the_script_raises_by_itself_may_be_rounding_too(tmp_path: Path, mo
     assert found.rounding is not None and found.rounding.restored_by == f"{CASTS}=True"
 
 
+@pytest.mark.parametrize("sensitive", [True, False])
+def test_an_exit_that_disturbed_rounding_brings_about_in_eager_is_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensitive: bool
+) -> None:
+    """Such as one by a comparison of printed results, while each compiled call agrees by the usual tolerance."""
+
+    def ran(case: Case, run: SubjectRun, override: Override) -> Run:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        compiles = not override.get("eager_graphs") and not override.get("eager")
+        fails = compiles or (override.get("nudge", 0) != 0 and sensitive)
+        return Run(int(fails), None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    own = Failure(Kind.RUNTIME_ERROR, exit_status=1)
+    case = case_of(tmp_path, ObservedFailure(own, signature_of(own), source="exit", nature=Nature.OPEN))
+    for module in (by_rounding, blame):
+        monkeypatch.setattr(module, "run_overridden", ran)
+    agree = CompiledCall("step at a.py:1", calls=1, compared=1)
+    monkeypatch.setattr(blame, "read_findings", lambda directory: Findings(compiled=(agree,)))
+    monkeypatch.setattr(blame, "run_eager", lambda *_: SimpleNamespace(passes=True))
+    observed = replace(case.load(OBSERVATION), eager=Status.PASS)
+    found = blame.judge_by_reruns(case, 60, SilentUi(), observed)
+    assert (found.rounding is not None) is sensitive
+
+
 class _Runs:
     """Stands in for runs of a script whose own check fails in some runs, counted from 1, whatever it runs with."""
 
@@ -174,15 +199,11 @@ class _Runs:
         run.directory.mkdir(parents=True, exist_ok=True)
         return Run(int(self.count in self.failing), None, timed_out=False, seconds=1.0, peak_memory=0)
 
-    def in_eager(self, *_: object) -> SimpleNamespace:
-        self.count += 1
-        return SimpleNamespace(passes=self.count not in self.failing)
-
 
 @pytest.mark.parametrize(
     ("failing_runs", "explained"),
     [({1, 2}, True), ({2, 4}, False), ({1, 4, 7}, False), ({1, 2, 3}, False)],
-    ids=["when nudged", "every other run", "every third run", "from now on"],
+    ids=["when nudged", "every other run", "every third run", "whatever the nudge"],
 )
 def test_a_script_that_fails_now_and_then_is_not_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_runs: set[int], explained: bool
@@ -193,7 +214,6 @@ def test_a_script_that_fails_now_and_then_is_not_rounding(
     observed = ObservedFailure(own, signature_of(own))
     case, ran = case_of(tmp_path, observed), _Runs(failing_runs)
     monkeypatch.setattr(by_rounding, "run_overridden", ran.ended)
-    monkeypatch.setattr(by_rounding.eager_run, "run_eager", ran.in_eager)
     monkeypatch.setattr(
         by_rounding.observed_failures, "found_in", lambda _, ended, *rest: [] if ended.ok else [observed]
     )

@@ -247,6 +247,26 @@ OWN_CHANGES |= {
     + "x = torch.randn(500)\nexpected = own(x)\nkept.clear()\n"
     + "torch.testing.assert_close(torch.compile(own)(x), expected)\n",
 }
+_WRAPPER = (
+    "import torch\nfrom torch.utils._pytree import tree_map\ncalls = []\nclass Mine(torch.Tensor):\n"
+    "    @staticmethod\n    def __new__(cls, inner):\n"
+    "        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)\n"
+    "    def __init__(self, inner):\n        self.inner = inner\n    def __tensor_flatten__(self):\n"
+    "        return ['inner'], None\n    @staticmethod\n    def __tensor_unflatten__(tensors, context, size, stride):\n"
+    "        return Mine(tensors['inner'])\n    @classmethod\n"
+    "    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):\n        calls.append(1)\n"
+    "        out = function(*tree_map(lambda a: a.inner if isinstance(a, Mine) else a, args), **(kwargs or {}))\n"
+    "        return tree_map(lambda a: Mine({out}) if isinstance(a, torch.Tensor) else a, out)\n"
+    "def own(x):\n    return torch.tanh(x) * 2\ncompiled = torch.compile(own, backend='aot_eager')\n"
+)
+OWN_CHANGES["handler_counts"] = _WRAPPER.replace("{out}", "a * len(calls)") + (
+    "x = Mine(torch.ones(3))\nexpected = own(x).inner\ncalls.clear()\n"
+    "torch.testing.assert_close(compiled(x).inner, expected)\n"
+)
+UNSEEN["handler_calls"] = _WRAPPER.replace("{out}", "a") + (
+    "def seen(function):\n    calls.clear()\n    function(Mine(torch.ones(3)))\n    return torch.tensor(len(calls))\n"
+    "torch.testing.assert_close(seen(compiled), seen(own))\n"
+)
 #: The backend is the script's own.
 OWN_BACKENDS = {
     "function": "import torch\ndef mine(graph, inputs):\n    return lambda *args: [-y for y in graph(*args)]\n"

@@ -14,6 +14,7 @@ from repro_kit.diagnosis.contrasts import (
 )
 from repro_kit.diagnosis.evidence import Chain
 from repro_kit.diagnosis.layer import (
+    FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     OVERWRITTEN,
@@ -245,6 +246,18 @@ def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
     return Diagnosis(Layer.USER, OWN_CHANGE, reason + seen)
 
 
+_ASKS_WHAT_IS_KEPT = (
+    f"The program fails without torch.compile too, without {TAKEN_OUT['handlers']}: its result depends on which "
+    "operators run, compiled code runs others, and the compiler is not to blame."
+)
+
+
+def _depends_on_what_handlers_keep(evidence: Evidence) -> Diagnosis | None:
+    forgetful = evidence.contrasts.get(FORGETFUL_EAGER)
+    fails = forgetful is not None and forgetful.same
+    return Diagnosis(Layer.USER, OWN_CHANGE, _ASKS_WHAT_IS_KEPT) if fails else None
+
+
 RULES: tuple[Rule, ...] = (
     _reads_overwritten_output,
     _fake_kernel_raises,
@@ -255,6 +268,7 @@ RULES: tuple[Rule, ...] = (
     _loads_wrong_artifact,
     _does_otherwise_when_compiled,
     _passes_without_its_changes,
+    _depends_on_what_handlers_keep,
 )
 
 

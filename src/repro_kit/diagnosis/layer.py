@@ -34,7 +34,10 @@ TAKEN_OUT = {
     "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, "
     "skip_guard_eval_unsafe)",
     "passes": "the program's own passes",
+    "handlers": "what the program's own __torch_dispatch__ keeps between calls",
 }
+#: Plain eager, where each `__torch_dispatch__` of the program's forgets what it writes.
+FORGETFUL_EAGER = "forgetful-eager"
 #: The cause in an ablation whose sentence names such changes.
 OWN_CHANGE = "own-change"
 #: The cause in an ablation whose sentence says that the script does another thing when compiled.

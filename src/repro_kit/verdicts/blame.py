@@ -166,6 +166,10 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         why = _without_a_wrong_call(runs, chosen, calls)
         if why is not None:
             return Blame(Status.PASS, tuple(failures) if why else wrong, nobody=why)
+        if chosen.source == "exit" and _agree(calls):  # it may compare texts, or digests, of results
+            rounding = by_rounding.explained_by_rounding(runs, chosen, calls)
+            if rounding is not None:
+                return Blame(Status.PASS, wrong, rounding=rounding)
         doubts = tuple(filter(None, [by_rounding.overruled(calls)]))
     if chosen.source in ("trace", "log"):  # the script caught it, perhaps because it expects it
         calls = _compared(runs)
@@ -215,8 +219,7 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     It may need one where it asks about no tensor: what a process has loaded, say. "": Dynamo is to blame, since a call
     leaves another state. None: that is not known, since the check needs a graph, or some call was not compared.
     """
-    all_agree = all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
-    if not calls or not all_agree:
+    if not _agree(calls):
         return None
     of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
     of_no_tensor = of_no_tensor or (chosen.source == "exit" and _exits_by_no_tensor(runs.case))
@@ -232,6 +235,11 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
         f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
     )
+
+
+def _agree(calls: Sequence[CompiledCall]) -> bool:
+    """Whether all of `calls`, in which no difference was seen, were compared with eager."""
+    return bool(calls) and all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
 
 
 def _exits_by_no_tensor(case: Case) -> bool:

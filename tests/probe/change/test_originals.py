@@ -71,6 +71,67 @@ compiled = lambda x: x + (mine in (config.post_grad_custom_pre_pass, given.get("
 right = [x if given["max_fusion_size"] == 7 else -x]
 """,
 }
+#: What the program's own `__torch_dispatch__` keeps, in ways that differ in how they are reached.
+COUNTS = """
+import itertools
+from torch.utils._pytree import tree_map
+numbers, kept, last, calls = itertools.count(1), {}, 0, []
+
+def noted(function, out):
+    global last
+    last += 1
+    calls.append(function)
+    Mine.seen = getattr(Mine, "seen", 0) + 1
+    kept[function] = kept.get(function, 0) + 1
+    return out * (next(numbers) + last + len(calls) + Mine.seen + kept[function])
+
+class Mine(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(tensors, context, size, stride):
+        return Mine(tensors["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        out = function(*tree_map(lambda a: a.inner if isinstance(a, Mine) else a, args), **(kwargs or {}))
+        return Mine(noted(function, out)) if isinstance(out, torch.Tensor) else out
+
+def own(x):
+    return x.sin() + 1
+
+right = [own(Mine(x)).inner]
+compiled_own = torch.compile(own, backend="aot_eager")
+compiled = lambda x: compiled_own(Mine(x)).inner
+"""
+MODE = """
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Counting(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.steps += 1
+        return function(*args, **(kwargs or {})) * self.steps
+
+mode = Counting()
+
+def compiled(x):  # newer torch compiles nothing in a mode
+    with mode:
+        return x.sin() + 1
+
+right = [compiled(x)]
+"""
 #: Other changes of kinds that are above.
 GUARDS = """
 scale = [1.0]
@@ -133,12 +194,13 @@ def test_the_kinds_are_those_that_have_words() -> None:
 def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     """All in one interpreter, in forks: importing the compiler takes most of the time."""
     pytest.importorskip("torch")
+    from repro_kit.diagnosis.layer import TAKEN_OUT
     from repro_kit.stages.ablate.special_contrasts import keeping
 
     script = ["import os, sys, torch, torch._inductor.compile_fx"]
-    changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE)]
+    changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE), ("handlers", COUNTS), ("handlers", MODE)]
     for kind, change in changes:
-        for setup in ("", keeping([kind]), keeping(tuple(CHANGES))):
+        for setup in ("", keeping([kind]), keeping(tuple(TAKEN_OUT))):
             path = tmp_path / f"{len(script)}.py"
             path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
             script.append(_IN_A_FORK.format(path=str(path)))

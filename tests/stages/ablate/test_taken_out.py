@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.diagnosis.layer import TAKEN_OUT, WITHOUT_CHANGES
+from repro_kit.diagnosis.layer import FORGETFUL_EAGER, TAKEN_OUT, WITHOUT_CHANGES
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.recipe import LADDER, Recipe
 from repro_kit.stages.ablate.cells.base import Cells
 from repro_kit.stages.ablate.cells.script_cells import OnScript
-from repro_kit.stages.ablate.special_contrasts import special_contrasts
+from repro_kit.stages.ablate.special_contrasts import keeping, special_contrasts
 
 WRONG = Verdict(Status.FAIL, Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "output 0")))
 MISMATCH = Verdict(
@@ -26,8 +26,8 @@ PASS = Verdict(Status.PASS)
 class Told:
     """A subject whose cells end as they are told, by the names of the contrasts."""
 
-    def __init__(self, *, changes: bool = True, operators: bool = True, **verdicts: Verdict) -> None:
-        self.changes, self.operators, self.verdicts = changes, operators, verdicts
+    def __init__(self, *, changes: bool = True, operators: bool = True, text: str = "", **verdicts: Verdict) -> None:
+        self.changes, self.operators, self.text, self.verdicts = changes, operators, text, verdicts
         self.ran: list[CellPlan] = []
 
     def changes_torch(self) -> bool:
@@ -35,6 +35,9 @@ class Told:
 
     def uses_custom_operators(self) -> bool:
         return self.operators
+
+    def texts(self) -> list[str]:
+        return [self.text]
 
     def run(self, plans: Sequence[CellPlan]) -> list[Cell]:
         self.ran += plans
@@ -65,6 +68,13 @@ def test_operators_are_taken_out_only_where_one_is_not_as_it_says() -> None:
 def test_operators_are_not_asked_about_where_a_change_of_torch_is_the_reason() -> None:
     each = [f"{WITHOUT_CHANGES}: {kind}" for kind in TAKEN_OUT]
     assert contrasts(Told(without_changes=PASS, operators_checked=MISMATCH)) == [WITHOUT_CHANGES, *each]
+
+
+def test_eager_runs_without_what_handlers_keep_where_the_failure_stays_and_there_are_some() -> None:
+    subject = Told(operators=False, text="def __torch_dispatch__")
+    assert contrasts(subject) == [WITHOUT_CHANGES, FORGETFUL_EAGER]
+    assert not subject.ran[-1].compiled and subject.ran[-1].setup == keeping(("handlers",))
+    assert FORGETFUL_EAGER not in contrasts(Told(operators=False, text=subject.text, without_changes=PASS))
 
 
 def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() -> None:

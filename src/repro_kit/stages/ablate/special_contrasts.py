@@ -14,6 +14,7 @@ from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import AFRESH, OPERATORS_CHECKED, WITHOUT_OPERATORS
 from repro_kit.diagnosis.culprit import mismatch_of
 from repro_kit.diagnosis.layer import (
+    FORGETFUL_EAGER,
     HELD,
     HELD_AT_FALSE,
     INTERPRETED,
@@ -214,13 +215,18 @@ def taken_out(subject: Cells, failing: Cell) -> list[Cell]:
 def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     """The failing cell without all changes and, if that passes, without those of one kind at a time.
 
-    Torch's own is put back in the place of the changes.
+    Torch's own is put back in the place of the changes. A check that asks what the program's own `__torch_dispatch__`
+    keeps fails in eager, too, where that forgets it.
     """
     backend = failing.recipe.backend
     every = f"{backend} without what the program changes in torch"
     (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(tuple(TAKEN_OUT)))])
     if whole.outcome is not RunOutcome.PASSES:
-        return [whole]
+        if not any("__torch_dispatch__" in text for text in subject.texts()):
+            return [whole]
+        axes, without = {"contrast": FORGETFUL_EAGER}, f"eager without {TAKEN_OUT['handlers']}"
+        plan = CellPlan(without, failing.recipe, compiled=False, axes=axes, setup=keeping(("handlers",)))
+        return [whole, *subject.run([plan])]
     by_kind = [
         _plan(failing, f"{backend} without {words}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,)))
         for kind, words in TAKEN_OUT.items()

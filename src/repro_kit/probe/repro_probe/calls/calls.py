@@ -278,13 +278,13 @@ def _name(function: Any) -> str:
 def nudged(compiled: Any, direction: float) -> Any:
     """Return `compiled`, whose outermost calls run with the results of their operators nudged by rounding errors.
 
-    The sign of `direction` is that of the nudges, and its size chooses their random numbers.
+    The sign of `direction` is that of the nudges, and its size chooses their random numbers. 0: no value changes.
     """
 
     def make(run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         from repro_probe.judge.rounding import Nudge  # imports torch, which is imported by now
 
-        with Nudge(int(abs(direction)) - 1, math.copysign(1.0, direction)):
+        with Nudge(max(0, int(abs(direction)) - 1), math.copysign(1.0, direction) if direction else 0.0):
             return run(*arguments, **named)
 
     return compiled if not callable(compiled) or isinstance(compiled, type) else _outermost.made_by(make, compiled)

@@ -5,22 +5,28 @@ The setup of a cell is this text.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import inspect
+import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import types
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 #: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
-#: attributes of its modules and classes, what Dynamo is told not to trace, or not to guard, and passes in settings.
-KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks", "passes")
+#: attributes of its modules and classes, what Dynamo is told not to trace, or not to guard, passes in settings, and the
+#: Python state that the program's own `__torch_dispatch__` writes.
+KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks", "passes", "handlers")
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
 _MARKS = ("assume_constant_result", "allow_in_graph", "nonstrict_trace")
 _MODULES = ("torch._inductor.compile_fx", "torch._dynamo", "torch._refs", "torch.compiler")
+_MOST = 10_000  # objects that the state of a handler may be in
 _TABLES = (
     ("lowerings", "torch._inductor.lowering", "lowerings"),
     ("decompositions", "torch._inductor.decomposition", "decompositions"),
@@ -49,6 +55,8 @@ def keep(*kinds: str) -> None:
         _ignore_marks()
     if "passes" in kinds:
         restores.append(_without_passes())
+    if "handlers" in kinds:
+        _let_handlers_forget()
 
     def restore(*_: Any) -> None:
         for put_back in restores:
@@ -76,7 +84,8 @@ def _is_torchs(value: Any) -> bool:
         return _is_file_of_torch(code.co_filename)
     if not isinstance(value, type):
         return not callable(value) or _is_torchs(type(value))
-    return _is_file_of_torch(getattr(sys.modules.get(value.__module__), "__file__", None) or "<built in>")
+    file = getattr(sys.modules.get(value.__module__), "__file__", None)
+    return value.__module__ != "__main__" and _is_file_of_torch(file or "<built in>")
 
 
 def _is_file_of_torch(file: str) -> bool:
@@ -223,3 +232,169 @@ def _ignored(mark: Any, *, decorates: bool) -> Any:
         return arguments[0] if decorates else lambda function: function
 
     return call
+
+
+def _let_handlers_forget() -> None:
+    """Let each call of a `__torch_dispatch__` of the program's undo what it writes.
+
+    Compiled code runs other operators, and a handler is called for fake tensors too: what it counts or keeps differs.
+    """
+    python: Any = builtins
+    build = python.__build_class__
+
+    @functools.wraps(build)
+    def call(*arguments: Any, **named: Any) -> Any:
+        made = build(*arguments, **named)
+        handler = getattr(made, "__dict__", {}).get("__torch_dispatch__")
+        if handler is not None and not _is_torchs(getattr(handler, "__func__", handler)):
+            made.__torch_dispatch__ = _forgetful(made, handler)
+        return made
+
+    python.__build_class__ = call
+
+
+def _forgetful(owner: type, handler: Any) -> Any:
+    import torch
+
+    function = getattr(handler, "__func__", handler)
+    keep_state, undo = torch._dynamo.disable(_kept_state), torch._dynamo.disable(_undo)
+
+    @functools.wraps(function)
+    def forgetful(*arguments: Any, **named: Any) -> Any:
+        kept = keep_state([owner, function, *arguments[:1]])  # the first argument of a mode is the mode
+        try:
+            return function(*arguments, **named)
+        finally:
+            undo(kept)
+
+    call: Any = forgetful
+    skip = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
+    if skip is not None:
+        skip(call.__code__)
+    return call if handler is function else type(handler)(call)
+
+
+def _undo(kept: list[Callable[[], None]]) -> None:
+    for put_back in kept:
+        put_back()
+
+
+def _kept_state(roots: Iterable[Any]) -> list[Callable[[], None]]:
+    """Return what puts back the variables, attributes and containers that `roots` reach, but no values of tensors."""
+    import torch
+
+    restores: list[Callable[[], None]] = []
+    seen: dict[int, Any] = {}
+    waiting = deque(roots)
+    while waiting and len(seen) < _MOST:
+        value = waiting.popleft()
+        if isinstance(value, types.FunctionType):
+            value = inspect.unwrap(value)
+        if id(value) not in seen and not isinstance(value, (torch.Tensor, types.ModuleType)):
+            seen[id(value)] = value
+            waiting.extend(_kept(value, restores))
+    return restores
+
+
+def _kept(value: Any, restores: list[Callable[[], None]]) -> Iterable[Any]:
+    """Add what puts back what `value` holds. Returns what can be reached from there."""
+    if isinstance(value, (dict, list, deque, set)):
+        return _kept_items(value, restores)
+    if isinstance(value, (tuple, frozenset)):
+        return value
+    if isinstance(value, (types.MethodType, staticmethod, classmethod, property, functools.partial)):
+        return [getattr(value, name, None) for name in ("__func__", "__self__", "fget", "func", "args")]
+    if isinstance(value, types.FunctionType):
+        return [] if _is_torchs(value) else _kept_variables(value, restores)
+    if isinstance(value, type):
+        if _is_torchs(value):
+            return []
+        write, remove = functools.partial(setattr, value), functools.partial(delattr, value)
+        return [*_kept_names(lambda: vars(value), write, remove, restores), *value.__bases__]
+    if isinstance(value, types.SimpleNamespace) or not _is_torchs(type(value)):
+        return [*_kept_items(getattr(value, "__dict__", {}), restores), type(value)]
+    return []
+
+
+def _kept_items(container: Any, restores: list[Callable[[], None]]) -> list[Any]:
+    kind: Any = next(kind for kind in (OrderedDict, dict, list, deque, set) if isinstance(container, kind))
+    is_mapping = issubclass(kind, dict)
+
+    def items() -> list[Any]:
+        return [*kind.keys(container), *kind.values(container)] if is_mapping else [*container]
+
+    before = items()
+    again = [_as_it_was(item) for item in before]
+
+    def put_back() -> None:
+        then, now = [value() for value in again], items()
+        if len(now) == len(then) and all(one is other for one, other in zip(now, then)):
+            return
+        kind.clear(container)
+        half = len(then) // 2
+        if kind in (list, deque):
+            kind.extend(container, then)
+        else:
+            kind.update(container, zip(then[:half], then[half:]) if is_mapping else then)
+
+    restores.append(put_back)
+    return before
+
+
+def _kept_variables(function: types.FunctionType, restores: list[Callable[[], None]]) -> list[Any]:
+    """Keep the variables that `function` names: those of its module, and of the functions around it."""
+    names: set[str] = set()
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        names |= set(code.co_names)
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    outer = function.__globals__
+    reached = _kept_names(lambda: outer, outer.__setitem__, outer.__delitem__, restores, names)
+    for cell in function.__closure__ or ():
+        write, remove = functools.partial(setattr, cell), functools.partial(delattr, cell)
+        reached += _kept_names(functools.partial(_variable, cell), write, remove, restores)
+    return [*reached, function.__dict__, function.__defaults__ or (), function.__kwdefaults__ or {}]
+
+
+def _variable(cell: Any) -> dict[str, Any]:
+    try:
+        return {"cell_contents": cell.cell_contents}
+    except ValueError:  # it is not set yet
+        return {}
+
+
+def _kept_names(
+    read: Callable[[], Any],
+    write: Callable[[str, Any], None],
+    remove: Callable[[str], None],
+    restores: list[Callable[[], None]],
+    names: Iterable[str] | None = None,
+) -> list[Any]:
+    """Keep what the `names` in a namespace are bound to; None: all but Python's own."""
+
+    def bound() -> dict[str, Any]:
+        now = read()
+        named = [name for name in now if not name.startswith("__")] if names is None else names
+        return {name: now[name] for name in named if name in now}
+
+    before = bound()
+    again = {name: _as_it_was(value) for name, value in before.items()}
+
+    def put_back() -> None:
+        now = bound()
+        for name in now.keys() - before.keys():
+            remove(name)
+        for name, value in again.items():
+            then = value()
+            if name not in now or now[name] is not then:
+                write(name, then)
+
+    restores.append(put_back)
+    return list(before.values())
+
+
+def _as_it_was(value: Any) -> Callable[[], Any]:
+    """Return a function that returns `value`, or a new counter of itertools in the place of one that has gone on."""
+    text = repr(value) if type(value) is itertools.count else ""
+    return lambda: value if not text or repr(value) == text else eval(text, {"count": itertools.count})

@@ -50,7 +50,7 @@ class Override(TypedDict, total=False):
     disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]
     compared_calls: int  # how many first calls of each compiled callable are compared with eager
-    nudge: int  # nudge the results of compiled functions by about their rounding error: 1, -1, 2, -2 (calls.nudged)
+    nudge: int  # nudge results of compiled functions by a rounding error: 1, -1, 2, -2 (calls.nudged); 0: by nothing
     witness: bool  # record the results of compiled calls, and the Python state after them
     timeline: int | None  # time all calls, with this seed; None: no seed is set
     record: bool  # record the graphs as mode ``capture`` does

@@ -17,8 +17,11 @@ from repro_probe.protocol.graph_data import RelationData, TensorData
 
 
 def pointer_of(tensor: torch.Tensor) -> int:
-    """Return the address of the storage of a strided tensor; 0 where there is none, as for a ZeroTensor."""
-    return 0 if tensor._is_zerotensor() else tensor.untyped_storage().data_ptr()
+    """Return the address of the storage of a strided tensor; 0 where there is none: of a ZeroTensor, or a wrapper."""
+    try:
+        return 0 if tensor._is_zerotensor() else tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # of a subclass whose values lie in tensors that it holds
+        return 0
 
 
 _LARGEST_BASE = 16 << 20  # bytes

@@ -58,6 +58,7 @@ _CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prim
 _CHANGES = re.compile(
     r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
     r"|assume_constant_result|allow_in_graph|substitute_in_graph|nonstrict_trace|guard_filter_fn|skip_guard_eval|_pass\b"
+    r"|__torch_dispatch__"
     r"|^\s*(?!self\.)(?!.*\bconfig\.)\w+(?:\.\w+)+(?:\[.*\])?\s*=[^=]",
     re.MULTILINE,
 )
