@@ -24,7 +24,9 @@ import time
 import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -190,9 +192,8 @@ def _become(
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
         sys.stderr.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in env
-    if env.get("TORCH_COMPILE_DISABLE") == "1":
-        torch._dynamo.config.disable = True
     torch.set_num_threads(threads)
+    sys.meta_path.insert(0, _LateTorch(sys.modules.pop("torch")))
     tempfile.tempdir = None
     random.seed()
     sys.executable = str(python)
@@ -205,6 +206,25 @@ def _become(
         main.__file__ = words[0]
     sys.modules["__main__"] = main
     return main
+
+
+class _LateTorch:
+    """Gives torch to the program when it imports torch, as what its variables say by then."""
+
+    def __init__(self, torch: types.ModuleType) -> None:
+        self.torch, self.spec = torch, torch.__spec__
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == "torch" else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return self.torch
+
+    def exec_module(self, module: Any) -> None:
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        module.__spec__ = self.spec
+        if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
+            module._dynamo.config.disable = True
 
 
 if __name__ == "__main__":

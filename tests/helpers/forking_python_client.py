@@ -21,7 +21,7 @@ _READ_AT_START = re.compile(
     r"(?!PYTHON(PATH|UNBUFFERED|DONTWRITEBYTECODE|FAULTHANDLER|USERBASE)$|TORCH(INDUCTOR_CACHE_DIR|_COMPILE_DISABLE)$)"
     r"((PY)?TORCH|PYTHON|TRITON_(?!CACHE_DIR$)|[OGK]?OMP_|KMP_|MKL_|ATEN_|LD_|MALLOC_|CUDA_|REPRO_(KIT|PROBE)|CC$|CXX$)"
 )
-_SETS_ONE = re.compile(r"^\s*os\.environ\[.*\] = ", re.MULTILINE)
+_SETS_ONE = re.compile(r'^\s*os\.environ\[(?!"TORCH_COMPILE_DISABLE"\]).*\] = ', re.MULTILINE)
 _PASSED_ON = (signal.SIGABRT, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 

@@ -130,7 +130,7 @@ def test_the_kinds_are_those_that_have_words() -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_change_is_seen_and_taken_out(python_in_forks: Path, tmp_path: Path) -> None:
+def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     """All in one interpreter, in forks: importing the compiler takes most of the time."""
     pytest.importorskip("torch")
     from repro_kit.stages.ablate.special_contrasts import keeping
@@ -142,6 +142,6 @@ def test_a_change_is_seen_and_taken_out(python_in_forks: Path, tmp_path: Path) -
             path = tmp_path / f"{len(script)}.py"
             path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
             script.append(_IN_A_FORK.format(path=str(path)))
-    ran = subprocess.run([python_in_forks, "-c", "\n".join(script)], capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, "-c", "\n".join(script)], capture_output=True, text=True, check=False)
     told = [eval(line) for line in ran.stdout.splitlines()]
     assert [all(each) for each in told] == [False, True, True] * len(changes), ran.stdout + ran.stderr

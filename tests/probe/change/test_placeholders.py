@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,13 +42,13 @@ assert os.path.exists(f"{made}-shipped/model.pt2")
 """
 
 
-def test_a_script_finds_its_files_and_the_users_stay_as_they_are(python_in_forks: Path, tmp_path: Path) -> None:
+def test_a_script_finds_its_files_and_the_users_stay_as_they_are(tmp_path: Path) -> None:
     project, temporary = tmp_path / "project", tmp_path / "tmp"
     project.mkdir()
     temporary.mkdir()
     (project / "users.pt2").write_text("the user's own")
     env = {**os.environ, "PYTHONPATH": str(PROBE), "TMPDIR": str(temporary)}
-    done = subprocess.run([python_in_forks, "-c", SCRIPT], env=env, cwd=project, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     refused = "repro-kit compiled nothing, so there is no such file"
     assert done.stdout.splitlines() == [refused, refused, refused, "False"]
