@@ -137,9 +137,8 @@ def test_two_machines_are_compared(project: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path, python_in_forks: Path) -> None:
+def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> None:
     """Three tasks: make a bundle of an issue, say what it holds, and say whether it fails with this build."""
-    python = str(python_in_forks)
     progress: list[str] = []
 
     async def watch(done: float, total: float | None, message: str | None) -> None:
@@ -149,9 +148,7 @@ def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path, python
         server = StdioServerParameters(command=sys.executable, args=["-m", "repro_kit", "mcp"], cwd=str(project))
         async with Client(server, elicitation_callback=agree) as client:
             skip = ["ablate"]
-            made = await client.call_tool(
-                "collect", {"text": ISSUE, "skip": skip, "python": python}, progress_callback=watch
-            )
+            made = await client.call_tool("collect", {"text": ISSUE, "skip": skip}, progress_callback=watch)
             assert made.structured_content is not None, made
             assert (made.structured_content["verified"], made.structured_content["exit"]) == (True, 0)
             assert made.structured_content["manifest"]["signature"]["kind"] == "dynamo-error"
@@ -161,7 +158,7 @@ def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path, python
             story = await client.call_tool("show", {"target": resource.name})
             assert story.structured_content is not None
             assert story.structured_content["story"]["verified"] is True
-            table = await client.call_tool("verify", {"target": path, "on": python})
+            table = await client.call_tool("verify", {"target": path, "on": sys.executable})
             assert table.structured_content is not None
             (line,) = table.structured_content["lines"]
             assert (line["builds"][0]["outcome"], line["builds"][0]["failed"]) == ("same", 5)
