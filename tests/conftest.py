@@ -1,4 +1,4 @@
-"""For all tests: what repro-kit keeps for the user is kept for the run of the tests; the longest tests begin first.
+"""For all tests: what repro-kit keeps for the user is kept for the run of the tests; slow tests begin first.
 
 At the end, the CPU seconds of each folder of tests are shown, so that it is seen which of them have grown.
 """
@@ -8,16 +8,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections import Counter
-from collections.abc import Generator, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from hypothesis import settings
 
+from forking_python import forking_python
 from repro_kit.repro_run import running
 from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.supervised import Run
+from repro_kit.runner.supervised import launch as launched
 from repro_kit.session.oracles import shared_oracles
 from subjects_in_forks import subjects_in_forks
 
@@ -31,9 +36,26 @@ _CPU = "cpu_seconds"
 _cpu_times = psutil.Process.cpu_times  # tests replace it
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The examples take minutes each: at the end, all but one worker would wait for the last of them."""
-    items.sort(key=lambda item: "test_examples" not in item.nodeid)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each worker begins with slow modules, and ends with quick ones.
+
+    xdist gives each worker an equal part of the list, and lets an idle worker take from the end of another's part:
+    were slow tests there, all workers but one would wait for the last of them. A module stays together.
+    """
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    modules: dict[Path, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        modules[item.path].append(item)
+    slow = {path: sum(item.get_closest_marker("slow") is not None for item in of_it) for path, of_it in modules.items()}
+    first = sorted(filter(slow.get, slow), key=lambda path: -slow[path])
+    quick = [item for path, of_it in modules.items() if not slow[path] for item in of_it]
+    ordered: list[pytest.Item] = []
+    for number in range(workers):
+        part = [item for path in first[number::workers] for item in modules[path]]
+        room = max(0, (len(items) - len(ordered)) // (workers - number) - len(part))
+        ordered += part + quick[:room]
+        del quick[:room]
+    items[:] = ordered + quick
 
 
 def pytest_collection_finish() -> None:
@@ -78,9 +100,30 @@ def one_zygote(user_directories: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def python_in_forks(user_directories: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An interpreter whose processes are forks of one that has torch; one for all tests of a worker."""
+    cache = probes(sys.executable) or tmp_path_factory.mktemp("probes")
+    with forking_python(cache) as python:
+        yield python
+
+
 @pytest.fixture
-def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run of repro.py shows the failure: how many it takes is tested in tests/stages/bundle/test_final_check.py."""
+def repros_in_forks(python_in_forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `repro.py` runs in forks of an interpreter that has torch.
+
+    How a `repro.py` is started is tested in tests/repro_run and tests/stages/bundle/test_final_check.py.
+    """
+
+    def launch(argv: Sequence[str], **of_start: Any) -> Run:
+        return launched([str(python_in_forks) if argv[0] == sys.executable else argv[0], *argv[1:]], **of_start)
+
+    monkeypatch.setattr(running, "launch", launch)
+
+
+@pytest.fixture
+def few_runs(repros_in_forks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run of repro.py, in a fork, shows the failure; tests/stages/bundle/test_final_check.py has more of them."""
     monkeypatch.setattr(running, "RUNS_BEFORE_DETERMINISTIC", 1)
 
 

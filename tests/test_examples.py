@@ -1,21 +1,22 @@
-"""The whole pipeline on each example: what examples/expected.toml promises is what `repro-kit collect` finds."""
+"""The whole pipeline on each example: what examples/expected.toml promises is what `repro-kit collect` finds.
+
+scripts/wheel_check runs two of them as a user does, in processes of their own and with all runs of the final check.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compatibility.examples import EXAMPLES, EXPECTED, fails_on, of_the_tests, releases, worth_collecting
 
+from collecting import told
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ABLATION, CAPTURE, OBSERVATION
 from repro_kit.failure.failure import Status
 from repro_kit.failure.kinds import Kind
-from root import ROOT
 
 #: The reduction of a script is slow, and is followed to its end in tests/stages/minify/test_source_stage.py.
 _FEWER_TRIES = {"dynamo_error.py": ["--budget", "20"]}
@@ -48,6 +49,7 @@ def test_the_matrix_collects_what_the_tests_leave_out():
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote", "few_runs")
 @pytest.mark.parametrize("name", of_the_tests())
 def test_collect_finds_the_failure(name, tmp_path):
     expected = EXPECTED[name]
@@ -81,18 +83,9 @@ def _all_came_from_one_run(case, runs):
     assert confirmed[0].verdict.status is Status.PASS
 
 
-def _collect(name, tmp_path, options):
-    """The JSON that `collect` prints, run as a user would: another process, another directory."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "repro_kit", "collect", "--json", "--include-source", "--python", sys.executable]
-    done = subprocess.run(
-        [*command, "--output", str(tmp_path / "case.repro"), *options, str(EXAMPLES / name)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return json.loads(done.stdout)
+def _collect(name: str, place: Path, options: list[str]) -> dict[str, Any]:
+    """The JSON that `collect` prints. The script starts as a user's does, in an interpreter of its own."""
+    words = ["--include-source", "--python", sys.executable, "--output", str(place / "case.repro"), *options]
+    result = told(place, "collect", *words, str(EXAMPLES / name))
+    assert result["exit"] == 0, result
+    return result

@@ -99,10 +99,10 @@ def test_a_module_keeps_its_buffers_and_only_what_it_returns_is_compared() -> No
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_an_exported_counter_counts_as_in_eager(oracle, tmp_path) -> None:
+def test_an_exported_counter_counts_as_in_eager(oracle, python_in_forks, tmp_path) -> None:
     """torch.export is right here: neither repro.py nor a query may take the module's own copy for a difference."""
     write(parse(COUNTER), tmp_path)
-    ended = subprocess.run([sys.executable, "check.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = subprocess.run([python_in_forks, "check.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "PASS\n"), ended.stderr
     (verdict,) = oracle.check([COUNTER], None)
     assert verdict.status is Status.PASS
@@ -111,21 +111,21 @@ def test_an_exported_counter_counts_as_in_eager(oracle, tmp_path) -> None:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(("rows", "disabled", "status"), [(3, "0", 1), (3, "1", 0)])
-def test_it_fails_where_the_dynamic_size_becomes_a_constant(tmp_path, rows, disabled, status) -> None:
+def test_it_fails_where_the_dynamic_size_becomes_a_constant(python_in_forks, tmp_path, rows, disabled, status) -> None:
     write(of("export", rows), tmp_path)
     env = {**os.environ, "TORCH_COMPILE_DISABLE": disabled}
-    command = [sys.executable, "check.py"]
+    command = [python_in_forks, "check.py"]
     ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert ("Constraints violated" in ended.stderr) == bool(status)
 
 
 @pytest.mark.slow
-def test_growth_under_fullgraph_passes_without_torch_compile(tmp_path) -> None:
+def test_growth_under_fullgraph_passes_without_torch_compile(python_in_forks, tmp_path) -> None:
     text = PROGRAM.replace("'backend': 'BACKEND'", "'fullgraph': True, 'check': False, 'growth': 2.0")
     write(parse(text.replace("ROWS", "3")), tmp_path)
     environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1"}
     ran = subprocess.run(
-        [sys.executable, str(tmp_path / "check.py")], capture_output=True, text=True, env=environment, check=False
+        [python_in_forks, str(tmp_path / "check.py")], capture_output=True, text=True, env=environment, check=False
     )
     assert (ran.returncode, ran.stdout) == (0, "PASS\n"), ran.stderr

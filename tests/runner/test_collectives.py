@@ -109,34 +109,34 @@ def test_ranks_may_run_different_code(oracle: ProgramOracle) -> None:
 
 
 def run_repro(
-    directory: Path, signature: Signature, preamble: str, group: dict[str, object] = GLOO
+    python: Path, directory: Path, signature: Signature, preamble: str, group: dict[str, object] = GLOO
 ) -> subprocess.CompletedProcess[str]:
     facts = Facts(signature, None, Environment("3.11", sys.executable, "Linux", "2.13.0"))
     text = program(body=BODY, preamble=preamble, group=group, check=signature.kind is Kind.ACCURACY)
     for name, written in render_program(parse(text), facts).items():
         (directory / name).write_text(written)
-    return subprocess.run([sys.executable, directory / "check.py"], capture_output=True, text=True, timeout=300)
+    return subprocess.run([python, directory / "check.py"], capture_output=True, text=True, timeout=300)
 
 
-def test_the_repro_starts_its_ranks_itself(tmp_path: Path) -> None:
-    ended = run_repro(tmp_path, Signature(Kind.ACCURACY), LOCAL)
+def test_the_repro_starts_its_ranks_itself(python_in_forks: Path, tmp_path: Path) -> None:
+    ended = run_repro(python_in_forks, tmp_path, Signature(Kind.ACCURACY), LOCAL)
     assert ended.returncode == 1 and "FAIL accuracy" in ended.stderr, ended.stderr
     assert ended.stderr.count("FAIL accuracy") == 1, "only the judged rank speaks"
 
 
 @pytest.mark.slow
-def test_the_repro_of_ranks_that_wait_ends_with_the_stack_of_one(tmp_path: Path) -> None:
+def test_the_repro_of_ranks_that_wait_ends_with_the_stack_of_one(python_in_forks: Path, tmp_path: Path) -> None:
     waits = signature_of(Failure(Kind.DEADLOCK))
-    ended = run_repro(tmp_path, waits, SILENT)
+    ended = run_repro(python_in_forks, tmp_path, waits, SILENT)
     assert ended.returncode == 1 and "(most recent call first)" in ended.stderr, ended.stderr
     failure = read_run(1, ended.stderr, "exit 1").failure
     assert failure is not None and signature_of(failure) == waits
-    assert run_repro(tmp_path, waits, LOCAL).stdout.strip() == "PASS"
+    assert run_repro(python_in_forks, tmp_path, waits, LOCAL).stdout.strip() == "PASS"
 
 
 @pytest.mark.slow
-def test_the_repro_runs_the_code_of_each_rank(tmp_path: Path) -> None:
-    ended = run_repro(tmp_path, Signature(Kind.CRASH), TWO_CODES, OTHERS)
+def test_the_repro_runs_the_code_of_each_rank(python_in_forks: Path, tmp_path: Path) -> None:
+    ended = run_repro(python_in_forks, tmp_path, Signature(Kind.CRASH), TWO_CODES, OTHERS)
     assert ended.stdout.strip() == "PASS", ended.stderr
-    ended = run_repro(tmp_path, Signature(Kind.CRASH), TWO_CODES.replace("ones(3", "ones(5"), OTHERS)
+    ended = run_repro(python_in_forks, tmp_path, Signature(Kind.CRASH), TWO_CODES.replace("ones(3", "ones(5"), OTHERS)
     assert ended.returncode == 1, "rank 0 sends more than rank 1 expects, and gloo aborts"

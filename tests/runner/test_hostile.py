@@ -59,7 +59,7 @@ def ask(zygote: ProgramOracle, names: list[str]) -> list[Verdict]:
     quick = [name for name in names if name not in SLOW]
     found = dict(zip(quick, zygote.check([KINDS[name][0] for name in quick], None, timeout=600), strict=True))
     hang = [name for name in names if name in SLOW]
-    found |= dict(zip(hang, zygote.check([KINDS[name][0] for name in hang], None, timeout=15), strict=True))
+    found |= dict(zip(hang, zygote.check([KINDS[name][0] for name in hang], None, timeout=8), strict=True))
     return [found[name] for name in names]
 
 

@@ -88,7 +88,7 @@ def test_a_crash_after_the_verdict_counts(oracle: ProgramOracle) -> None:
 
 
 def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ProgramOracle) -> None:
-    verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=15)
+    verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=8)
     failure = failure_of(verdict, Status.FAIL)
     assert (failure.kind, failure.phase, failure.stack[-1].function) == (Kind.TIMEOUT, Phase.COMPILE, "mine")
 
@@ -300,7 +300,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'])"
     with ProgramOracle(sys.executable, cache=probes(sys.executable)) as zygote:
         crash, daemon = zygote.check([failing_backend("os.abort()"), failing_backend(sleeper)], None, timeout=600)
-        hang = check(zygote, failing_backend(sleeper + "; import time; time.sleep(1000)"), timeout=15)
+        hang = check(zygote, failing_backend(sleeper + "; import time; time.sleep(1000)"), timeout=8)
     assert [verdict.status for verdict in (crash, daemon, hang)] == [Status.FAIL, Status.PASS, Status.FAIL]
     assert _descendants() == before
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "1000"]]

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -149,12 +148,12 @@ def test_bodies_that_other_records_of_the_trace_hold(name: str, before: bool) ->
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_repaired_script_with_bodies_runs(tmp_path):
+def test_repaired_script_with_bodies_runs(python_in_forks, tmp_path):
     (one,) = extracted(read(HIGHER_ORDER), ["fx_graph_runnable"])
     (tmp_path / "run.py").write_text(one.text)
     env = {**os.environ, "TORCH_COMPILE_DISABLE": ""}
     done = subprocess.run(
-        [sys.executable, "run.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        [python_in_forks, "run.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

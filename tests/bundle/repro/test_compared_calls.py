@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,11 +96,19 @@ def _repro(tmp_path: Path, failure: Failure, text: str = SCRIPT, **changed: obje
     return repro
 
 
-def _run(repro: Path, **variables: str) -> tuple[int, str]:
-    ran = subprocess.run(
-        [sys.executable, str(repro)], env={**os.environ, **variables}, capture_output=True, text=True, check=False
-    )
-    return ran.returncode, ran.stdout + ran.stderr
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(python_in_forks: Path) -> Run:
+    """Run a `repro.py` with more variables: its exit status, and what it prints."""
+
+    def ran(repro: Path, **variables: str) -> tuple[int, str]:
+        words, env = [str(python_in_forks), str(repro)], {**os.environ, **variables}
+        ended = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    return ran
 
 
 WRONG = Failure(Kind.ACCURACY, difference=Difference("value", "output 0", max_rel=0.5))
@@ -121,10 +130,10 @@ LOST_EXCEPTION = Failure(Kind.VALIDATION, exceptions=(ExceptionLink("ValueError"
     ],
 )
 def test_it_fails_with_the_compiler_and_passes_without(
-    tmp_path: Path, failure: Failure, changed: dict[str, object], words: str
+    run: Run, tmp_path: Path, failure: Failure, changed: dict[str, object], words: str
 ) -> None:
     repro = _repro(tmp_path, failure, **changed)
-    status, output = _run(repro)
+    status, output = run(repro)
     assert status == 1 and words in output, output
     assert output.count("FAIL ") == 1
     found = read_run(status, output, "").failure
@@ -133,7 +142,7 @@ def test_it_fails_with_the_compiler_and_passes_without(
     if (
         failure is not LOST_STATE
     ):  # a wrong result and a lost exception, each once: without the compiler nothing differs
-        status, output = _run(repro, TORCH_COMPILE_DISABLE="1")
+        status, output = run(repro, TORCH_COMPILE_DISABLE="1")
         assert status == 0 and "PASS" in output, output
 
 
@@ -160,33 +169,33 @@ torch.compile(step, backend="eager")(torch.ones(3))
     ],
 )
 def test_what_is_no_value_is_compared_where_it_differed(
-    tmp_path: Path, kind: str, eager: str, compiled: str, words: str
+    run: Run, tmp_path: Path, kind: str, eager: str, compiled: str, words: str
 ) -> None:
     failure = Failure(Kind.ACCURACY, difference=Difference(kind, "output 1"))
     given = {"eager": eager, "compiled": compiled.format()}
-    status, output = _run(_repro(tmp_path, failure, LEFT, **given))
+    status, output = run(_repro(tmp_path, failure, LEFT, **given))
     assert status == 1 and words in output, output
     found = read_run(status, output, "").failure
     assert found is not None and signature_of(failure).matches(signature_of(found), Strength.REBASED)
 
 
-def test_an_exported_program_is_compared_with_its_model(tmp_path: Path) -> None:
+def test_an_exported_program_is_compared_with_its_model(run: Run, tmp_path: Path) -> None:
     repro = _repro(tmp_path / "strict", WRONG, EXPORTS, strict=True)
-    status, output = _run(repro)
+    status, output = run(repro)
     assert status == 1 and "FAIL accuracy: the exported Mean, call 1: state mean values: Tensor-likes are" in output
     for right in (
-        _run(repro, TORCH_COMPILE_DISABLE="1"),
-        _run(_repro(tmp_path / "as it is", WRONG, EXPORTS, strict=False)),
+        run(repro, TORCH_COMPILE_DISABLE="1"),
+        run(_repro(tmp_path / "as it is", WRONG, EXPORTS, strict=False)),
     ):
         assert right[0] == 0 and "PASS" in right[1], right[1]
 
 
-def test_a_lost_side_effect_is_no_wrong_result(tmp_path: Path) -> None:
-    status, output = _run(_repro(tmp_path, WRONG, inside=True))
+def test_a_lost_side_effect_is_no_wrong_result(run: Run, tmp_path: Path) -> None:
+    status, output = run(_repro(tmp_path, WRONG, inside=True))
     assert status == 0 and "PASS" in output, output
 
 
-def test_dropout_gradients_and_state_of_a_right_script_agree(tmp_path: Path) -> None:
+def test_dropout_gradients_and_state_of_a_right_script_agree(run: Run, tmp_path: Path) -> None:
     for failure, backend in ((WRONG, "inductor"), (LOST_STATE, "aot_eager")):
-        status, output = _run(_repro(tmp_path / backend, failure, backend=repr(backend)))
+        status, output = run(_repro(tmp_path / backend, failure, backend=repr(backend)))
         assert status == 0 and "PASS" in output, output

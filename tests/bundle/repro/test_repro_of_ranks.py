@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,27 +49,29 @@ WAITED = Failure(Kind.DEADLOCK)
         ("fails", RAISED, 1, "ValueError: the sum is 1"),
         ("passes", RAISED, 0, "PASS"),
         ("crashes", CRASHED, 1, "FAIL crash: SIGSEGV"),
-        ("waits", WAITED, 1, "FAIL timeout: no end after 30 s"),
+        ("waits", WAITED, 1, "FAIL timeout: no end after 10 s"),
         ("differs", WAITED, 1, "the ranks wait for each other: rank 0 in gloo:all_reduce, rank 1 in gloo:barrier"),
     ],
 )
-def test_it_runs_alone(tmp_path: Path, argument: str, failure: Failure, status: int, words: str) -> None:
+def test_it_runs_alone(
+    python_in_forks: Path, tmp_path: Path, argument: str, failure: Failure, status: int, words: str
+) -> None:
     files = tmp_path / PLACE
     files.mkdir()
     (files / "train.py").write_text(SCRIPT)
     subject = Subject("script", ("train.py", argument), str(files), "python")
     environment = Environment(python="3.11.7", executable="python", platform="Linux", torch="2.13.0")
     known = Facts(signature_of(failure), failure, environment)
-    limit = 30 if argument == "waits" else 300
+    limit = 10 if argument == "waits" else 300
     text = render_script(subject, find_sources(subject, []), known, why="", limit=limit, traced=False, ranks=2)
     (tmp_path / "repro.py").write_text(text)
-    ended = subprocess.run([sys.executable, tmp_path / "repro.py"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([python_in_forks, tmp_path / "repro.py"], capture_output=True, text=True, check=False)
     assert (ended.returncode, words in ended.stdout + ended.stderr) == (status, True), ended.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_a_hang_without_the_compiler_is_told_as_soon(tmp_path: Path) -> None:
+def test_a_hang_without_the_compiler_is_told_as_soon(python_in_forks: Path, tmp_path: Path) -> None:
     files = tmp_path / PLACE
     files.mkdir()
     (files / "train.py").write_text(SCRIPT)
@@ -80,7 +81,7 @@ def test_a_hang_without_the_compiler_is_told_as_soon(tmp_path: Path) -> None:
     text = render_script(subject, find_sources(subject, []), known, why="", limit=300, traced=False, ranks=2)
     (tmp_path / "repro.py").write_text(text)
     ended = subprocess.run(
-        [sys.executable, tmp_path / "repro.py"],
+        [python_in_forks, tmp_path / "repro.py"],
         env={**os.environ, "TORCH_COMPILE_DISABLE": "1"},
         capture_output=True,
         text=True,

@@ -62,12 +62,12 @@ if __name__ == '__main__':
 
 
 @pytest.fixture
-def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
+def save(python_in_forks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
     monkeypatch.chdir(tmp_path)
 
     def saved(script: str) -> Path:
         text = f"{script}\ntorch.export.save(exported, 'saved.pt2')\n"
-        subprocess.run([sys.executable, "-c", text], check=True, capture_output=True)
+        subprocess.run([python_in_forks, "-c", text], check=True, capture_output=True)
         return tmp_path / "saved.pt2"
 
     return saved
@@ -109,7 +109,9 @@ def test_damage_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_moved_program_is_the_one_that_was_saved_on_the_cpu(save: Save, tmp_path: Path) -> None:
+def test_a_moved_program_is_the_one_that_was_saved_on_the_cpu(
+    save: Save, python_in_forks: Path, tmp_path: Path
+) -> None:
     saved = save(MODEL)
     assert devices_in_file(saved) == set()
     of_cuda = as_of_cuda(saved, tmp_path / "model.pt2")
@@ -124,7 +126,7 @@ def test_a_moved_program_is_the_one_that_was_saved_on_the_cpu(save: Save, tmp_pa
         "(x,), _ = other.example_inputs\n"
         "assert str(one.graph) == str(other.graph) and torch.equal(one.module()(x), other.module()(x))"
     )
-    subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
+    subprocess.run([python_in_forks, "-c", check], check=True, capture_output=True)
 
 
 @pytest.mark.torch

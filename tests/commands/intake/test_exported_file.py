@@ -1,7 +1,6 @@
 """An exported program on disk becomes a script that compiles it."""
 
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -115,11 +114,11 @@ torch.export.save(exported, "model.pt2")
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("save", [SAVE, OF_AUTOCAST], ids=["float32", "autocast"])
-def test_the_script_compiles_the_program_and_passes(save: str, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", save], cwd=tmp_path, check=True, capture_output=True)
+def test_the_script_compiles_the_program_and_passes(save: str, python_in_forks: Path, tmp_path: Path) -> None:
+    subprocess.run([python_in_forks, "-c", save], cwd=tmp_path, check=True, capture_output=True)
     exported = exported_file(tmp_path / "model.pt2")
     assert exported is not None
-    command = [sys.executable, "-c", script_of(exported), str(exported.path)]
+    command = [python_in_forks, "-c", script_of(exported), str(exported.path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -142,18 +141,18 @@ with zipfile.ZipFile("plain.pt2") as plain, zipfile.ZipFile("model.pt2", "w") as
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_what_was_taken_for_data_is_loaded_as_data(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", HIDDEN], cwd=tmp_path, check=True, capture_output=True)
+def test_what_was_taken_for_data_is_loaded_as_data(python_in_forks: Path, tmp_path: Path) -> None:
+    subprocess.run([python_in_forks, "-c", HIDDEN], cwd=tmp_path, check=True, capture_output=True)
     exported = exported_file(tmp_path / "model.pt2")
     assert exported is not None and not loaded_code(exported.path).is_data
     fooled = exported.script(LoadedCode(exported.path, ()), digest_of(exported.path))
     done = subprocess.run(
-        [sys.executable, "-c", fooled, str(exported.path)], cwd=tmp_path, capture_output=True, text=True
+        [python_in_forks, "-c", fooled, str(exported.path)], cwd=tmp_path, capture_output=True, text=True
     )
     assert "weights_only" in done.stderr and done.returncode == 1
     other = fooled.replace(digest_of(exported.path), "0" * 64)
     done = subprocess.run(
-        [sys.executable, "-c", other, str(exported.path)], cwd=tmp_path, capture_output=True, text=True
+        [python_in_forks, "-c", other, str(exported.path)], cwd=tmp_path, capture_output=True, text=True
     )
     assert "has changed since" in done.stderr
     assert not (tmp_path / "ran").exists()

@@ -132,7 +132,7 @@ def test_what_cannot_be_carried_is_said(old, new, message):
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_artifacts_of_a_real_trace_run_by_themselves(tmp_path: Path):
+def test_artifacts_of_a_real_trace_run_by_themselves(python_in_forks: Path, tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(
         "import torch\n"
@@ -344,7 +344,7 @@ def test_the_backend_of_torch_2_0_and_a_module_that_is_moved_within_a_call():
 
 
 @pytest.mark.torch
-def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(tmp_path: Path):
+def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(python_in_forks: Path, tmp_path: Path):
     program = from_runnable(DYNAMO_OF_TORCH_2_0)
     assert program.recipe == Recipe(backward="sum", check=False)
     assert [input_.line for input_ in program.inputs] == [
@@ -355,7 +355,7 @@ def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(tmp_path: Path):
     assert devices_in(program) == {"cuda"}
     path = tmp_path / "program.py"
     path.write_text(runnable(on_cpu(program.with_(recipe=Recipe(backend="eager")), ["cuda"])))
-    ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+    ended = subprocess.run([python_in_forks, str(path)], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,14 +38,14 @@ for compiled, arguments in (
 """
 
 
-def test_what_is_compiled_ahead_and_loaded_is_the_function_itself(tmp_path: Path) -> None:
+def test_what_is_compiled_ahead_and_loaded_is_the_function_itself(python_in_forks: Path, tmp_path: Path) -> None:
     compiler = pytest.importorskip("torch.compiler")
     if not hasattr(compiler, "load_compiled_function"):
         pytest.skip("this torch loads no compiled functions")
     file = tmp_path / "ahead.bin"
     file.write_bytes(b"of the user")
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [python_in_forks, "-c", SCRIPT],
         env={**os.environ, "PYTHONPATH": str(PROBE), "TORCH_COMPILE_DISABLE": "1"},
         cwd=tmp_path,
         capture_output=True,

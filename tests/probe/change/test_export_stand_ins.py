@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,8 +66,8 @@ print("never reached")
 """
 
 
-def test_a_model_that_was_saved_is_loaded_as_it_is(tmp_path: Path) -> None:
-    done = _run(SAVED, tmp_path)
+def test_a_model_that_was_saved_is_loaded_as_it_is(python_in_forks: Path, tmp_path: Path) -> None:
+    done = _run(python_in_forks, SAVED, tmp_path)
     assert done.stdout.splitlines() == ["the model itself", "the model itself", "tensor(1.)"]
     assert not (tmp_path / "model.pt2").exists()
 
@@ -130,9 +129,9 @@ with contextlib.suppress(AttributeError):
 """
 
 
-def test_a_package_that_was_compiled_before_makes_an_eager_run_doubtful(tmp_path: Path) -> None:
+def test_a_package_that_was_compiled_before_makes_an_eager_run_doubtful(python_in_forks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch.export.pt2_archive._package")
-    _run(LOADED, tmp_path)
+    _run(python_in_forks, LOADED, tmp_path)
     assert doubt_of_eager_run(tmp_path) == "it runs code that was compiled before, and that it loads from a file"
 
 
@@ -152,15 +151,17 @@ print(tuple(compiled(torch.ones(2)).shape))
 """
 
 
-def test_an_operator_that_traces_its_function_in_eager_runs_while_nothing_is_compiled(tmp_path: Path) -> None:
-    done = _run(OPERATORS, tmp_path)
+def test_an_operator_that_traces_its_function_in_eager_runs_while_nothing_is_compiled(
+    python_in_forks: Path, tmp_path: Path
+) -> None:
+    done = _run(python_in_forks, OPERATORS, tmp_path)
     assert done.stdout.splitlines() == ["(1, 1, 16, 8)", "(2,)"]
     assert not list(tmp_path.rglob("compiled*"))
 
 
-def _run(script: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(python: Path, script: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
+        [python, "-c", script, *arguments],
         env={**os.environ, "PYTHONPATH": str(PROBE)},
         cwd=directory,
         capture_output=True,

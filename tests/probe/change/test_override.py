@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -105,7 +104,7 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path, monkeypa
 
 
 @pytest.mark.torch
-def test_the_order_of_keys_is_state() -> None:
+def test_the_order_of_keys_is_state(python_in_forks: Path) -> None:
     code = (
         "import torch\nfrom repro_probe.calls.recorded_calls import Witness\n"
         "witness = Witness(torch, lambda calls: print([call[1] == calls[0][1] for call in calls]))\n"
@@ -114,7 +113,7 @@ def test_the_order_of_keys_is_state() -> None:
         "    function(argument)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(PROBE)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120, capture_output=True)
+    done = subprocess.run([python_in_forks, "-c", code], env=env, check=True, timeout=120, capture_output=True)
     assert done.stdout.split() == b"[True, True, False]".split(), done
 
 

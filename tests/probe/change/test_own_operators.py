@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -143,29 +142,29 @@ print(torch.equal(compiled(x), own(x)))
 """
 
 
-def _ran(tmp_path: Path, source: str) -> str:
+def _ran(python: Path, tmp_path: Path, source: str) -> str:
     path = tmp_path / "a.py"
     path.write_text(source, encoding="utf-8")
-    ran = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    ran = subprocess.run([python, str(path)], capture_output=True, text=True, check=False)
     assert not ran.returncode, ran.stderr
     return ran.stdout
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_each_operator_is_held_to_what_it_says(tmp_path: Path) -> None:
+def test_each_operator_is_held_to_what_it_says(python_in_forks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from repro_kit.stages.ablate.special_contrasts import setup_of
 
     operators = "\n".join([*(source for source, _ in BROKEN.values()), *KEPT.values()])
     setup = setup_of("own_operators", "check()")
-    told = _ran(tmp_path, _SCRIPT.format(setup=setup, operators=operators, names=[*BROKEN, *KEPT]))
+    told = _ran(python_in_forks, tmp_path, _SCRIPT.format(setup=setup, operators=operators, names=[*BROKEN, *KEPT]))
     assert told.splitlines() == [f"{name}: OperatorMismatch: {said}" for name, (_, said) in BROKEN.items()]
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_formula_that_reads_what_changes_is_told(tmp_path: Path) -> None:
+def test_a_formula_that_reads_what_changes_is_told(python_in_forks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from repro_kit.stages.ablate.special_contrasts import setup_of
 
@@ -175,7 +174,7 @@ def test_a_formula_that_reads_what_changes_is_told(tmp_path: Path) -> None:
     ]
     begin = f"import torch\n{setup_of('own_operators', 'check()')}x = torch.ones(3)\n"
     reads = "OperatorMismatch: mine::{} has an autograd formula that reads {!r}, which changes between two calls"
-    assert _ran(tmp_path, begin + "\n".join(parts)).splitlines() == [
+    assert _ran(python_in_forks, tmp_path, begin + "\n".join(parts)).splitlines() == [
         "first: " + reads.format("first", "scale"),
         "settled: " + reads.format("settled", "settings.scale"),
     ]
@@ -183,11 +182,11 @@ def test_a_formula_that_reads_what_changes_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_an_operator_is_kept_out_of_the_graphs(tmp_path: Path) -> None:
+def test_an_operator_is_kept_out_of_the_graphs(python_in_forks: Path, tmp_path: Path) -> None:
     """However the program calls it: the graph of the rest has the sizes that the operator returns."""
     pytest.importorskip("torch")
     from repro_kit.stages.ablate.special_contrasts import setup_of
 
     source, _ = BROKEN["shape"]
     for setup, right in (("", "False\n"), (setup_of("own_operators", "keep_out()"), "True\n")):
-        assert _ran(tmp_path, _OUT.format(setup=setup, operator=source)) == right
+        assert _ran(python_in_forks, tmp_path, _OUT.format(setup=setup, operator=source)) == right

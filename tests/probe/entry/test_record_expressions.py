@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -51,10 +50,10 @@ recorder.write(sys.argv[1])
 """
 
 
-def recorded(script: str, tmp_path: Path) -> list[str | None]:
+def recorded(python: Path, script: str, tmp_path: Path) -> list[str | None]:
     file = tmp_path / "recorded.json"
     env = {**os.environ, "PYTHONPATH": str(next(iter(repro_kit.probe.__path__))), "TORCH_COMPILE_DISABLE": "1"}
-    subprocess.run([sys.executable, "-c", script, str(file)], env=env, check=True)
+    subprocess.run([python, "-c", script, str(file)], env=env, check=True)
     return list(json.loads(file.read_text())["values"].values())
 
 
@@ -77,14 +76,14 @@ recorder.write(sys.argv[1])
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_compiled_code_is_given_no_random_numbers(tmp_path: Path) -> None:
-    assert recorded(COMPILED, tmp_path) == ["torch.ones((64,))", "torch.randn((64,))"]
+def test_compiled_code_is_given_no_random_numbers(python_in_forks: Path, tmp_path: Path) -> None:
+    assert recorded(python_in_forks, COMPILED, tmp_path) == ["torch.ones((64,))", "torch.randn((64,))"]
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_plain_data_and_dataclasses_are_written(tmp_path: Path) -> None:
-    assert recorded(SCRIPT, tmp_path) == [
+def test_plain_data_and_dataclasses_are_written(python_in_forks: Path, tmp_path: Path) -> None:
+    assert recorded(python_in_forks, SCRIPT, tmp_path) == [
         "{'a': [1, 2.5, None], 'b': (True,)}",
         "Settings(width=8, layers=[Settings(width=2, layers=[])])",
         "__import__('argparse').Namespace(rate=0.5, name='run')",

@@ -1,7 +1,6 @@
 """What a rank writes down of itself, in a process of its own: the watch ends with the process."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,12 @@ dist.destroy_process_group()
 """
 
 
-def test_the_last_state_of_a_rank_has_its_collectives_and_their_lines(tmp_path: Path) -> None:
+def test_the_last_state_of_a_rank_has_its_collectives_and_their_lines(python_in_forks: Path, tmp_path: Path) -> None:
     if not hasattr(pytest.importorskip("torch")._C._distributed_c10d, "_dump_fr_trace"):  # nothing to read it with
         pytest.skip("this torch has no flight recorder for gloo")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    subprocess.run([sys.executable, script, PROBE, tmp_path], check=True, timeout=120)
+    subprocess.run([python_in_forks, script, PROBE, tmp_path], check=True, timeout=120)
     problems: list[str] = []
     (state,) = read_ranks(tmp_path, problems)
     assert not problems and (state.rank, state.size) == (0, 1)

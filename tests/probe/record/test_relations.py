@@ -1,7 +1,6 @@
 """Tensors of one call are recorded with what they are to each other, and a program makes them so again."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,18 +71,20 @@ print(json.dumps([[describe(call) for call in calls], records]))
 """
 
 
-def python(code: str, *words: str, given: str = "") -> str:
+def ran(python: Path, code: str, *words: str, given: str = "") -> str:
     path = str(Path(next(iter(repro_kit.probe.__path__))))
-    command = [sys.executable, "-c", code, *words]
-    ran = subprocess.run(command, input=given, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    command = [python, "-c", code, *words]
+    ended = subprocess.run(command, input=given, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_program_makes_the_recorded_tensors_with_their_bases_and_history(tmp_path: Path) -> None:
-    originals, recorded = loads(python(DESCRIBE + MAKE, str(tmp_path)).encode())
+def test_a_program_makes_the_recorded_tensors_with_their_bases_and_history(
+    python_in_forks: Path, tmp_path: Path
+) -> None:
+    originals, recorded = loads(ran(python_in_forks, DESCRIBE + MAKE, str(tmp_path)).encode())
     pieces = [
         f"directory, names = {str(tmp_path / str(at))!r}, {list(described)!r}\n" + text_of(records)
         for at, (described, records) in enumerate(zip(originals, recorded, strict=True))
@@ -91,7 +92,7 @@ def test_a_program_makes_the_recorded_tensors_with_their_bases_and_history(tmp_p
     code = DESCRIBE + "import json\ndef load(name):\n    return torch.load(directory + '/' + name)\nresults = []\n"
     for piece in pieces:
         code += piece + "\nresults.append(describe({name: globals()[name] for name in names}))\n"
-    made = loads(python(code + "print(json.dumps(results))").encode())
+    made = loads(ran(python_in_forks, code + "print(json.dumps(results))").encode())
     assert made == originals
 
 

@@ -78,7 +78,7 @@ def test_what_an_oracle_calls_bad_without_the_compiler_too_is_the_users() -> Non
 
 def test_a_program_that_hangs_before_its_first_compile_is_run_in_eager_at_once() -> None:
     Path("train.py").write_text(SCRIPT.replace("print(", "import time\n\nwhile True:\n    time.sleep(1)\n\nprint("))
-    ran = observe("--timeout", "30")
+    ran = observe("--timeout", "10")
     assert ran.exit_code == Exit.USER_BUG, ran.output
     assert observed()["eager"] == "fail"
     assert 'train.py", line 14, in <module>' in ran.output
