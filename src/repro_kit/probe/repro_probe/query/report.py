@@ -198,7 +198,10 @@ def _errors(where: str, eager: Outcome, compiled: Outcome, best: Outcome) -> Ite
     yield {
         "where": where,
         "dtype": dtype,
-        **{"eager": largest[0], "compiled": largest[1], "eager_apart": apart[0], "compiled_apart": apart[1]},
+        "eager": largest[0],
+        "compiled": largest[1],
+        "eager_apart": apart[0],
+        "compiled_apart": apart[1],
     }
 
 
