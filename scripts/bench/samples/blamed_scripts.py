@@ -267,6 +267,13 @@ UNSEEN["handler_calls"] = _WRAPPER.replace("{out}", "a") + (
     "def seen(function):\n    calls.clear()\n    function(Mine(torch.ones(3)))\n    return torch.tensor(len(calls))\n"
     "torch.testing.assert_close(seen(compiled), seen(own))\n"
 )
+UNSEEN["saved_values"] = (
+    "import torch\ndef own(x):\n    return (x.exp() * x.sin()).sum()\n"
+    "x = torch.linspace(0, 3, 50, requires_grad=True)\ndef gradient(function):\n"
+    "    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.bfloat16(), lambda t: t.float()):\n"
+    "        return torch.autograd.grad(function(x), x)[0]\n"
+    "torch.testing.assert_close(gradient(torch.compile(own)), gradient(own), rtol=1e-3, atol=1e-3)\n"
+)
 #: The backend is the script's own.
 OWN_BACKENDS = {
     "function": "import torch\ndef mine(graph, inputs):\n    return lambda *args: [-y for y in graph(*args)]\n"

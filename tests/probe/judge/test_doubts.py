@@ -10,6 +10,7 @@ import pytest
 from repro_kit.probe.repro_probe.protocol.failure_data import (
     BAD_OFFSETS,
     RANDOM_NUMBERS,
+    SAVED_VALUES,
     UNINITIALISED,
     WRITE_ORDER,
 )
@@ -53,6 +54,25 @@ def test_only_what_is_not_defined_is_doubted(body: str) -> None:
     program = LoadedProgram(namespace, {**RECIPE_DEFAULTS})
     eager = outputs.run(program, program.graph)
     assert tuple(doubts(program, eager)) == GRAPHS[body]
+
+
+@pytest.mark.parametrize(("pack", "doubted"), [("t.bfloat16()", (SAVED_VALUES,)), ("t.clone()", ())])
+def test_hooks_that_change_saved_values_are_told_from_those_that_keep_them(pack: str, doubted: tuple[str, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    from repro_probe.judge.doubts import doubts
+    from repro_probe.run import outputs
+    from repro_probe.run.load_program import LoadedProgram
+
+    namespace: dict[str, Any] = {
+        "torch": torch,
+        "graph": lambda x: x.sin() * x.exp(),
+        "calls": lambda: [(torch.linspace(0, 3, 50, requires_grad=True),)],
+    }
+    context = f"torch.autograd.graph.saved_tensors_hooks(lambda t: {pack}, lambda t: t.float())"
+    program = LoadedProgram(namespace, {**RECIPE_DEFAULTS, "contexts": [context], "backward": "sum"})
+    eager = outputs.run(program, program.graph)
+    assert tuple(doubts(program, eager)) == doubted
+    assert doubts(program, eager, ["output 0"]) == []
 
 
 def test_another_seed_may_drop_the_same_element() -> None:

@@ -1,7 +1,8 @@
 """Find out what makes the results of a program less than defined, so that a difference from eager would show no bug.
 
-A program may draw random numbers, read memory that nothing has written to, or write different values to one place. Two
-more runs in eager show that: with other values in uninitialised memory, and with such writes in the opposite order.
+A program may draw random numbers, read memory that nothing has written to, write different values to one place, or
+change by hooks what is saved for its backward, which the compiler chooses. More runs in eager show that: with other
+values in uninitialised memory, with such writes in the opposite order, and without the hooks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_probe.judge import compare_outputs
 from repro_probe.judge.compare_outputs import Tolerance
-from repro_probe.protocol.failure_data import BAD_OFFSETS, RANDOM_NUMBERS, UNINITIALISED, WRITE_ORDER
+from repro_probe.protocol.failure_data import (
+    BAD_OFFSETS,
+    OF_GRADIENT,
+    RANDOM_NUMBERS,
+    SAVED_VALUES,
+    UNINITIALISED,
+    WRITE_ORDER,
+)
 from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
 
@@ -45,7 +53,30 @@ def doubts(program: RunnableCalls, eager: Outcome, where: Collection[str] = ()) 
         places = compare_outputs.places_that_differ(first, again, Tolerance(program.recipe)) if again else []
         if set(places) & set(where or places):
             found.append(reason)
+    gradients = {place for place in where or eager.places() if place.startswith(OF_GRADIENT)}
+    unhooked = _unhooked(program) if gradients else None
+    if unhooked and gradients.intersection(
+        compare_outputs.places_that_differ(eager, unhooked, Tolerance(program.recipe))
+    ):
+        found.append(SAVED_VALUES)
     return found
+
+
+def _unhooked(program: RunnableCalls) -> Outcome | None:
+    """Run the program with hooks that save what they are given: of nested hooks only the innermost are called."""
+
+    def graph(*arguments: Any) -> Any:
+        with torch.autograd.graph.saved_tensors_hooks(_same, _same):
+            return program.graph(*arguments)
+
+    try:
+        return outputs.run(program, graph)
+    except Exception:  # a transform of torch.func allows no hooks
+        return None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _run(program: RunnableCalls, watch: _Watch) -> Outcome | None:

@@ -26,6 +26,7 @@ class LinkData(TypedDict):
 #: Why the results of a program are not defined (`ComparisonData.doubts`).
 RANDOM_NUMBERS, UNINITIALISED = "it draws random numbers", "it reads uninitialised memory"
 WRITE_ORDER, BAD_OFFSETS = "it writes different values to one place", "it has a jagged tensor with invalid offsets"
+SAVED_VALUES = "hooks change what its backward has saved"
 #: How a note says that eager alone gives several results, before their names.
 UNSTEADY = "eager differs from itself at "
 #: The places of a difference. A gradient and an argument that the program writes to are named by `outputs.Outcome`.
