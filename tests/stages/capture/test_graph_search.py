@@ -31,6 +31,10 @@ class Answering:
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self.texts: list[str] = []
+        self.kernels: list[Path] = []
+
+    def share(self, libraries: Path) -> None:
+        self.kernels.append(libraries)
 
     def check(self, texts: Sequence[str], *_: Any, **__: Any) -> Iterator[Verdict]:
         self.texts += texts
@@ -94,6 +98,7 @@ def test_an_artifact_is_held_to_the_scripts_tolerance_and_not_asked_where_record
     search_order.try_graphs(case, CaptureOptions(), SilentUi(), observation, recording)
     recipes = [parse(text).recipe for text in oracle.texts]
     assert [(recipe.rtol, recipe.atol) for recipe in recipes] == tried
+    assert set(oracle.kernels) == {case.path / "observe" / "kernels"}, "what the observed run has built"
 
 
 def _alone(tolerance: tuple[float, float] | None) -> Attempt:
