@@ -159,7 +159,7 @@ def _tolerances(parts: Parts, wanted: Wanted) -> str:
     """Further arguments of `assert_close`."""
     recipe = parts.recipe
     stated = recipe.rtol is not None or recipe.atol is not None
-    # Where NaN differs, the other one of eager and compiled may have it in the same place without a failure.
+    # Where a right result has a NaN, eager would else fail against itself.
     options = [recipe_code.tolerances(recipe)] if stated or wanted.whole or wanted.form == "nan" else []
     options += ["check_stride=True"] if wanted.form == "stride" else []
     return "".join(f", {option}" for option in options)

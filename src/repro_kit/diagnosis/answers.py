@@ -66,7 +66,7 @@ class TorchSource:
 
 @dataclass(frozen=True)
 class GeneratedKernel:
-    """The one kernel that Inductor generates for the reduced program, or for its operator at fault."""
+    """The one kernel that Inductor generates for the reduced program, or for its operator at fault (`around`)."""
 
     name: str
     language: str  # "cpp" or "triton"
@@ -74,6 +74,16 @@ class GeneratedKernel:
     left_out: int = 0  # lines that are not shown
     marked: int = 0  # the line that the values point to, from 1; 0: none
     why: str = ""  # what the values show about that line
+
+
+def around(count: int, at: int, most: int) -> list[int]:
+    """Of a kernel's `count` lines the signature and those around number `at`; -1: the last, which store the result."""
+    if count <= most:
+        return list(range(count))
+    room = most - 1
+    last = count - room
+    first = max(1, min(at - room // 2, last)) if at >= 0 else last
+    return [0, *range(first, first + room)]
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,11 @@ class Effects:
 NAMESPACES = {
     *("aten", "prim", "prims", "inductor", "rngprims", "debugprims", "export", "symm_mem", "streams", "profiler"),
     *("c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "_dtensor", "dtensor"),
-    *("quantized", "_quantized", "quantized_decomposed", "mkldnn", "mkl", "onednn", "higher_order", "sym"),
+    *("quantized", "_quantized", "quantized_decomposed", "mkldnn", "mkldnn_prepacked", "mkl", "onednn"),
+    *("higher_order", "sym", "sparse", "cuda", "flex_lib"),
 }
+#: What registers an operator of others, or calls one.
+CUSTOM_OPERATOR = re.compile(rf"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!(?:{'|'.join(sorted(NAMESPACES))})\b)\w+")
 
 
 def op_name(statement: Statement) -> str:

@@ -126,6 +126,9 @@ def test_of_a_long_log_the_lines_up_to_the_error_are_left():
         GeneratedKernel("relu", "cpp", "void f()\n{\n  {\n    a\n    b\n    store\n  }\n}"), 3
     )
     assert braces is not None and braces.text == "void f()\n    b\n    store", "where the result is computed"
+    declared = GeneratedKernel("relu", "cpp", "void f()\n{\n  a\n  a\n  b\n}", marked=4, why="half")
+    twice = markdown.shown_kernel(declared, 4)
+    assert twice is not None and twice.text == "void f()\n  a\n  a  // <-- half\n  b", "the second, as it is marked"
     whole = markdown.shown_kernel(GeneratedKernel("relu", "cpp", usual), 5)
     assert whole is not None and whole.text == usual, "nothing is left out where there is room"
 

@@ -123,10 +123,10 @@ def test_whole_numbers_have_no_tolerance_and_are_not_held_against_float64():
 
 def test_a_bug_that_a_setting_of_torchs_tests_injects_is_called_so():
     story = replace(story_of("accuracy"), repro="torch.compile(f)(x)\n")
-    assert "made on purpose" not in markdown.issue(story)
+    assert "on purpose" not in markdown.issue(story)
     switch = "torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = 'accuracy'"
     text = markdown.issue(replace(story, repro=f"{switch}\n{story.repro}"))
-    assert "> **The failure is made on purpose.** `inject_relu_bug_TESTING_ONLY` is a setting with which" in text
+    assert "> The code sets `inject_relu_bug_TESTING_ONLY`, with which torch's own tests **inject a bug" in text
 
 
 def test_of_a_fact_that_could_not_be_had_the_issue_says_why():

@@ -13,7 +13,7 @@ from repro_kit.bundle.story.answer_lines import code as inline
 from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, labels_of, searches
 from repro_kit.bundle.story.story import Aspect, Story
 from repro_kit.bundle.story.title import headline_of, title_of
-from repro_kit.diagnosis.answers import GeneratedKernel, TorchSource
+from repro_kit.diagnosis.answers import GeneratedKernel, TorchSource, around
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.evidence import chain_markdown
 from repro_kit.diagnosis.report import layout
@@ -235,19 +235,13 @@ def shown_kernel(kernel: GeneratedKernel | None, most: int) -> ShownKernel | Non
         return None
     comment = "#" if kernel.language == "triton" else "//"
     whole = kernel.code.splitlines()
-    lines, at = whole, kernel.marked - 1
+    kept = list(range(len(whole)))
     if len(whole) > most:  # then nothing that every kernel has
-        lines = [line for line in whole if _IN_EVERY_KERNEL not in line and line.strip(" {}")]
-        at = lines.index(whole[at]) if kernel.marked and whole[at] in lines else -1
-    if at >= 0:
-        lines = [*lines[:at], f"{lines[at]}  {comment} <-- {kernel.why}", *lines[at + 1 :]]
-    # The signature, and the lines around the mark, or else the last ones, which compute and store the result.
-    room = most - 1
-    last = len(lines) - room
-    first = max(1, min(at - room // 2, last) if at >= 0 else last)
-    shown = [*lines[:1], *lines[first : first + room]]
+        kept = [at for at in kept if _IN_EVERY_KERNEL not in whole[at] and whole[at].strip(" {}")]
+    marked = kernel.marked - 1
+    shown = [kept[at] for at in around(len(kept), kept.index(marked) if marked in kept else -1, most)]
     left = len(whole) - len(shown) + kernel.left_out
-    text = "\n".join(shown)
+    text = "\n".join(f"{whole[at]}{f'  {comment} <-- {kernel.why}' * (at == marked)}" for at in shown)
     cut = f", {left} more line{'s are' if left > 1 else ' is'} not here" if left else ""
     language = "python" if kernel.language == "triton" else kernel.language
     return ShownKernel(f"The generated kernel `{kernel.name}`{cut}:", language, text, fence(text), bool(left))

@@ -11,10 +11,9 @@ from repro_kit.bundle.repro.program_repro import SMALL
 from repro_kit.bundle.story.operators import transforms
 from repro_kit.bundle.story.story import Aspect, ReproducerKind
 from repro_kit.graph import DynamicMark, Program, TensorInput
-from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
+from repro_kit.graph.effects import CUSTOM_OPERATOR, effects_of, op_name
 from repro_kit.recipe import LADDER, Recipe
 
-_CUSTOM_OP = re.compile(rf"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!(?:{'|'.join(sorted(NAMESPACES))})\b)\w+")
 _JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")
 _FORWARD_MODE = re.compile(r"_jvp_|_make_dual|\bforward_ad\b|\bjacfwd\b|\bjvp\b")
 _TRANSFORMED = re.compile(r"_grad_increment_nesting|\bjacrev\b|torch\.func\.(?:grad|vjp|hessian)")
@@ -42,7 +41,7 @@ def _aspects(program: Program) -> Iterator[tuple[str, str]]:
     text = "\n".join([program.preamble, *statements, *(input_.line for input_ in program.inputs)])
     yield "Autograd", ", ".join(filter(None, [_autograd(program), *_transforms(text)]))
     yield "Dynamic shapes", ", ".join(filter(None, [_dynamic(program), *_jagged_sizes(text)]))
-    yield "Custom operators", ", ".join(dict.fromkeys(_CUSTOM_OP.findall(text)))
+    yield "Custom operators", ", ".join(dict.fromkeys(CUSTOM_OPERATOR.findall(text)))
     settings = dict.fromkeys([*_configuration(recipe), *_SETTING.findall(program.preamble)])
     yield "Configuration", _first(list(settings))
     yield "Context managers", ", ".join(_contexts(recipe))

@@ -207,8 +207,8 @@ class Story:
         return bool(rows) and not any(_INEXACT.match(row.dtype) for row in rows)
 
     @property
-    def injected_by(self) -> str:
-        """The setting that makes the failure on purpose, for torch's own tests; "" without one."""
+    def injects(self) -> str:
+        """The setting of the code with which torch's own tests inject a bug; "" without one."""
         found = _INJECTS.search("\n".join([self.repro, *(text for _, text in self.sources)]))
         return found[0] if found else ""
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 
 from repro_kit.errors import CannotRunError
+from repro_kit.graph.effects import NAMESPACES
 from repro_kit.graph.program import Function
 from repro_kit.graph.python_code import bound_names, joined
 
@@ -36,11 +37,6 @@ _RENAMED = (("prims._low_memory_max_pool2d_with_offsets", "prims._low_memory_max
 _PRINTED = re.compile(r"_?(math|operator)_(\w+)")
 _HOMES = {"math": math, "operator": operator}
 _SYMBOLIC = re.compile(r"sym_\w+|_sym_\w+")  # torch.sym_max, torch._sym_sqrt …
-#: Where torch itself has operators. Others are there once something has been imported, or defined in the artifact.
-_NAMESPACES = re.compile(
-    r"aten|prims?|higher_order|inductor|quantized|quantized_decomposed|_quantized|mkldnn\w*|mkl|onednn|_?c10d\w*|symm_mem"
-    r"|_dtensor|streams|profiler|sparse|rngprims|debugprims|cuda|flex_lib|fsdp"
-)
 _NAMESPACE = re.compile(r"\btorch\.ops\.(\w+)\.")
 _REGISTERS = re.compile(
     r"\b(?:load_library|custom_op|triton_op|register_\w+|impl|impl_abstract|define|Library|infer_schema)\b"
@@ -90,7 +86,8 @@ def needed(top: Sequence[ast.stmt], functions: Iterable[Function], lines: Iterab
     wanted = [name for function in functions for name in _free(function)]
     wanted += _read_by([node for line in lines for node in ast.parse(line).body])
     texts = [statement.text for function in functions for statement in function.statements]
-    others = any(not _NAMESPACES.fullmatch(name) for text in texts for name in _NAMESPACE.findall(text))
+    # Operators of others are there once something has been imported, or defined in the artifact.
+    others = any(name not in NAMESPACES for text in texts for name in _NAMESPACE.findall(text))
     imports = [ast.unparse(node) for node in top if others and _imports_others(node)]
     defined = [node for node in top if others and _registers(node)]
     wanted += _read_by(defined)

@@ -18,6 +18,7 @@ from repro_kit.diagnosis.answers import (
     TorchSource,
     TriedWorkaround,
     UnknownFact,
+    around,
 )
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.layer import WITNESS
@@ -267,10 +268,10 @@ def _kernel(form: ReproForm, told: TorchReply, first: FirstWrong | None) -> tupl
 def _shown_kernel(kernel: KernelData, first: FirstWrong | None, failure: Failure | None) -> GeneratedKernel:
     lines = kernel["code"].splitlines()
     marked, why = _refused(lines, failure) or _marked(lines, first)
-    before = max(0, min(marked - _KERNEL_LINES // 2, len(lines) - _KERNEL_LINES)) if marked else 0
-    shown = lines[before : before + _KERNEL_LINES]
-    left_out = len(lines) - len(shown)
-    return GeneratedKernel(kernel["name"], kernel["language"], "\n".join(shown), left_out, max(0, marked - before), why)
+    shown = around(len(lines), marked - 1, _KERNEL_LINES)
+    code = "\n".join(lines[at] for at in shown)
+    at = shown.index(marked - 1) + 1 if marked else 0
+    return GeneratedKernel(kernel["name"], kernel["language"], code, len(lines) - len(shown), at, why)
 
 
 def _refused(lines: Sequence[str], failure: Failure | None) -> tuple[int, str] | None:

@@ -18,6 +18,7 @@ from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.frames import brief
 from repro_kit.failure.signature import Signature, Strength, signature_of
+from repro_kit.graph.effects import CUSTOM_OPERATOR
 from repro_kit.journal import JsonLinesJournal
 from repro_kit.options.stages import AblateOptions
 from repro_kit.recipe import Recipe
@@ -53,7 +54,6 @@ class CellCache:
 
 STOPPED = "not run: the layer was known"
 
-_CUSTOM = re.compile(r"torch\.library\b|\bcustom_op\b|torch\.ops\.(?!aten\b|prims\b|higher_order\b)\w+\.\w")
 #: A name of what changes torch, or an assignment to an attribute of a module that is no setting.
 _CHANGES = re.compile(
     r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
@@ -104,7 +104,7 @@ class Cells(ABC):
 
     def uses_custom_operators(self) -> bool:
         """Whether the text of the subject may use operators that are not torch's."""
-        return any(map(_CUSTOM.search, self.texts()))
+        return any(map(CUSTOM_OPERATOR.search, self.texts()))
 
     @abstractmethod
     def texts(self) -> list[str]:
