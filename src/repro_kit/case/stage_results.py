@@ -92,7 +92,7 @@ class Observation:
     settled: bool = True  # False: whether the compiler is to blame was left to a graph that fails alone, or to `settle`
     recorded: bool = False  # the graphs were recorded in this run, below `observe/probe`
     compared: int = 0  # compiled calls that were held against eager in this run, and agreed with it
-    users_cache: bool = False  # the subject fails only with a copy of the user's compiler cache
+    users_cache: bool = False  # the subject was seen to fail with a copy of the user's compiler cache alone
 
     @property
     def in_eager(self) -> bool:

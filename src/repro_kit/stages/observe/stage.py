@@ -201,7 +201,10 @@ def _with_users_cache(case: Case, options: ObserveOptions, ui: Ui) -> ObservedRu
     seen = _observe_once(case, options, ui, copy_of=cache)
     if not seen.failures:
         return None
-    ui.warn(f"The program fails only with the compiler cache in {cache}: a stale or wrong cache entry may be the bug.")
+    ui.warn(
+        f"The program passed once with an empty compiler cache, and failed once with a copy of the one in {cache}: a "
+        "stale or wrong cache entry may be the bug, unless the program fails now and then."
+    )
     return seen
 
 
