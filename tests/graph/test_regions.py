@@ -1,8 +1,8 @@
-"""Private calls that open and close a region, written as `with` blocks."""
+"""A graph as people write it: private calls that open and close a region as `with` blocks, slices with colons."""
 
 import pytest
 
-from repro_kit.artefact.public_forms import with_regions
+from repro_kit.artefact.public_forms import public, with_regions
 from repro_kit.graph import parse
 
 HEAD = "# repro-kit program 1\nimport torch\n\nRECIPE = {}\n\n\n"
@@ -18,6 +18,21 @@ def graph(*lines, returns="(x,)"):
 
 def body(*lines):
     return with_regions(graph(*lines)).splitlines()[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("    y = x[slice(None, None, None), i]", "    y = x[:, i]"),
+        ("y = x[slice(1, None, 2)]", "y = x[1::2]"),
+        ("y = x[slice(None, 3), None, Ellipsis]", "y = x[:3, None, ...]"),
+        ("x[slice(None, n, None)] = f(slice(2))", "x[:n] = f(slice(2))"),
+        ("s = slice(None, 2)", "s = slice(None, 2)"),
+        ('y = f("a[slice(1, 2)]")', 'y = f("a[slice(1, 2)]")'),
+    ],
+)
+def test_an_index_has_its_slices_with_colons(line, written):
+    assert public(f"import torch\n{line}\n") == f"import torch\n{written}\n"
 
 
 def test_autocast_with_what_is_not_at_its_default():

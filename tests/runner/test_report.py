@@ -54,6 +54,17 @@ def test_a_wrong_result_of_inductor_is_told_with_its_kernel(oracle: ProgramOracl
     assert "#include" not in kernel["code"] and 'extern "C"' in kernel["code"]
 
 
+@pytest.mark.slow
+def test_the_kernels_of_a_program_that_dies_in_one_are_told_without_building_them(oracle: ProgramOracle) -> None:
+    bug = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
+    text = program(
+        "y = torch.relu(x)\nreturn (y,)", "x = torch.ones(3, 8)\nreturn [(x,)]", backend="inductor", config=bug
+    )
+    told = oracle.report(text, None, {"run": "native", "places": []}, timeout=600)["told"]
+    (kernel,) = told["kernels"]
+    assert "relu" in kernel["name"] and "compile error!" in kernel["code"] and "differences" not in told
+
+
 def test_a_program_that_draws_random_numbers_has_no_double(oracle: ProgramOracle) -> None:
     text = spoiling("out * 2", body="y = x + torch.rand(3)\nreturn (y,)", calls="x = torch.ones(3)\nreturn [(x,)]")
     told = oracle.report(text, None, {"run": "compiled", "places": []}, timeout=600)["told"]

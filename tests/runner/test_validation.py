@@ -29,7 +29,7 @@ def test_eagers_exception_is_the_failure(oracle: ProgramOracle) -> None:
     assert verdict.failure.kind is Kind.VALIDATION
     signature = signature_of(verdict.failure)
     assert signature.exceptions == ("RuntimeError",)
-    assert signature.summary().startswith("validation lost: eager raises RuntimeError: all elements of target")
+    assert signature.summary().startswith("compiled code does not raise eager's RuntimeError: all elements of target")
 
 
 def test_a_lost_validation_is_told_from_another_one(oracle: ProgramOracle) -> None:

@@ -7,7 +7,7 @@ import pytest
 from proposed import unwrapped_texts
 from repro_kit.script import Script
 from repro_kit.script.proposals.inline import called_lambdas, functions, lambdas, variables
-from repro_kit.script.proposals.structure import never_read, unused
+from repro_kit.script.proposals.structure import items, never_read, unused
 from repro_kit.script.tree import NumberedTree
 
 
@@ -35,6 +35,14 @@ def test_variables_that_are_assigned_together_are_put_in_place_together() -> Non
     programs = [numbered.edited(edits) for edits in variables(numbered)]
     assert [program.text.strip() for program in programs if program is not None] == ["g(2, f())"]
     assert not list(variables(NumberedTree(Script("a, b = (f(), h())\ng(b, b, a)"))))
+
+
+def test_a_special_method_stays_a_class_method() -> None:
+    numbered = NumberedTree(
+        Script("class A(B):\n    @classmethod\n    def __torch_function__(cls): ...\n    @cached\n    def f(self): ...")
+    )
+    removable = {ast.unparse(numbered.nodes[number]) for number in items(numbered)}
+    assert "cached" in removable and "B" in removable and "classmethod" not in removable
 
 
 def test_what_nothing_reads_is_found_without_a_query() -> None:

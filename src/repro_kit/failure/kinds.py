@@ -153,7 +153,7 @@ _VALIDATION = Policy(
     form="validation",
     probe="validation",
     title="{compiled} {does} not raise eager's {raised}",
-    summary="validation lost: eager raises {raised}",
+    summary="compiled code does not raise eager's {raised}",
     expected="The compiled code raises, as eager does.",
     label="module: error checking",
 )

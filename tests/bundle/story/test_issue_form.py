@@ -11,7 +11,7 @@ from report_pages import page_of
 from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.answer_lines import nightly
+from repro_kit.bundle.story.answer_lines import nightly, prose
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.issue_form import labels_of
 from repro_kit.bundle.story.story import Excerpt
@@ -275,15 +275,29 @@ def test_what_an_error_says_is_not_taken_for_markdown():
     assert "\n`` TypeError: <lambda>() of `x` @user #12 ``\n" in text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("wrong gradient of avg_pool2d(a, b=True); it is 2.5", "wrong gradient of `avg_pool2d(a, b=True)`; it is 2.5"),
+        ("crash in compiled x[:, i], mul", "crash in compiled `x[:, i]`, mul"),
+        ("__torch_function__ of mine::op, and F.relu.", "`__torch_function__` of `mine::op`, and `F.relu`."),
+        ("<b> @user #12 a*b*", "`<b>` `@user` `#12` `a*b*`"),
+        ("a `b` c", "a `` `b` `` c"),
+    ],
+)
+def test_code_in_a_sentence_is_marked_and_nothing_else(text, shown):
+    assert prose(text) == shown
+
+
 def test_that_it_is_compiled_is_said_once():
     values = FirstWrong("value", "output 0", "1.0", "2.0", "[0]")
     shown = markdown.issue(story_of("accuracy", program="", answers=replace(TOLD, first_wrong=values)))
-    assert "compiled 2.0`, under `torch.compile`. **Expected:**" in shown
+    assert "compiled 2.0, under `torch.compile`. **Expected:**" in shown
     error = Signature(Kind.COMPILE_ERROR, ("InductorError", "TypeError"), "no")
     shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no"))
-    assert "='accuracy': no`. **Expected:**" in shown
+    assert "='accuracy'`: no. **Expected:**" in shown
     shown = markdown.issue(story_of("accuracy", signature=error, error="TypeError: no", in_eager=True))
-    assert "fails without torch.compile too: TypeError: no`. **Expected:**" in shown
+    assert "fails without `torch.compile` too: TypeError: no. **Expected:**" in shown
 
 
 def test_a_bisection_stands_in_the_issue():
@@ -304,7 +318,7 @@ def test_an_issue_fits_githubs_limit(characters):
 def test_what_the_captured_graph_had_and_the_repro_needs():
     captured, kept = parse(named("backward_accuracy").text), parse(named("accuracy").text)
     words = {aspect.name: markdown.aspect_words(aspect, minimal=True) for aspect in aspects(captured, kept)}
-    assert words["Autograd"] == "not needed (the captured graph had: backward() is called)"
+    assert words["Autograd"] == "not needed (the captured graph had: a backward runs)"
     assert words["Context managers"] == "not needed (the captured graph had: autocast(cpu, bfloat16))"
     assert words["Configuration"].startswith("needed: inductor.cpp.inject_relu_bug_TESTING_ONLY='accuracy'")
     stopped = {aspect.name: markdown.aspect_words(aspect, minimal=False) for aspect in aspects(captured, kept)}

@@ -17,7 +17,7 @@ from repro_kit.diagnosis.cell import Ablation, Cell
 from repro_kit.diagnosis.evidence import Chain, Flip, Link, Side, Untried
 from repro_kit.diagnosis.layer import WITNESS
 from repro_kit.diagnosis.workaround import Intrusion, Workaround
-from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Layer, Status, Verdict
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Layer, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.graph import parse
@@ -398,7 +398,29 @@ def test_no_interpreter_is_started_where_there_is_nothing_to_ask(case: Case, mon
     assert ask(case, error, lambda variables: True, SilentUi()).data == {}
     assert question(form_of())[0]["run"] == "compiled"
     assert question(form_of(signature=Signature(Kind.TIMEOUT)))[0]["run"] == "eager"
-    assert question(form_of(signature=Signature(Kind.CRASH)))[0]["run"] == "nothing"
+    assert question(form_of(signature=Signature(Kind.CRASH), ablation=None))[0]["run"] == "nothing"
+
+
+def test_a_program_that_dies_is_run_up_to_the_kernel_and_not_further(case: Case) -> None:
+    def asked(phase: Phase | None, program: str = PROGRAM, **facts: Any) -> str:
+        failure = Failure(Kind.CRASH, phase, signal="SIGSEGV")
+        form = form_of(program=program, signature=Signature(Kind.CRASH, signal="memory"), failure=failure, **facts)
+        return question(form)[0]["run"]
+
+    assert asked(Phase.BACKWARD) == asked(Phase.EXIT) == "native_backward"
+    assert asked(Phase.COMPILE) == asked(None, PROGRAM.replace("'backward': 'sum'", "")) == "native"
+    assert asked(Phase.BACKWARD, ablation=replace(ABLATION, layer=Layer.AOT)) == "nothing"
+    crash = form_of(signature=Signature(Kind.CRASH, signal="memory"))
+    assert answered(case, crash, told(kernels=[])).why_unknown("kernel") == "Inductor generates no kernel for it"
+    assert answered(case, crash, told()).why_unknown("kernel") == "the program was not run again for it"
+
+
+def test_the_kernel_of_an_operator_that_writes_is_found_by_its_name(case: Case) -> None:
+    chain = replace(CHAIN, links=(*CHAIN.links[:2], Link("op", "#4 aten.index_put_.default", "It begins.")))
+    kernels = [{"name": f"cpp_fused_{name}", "language": "cpp", "code": name} for name in ("mul_0", "index_put_mul_1")]
+    form = form_of(ablation=replace(ABLATION, chain=chain))
+    kernel = answered(case, form, told(kernels=kernels)).kernel
+    assert kernel is not None and kernel.name == "cpp_fused_index_put_mul_1"
 
 
 def test_a_story_of_an_older_version_has_no_answers() -> None:
@@ -406,6 +428,23 @@ def test_a_story_of_an_older_version_has_no_answers() -> None:
     data = to_data(story)
     assert "answers" not in data
     assert from_data(data, Story).answers == Answers()
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (Kind.CRASH, "2 of 2 runs fail, killed by SIGSEGV"),
+        (Kind.TIMEOUT, "2 of 2 runs do not end"),
+        (Kind.ACCURACY, "2 of 2 runs fail, exit status 1"),
+    ],
+)
+def test_a_run_ends_as_repro_py_does_and_not_as_its_check(case: Case, kind: Kind, says: str) -> None:
+    verdict = Verdict(Status.FAIL, Failure(kind, signal="SIGSEGV" if kind is Kind.CRASH else None))
+    run = ReproRun(verdict, "", 1, outcome=RunOutcome.FAILS_ALIKE)
+    form = form_of(signature=Signature(kind))
+    observation = Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2")
+    results = CaseResults(observation, None, None, None, form.facts)
+    assert answers_of(case, results, form, Check((run, run), run), NOTHING, values=True, code=True).runs == says
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from repro_kit.bundle.pages.templates import render
-from repro_kit.bundle.story.answer_lines import answers, builds_table, contrast_line, located, tested
+from repro_kit.bundle.story.answer_lines import answers, builds_table, contrast_line, located, prose, tested
 from repro_kit.bundle.story.answer_lines import code as inline
 from repro_kit.bundle.story.issue_form import FORM, LONGEST_BODY, VERSIONS, body_of, labels_of, searches
 from repro_kit.bundle.story.story import Aspect, Story
@@ -263,7 +263,7 @@ def comment(story: Story) -> str:
     return render(
         "comment.md.j2",
         story=story,
-        headline=headline_of(story),
+        headline=prose(headline_of(story)),
         inline=inline,
         code=listed if 0 < lines <= LONGEST_READ else [],
         contrast=contrast_line(story),
@@ -309,15 +309,15 @@ def _opening(story: Story) -> str:
     how = "without torch.compile too" if story.in_eager else f"under `{story.call}`"
     told = "eager too" if story.in_eager else _COMPILES if story.call == "torch.compile" else re.escape(story.call)
     is_said = re.search(told, headline) or how in headline
-    return f"{inline(headline)}{'' if is_said else f', {how}'}. **Expected:** {story.expected}"
+    return f"{prose(headline)}{'' if is_said else f', {how}'}. **Expected:** {story.expected}"
 
 
 def checked(story: Story) -> str:
     """What the failure needs and what not, of the points that PyTorch asks about, in one line."""
     used = [each for each in story.aspects if each.kept or each.captured]
     told = [f"{each.name.lower()} {aspect_words(each, minimal=story.minimal)}" for each in used]
-    absent = [f"no {each.name.lower()}" for each in story.aspects if not (each.kept or each.captured)]
-    return " · ".join([*told, ", ".join(absent)] if absent else told)
+    absent = [each.name.lower() for each in story.aspects if not (each.kept or each.captured)]
+    return " · ".join([*told, f"not used: {', '.join(absent)}"] if absent else told)
 
 
 def aspect_words(aspect: Aspect, *, minimal: bool) -> str:

@@ -202,6 +202,22 @@ def tested(story: Story) -> list[tuple[str, str]]:
     return [(f"{what} {', '.join(dict.fromkeys(names))}", outcome) for (what, outcome), names in rows.items()]
 
 
+#: In a line of prose: a call, a word with a character that Markdown reads, and a dotted name.
+_CODE = re.compile(
+    r"[\w.:]+\([^()\n]*\)|[\w.:]*\[[^\[\]\n]*\]|\S*[_*\[\]<>`\\#|@~=$&!]\S*|\b[^\W\d]\w*(?:(?:\.|::)\w+)+"
+)
+
+
+def prose(text: str) -> str:
+    """A line of plain text in Markdown, with what is code in it as inline code."""
+
+    def marked(found: re.Match[str]) -> str:
+        word = found[0].rstrip(",;:.")
+        return code(word) + found[0][len(word) :]
+
+    return _CODE.sub(marked, " ".join(text.split()))
+
+
 def code(text: str) -> str:
     """`text` as inline code in Markdown, whatever characters it has."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)

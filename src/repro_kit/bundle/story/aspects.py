@@ -70,12 +70,12 @@ def _jagged_sizes(text: str) -> Iterator[str]:
 
 def _autograd(program: Program) -> str:
     if program.recipe.backward != "none":
-        return "backward() is called"
+        return "a backward runs"
     asks = any(
         isinstance(input_, TensorInput) and ("requires_grad" in input_.line or "Parameter" in input_.line)
         for input_ in program.inputs
     )
-    return "inputs require gradients, no backward()" if asks else ""
+    return "inputs require gradients, no backward runs" if asks else ""
 
 
 def _dynamic(program: Program) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from repro_kit.artefact.public_forms import with_slices
 from repro_kit.diagnosis.answers import FirstWrong, GeneratedKernel
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
@@ -137,7 +138,8 @@ def shares_memory(program: Program) -> bool:
 def _computing(program: Program) -> Iterator[Statement]:
     for function in program.functions():
         for statement in function.statements:
-            if op_name(statement) not in ("", "getitem") and not effects_of(statement).state:
+            taken = statement.getitem is not None  # a part of a tuple
+            if op_name(statement) and not taken and not effects_of(statement).state:
                 yield statement
 
 
@@ -145,6 +147,10 @@ def operator(statement: Statement) -> Operator:
     """The operator of a statement."""
     name = op_name(statement)
     call = statement.expression
+    if isinstance(call, ast.Subscript):
+        index = with_slices(ast.unparse(call))
+        plain = index if len(index) <= _LONGEST_INDEX else "indexing"
+        return Operator("index", plain, plain)
     if not isinstance(call, ast.Call):
         return Operator(name, name, name)
     custom = custom_operator(statement.callee)
@@ -200,6 +206,7 @@ def _option(name: str, value: ast.expr) -> str:
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
+_LONGEST_INDEX = 24  # characters of an index that a title writes out
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
 #: What makes tensors, and computes nothing of them.

@@ -46,7 +46,7 @@ _HANGING = re.compile(
     r"|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
 )
 _WITH = "with "
-_LOST = "validation lost: eager raises "  # before the exception, in the words of a run
+_LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
 _NATIVE = ("CppCompileError", "CUDACompileError")
 _CRASHES = {"memory": "memory corruption in", "SIGABRT": "abort in", "SIGFPE": "SIGFPE in", "SIGILL": "SIGILL in"}
@@ -272,6 +272,7 @@ def facts_of(story: Story) -> TitleFacts:
     """What the title of `story` is made of."""
     program = readable(story.program)
     construct, raises = _construct(story), raising_function(story.log)
+    subject = raises if story.addressee is Addressee.SCRIPT_CODE and raises else next(iter(construct.calls), "")
     found = operators(program) if program else tuple(Operator(name, name, name) for name in story.ops)
     at_fault, custom = _at_fault(story, found), [each.plain for each in found if each.custom]
     beside = [f"with {custom[0]}"] if at_fault and custom and not at_fault.custom else []
@@ -282,9 +283,9 @@ def facts_of(story: Story) -> TitleFacts:
         operators=tuple((each.plain, each.full) for each in named),
         is_narrowed=at_fault is not None and len(named) == 1,
         is_fused=at_fault is None and not custom and are_fused(found, story.answers.kernel),
-        construct=raises if story.addressee is Addressee.SCRIPT_CODE and raises else next(iter(construct.calls), ""),
+        construct=subject,
         is_setter=construct.is_setter,
-        conditions=(*beside, *_conditions(story, program, construct)),
+        conditions=(*beside, *(each for each in _conditions(story, program, construct) if not _tells(subject, each))),
         places=_places(story),
         values=short_values(story.answers.first_wrong),
         call=story.call,
@@ -365,6 +366,11 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
         yield f"with {SUBCLASS}"
     yield from run_under(program)
+
+
+def _tells(subject: str, condition: str) -> bool:
+    """Whether the construct tells of the condition: only a tensor subclass has ``__torch_function__``."""
+    return subject.startswith("__torch_") and condition == f"{_WITH}{SUBCLASS}"
 
 
 def _places(story: Story) -> tuple[str, ...]:

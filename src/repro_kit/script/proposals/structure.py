@@ -293,6 +293,8 @@ def _parts(node: ast.AST) -> list[ast.AST]:
     parts = [part for name in _LISTS.get(type(node), ()) for part in getattr(node, name)]
     if isinstance(node, ast.Import | ast.ImportFrom) and len(parts) == 1:
         return []  # the whole statement goes in another pass
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("__"):  # torch takes another method, and warns
+        parts = [part for part in parts if ast.unparse(part) not in ("classmethod", "staticmethod")]
     alone = [getattr(node, name, None) for name in ("returns", "annotation", "optional_vars")]
     alone += [node.value] if isinstance(node, ast.Return) else []
     is_field = isinstance(node, ast.AnnAssign)

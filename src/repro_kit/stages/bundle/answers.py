@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from repro_kit.bundle.repro.check_program import silent
 from repro_kit.case.case import Case
 from repro_kit.diagnosis.answers import (
     Answers,
@@ -22,12 +23,13 @@ from repro_kit.diagnosis.answers import (
 )
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.layer import WITNESS
-from repro_kit.failure.failure import STATE, Difference, Failure, Layer
+from repro_kit.failure.failure import STATE, Difference, Failure, Layer, Phase
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import focused
 from repro_kit.graph import render
 from repro_kit.options.stages import QueryOptions
 from repro_kit.probe.repro_probe.protocol.queries import KernelData, ReportAsked, ReportData
+from repro_kit.recipe import Recipe
 from repro_kit.repro_run.running import Check
 from repro_kit.serialize import from_data
 from repro_kit.session.oracles import fresh_timeout, shared_or_fresh
@@ -40,12 +42,13 @@ from repro_kit.ui import Ui
 _KERNEL_LINES = 60
 _BOUNDS = (1.0, 10.0, 60.0, 600.0, 3600.0)  # seconds; a measured time would differ each time the bundle is made
 #: How much of the program a question runs; of other kinds a run adds nothing, or ends the process.
-_RUNS: dict[Kind, Literal["eager", "compiled"]] = {
+_RUNS: dict[Kind, Literal["eager", "compiled", "native", "native_backward"]] = {
     Kind.ACCURACY: "compiled",
     Kind.COMPILE_ERROR: "compiled",
     Kind.RUNTIME_ERROR: "compiled",
     Kind.TIMEOUT: "eager",
     Kind.DEADLOCK: "eager",
+    Kind.CRASH: "native_backward",
 }
 _CASTS_ON = "torch._inductor.config.emulate_precision_casts = True"
 #: The error of these is raised in torch, or in what it calls.
@@ -79,7 +82,18 @@ def question(form: ReproForm) -> tuple[ReportAsked, str]:
         run, why = None, "the program fails in eager"
     elif facts.signature.kind in _RAISED and not (facts.layer is Layer.INDUCTOR and form.reduced):
         run = None  # for an error, only the kernels of a reduced program add something
+    elif facts.signature.kind is Kind.CRASH:
+        run = _until_crash(form, form.program.recipe)
     return {"run": run or "nothing", "places": asked_places(form)}, why
+
+
+def _until_crash(form: ReproForm, recipe: Recipe) -> Literal["native", "native_backward"] | None:
+    """How far a program that dies in a kernel can be run for its kernels; None: there are none to show."""
+    if form.facts.layer is not Layer.INDUCTOR or not form.reduced:
+        return None
+    phase = form.facts.failure.phase if form.facts.failure else None
+    in_forward = recipe.backward == "none" or phase in (Phase.COMPILE, Phase.RUN)
+    return "native" if in_forward else "native_backward"
 
 
 def ask(case: Case, form: ReproForm, fails: Callable[[Mapping[str, str]], bool] | None, ui: Ui) -> TorchReply:
@@ -138,7 +152,7 @@ def answers_of(
         with_casts=_casts(told),
         places=_places(form, told, check),
         kernel=kernel,
-        runs=_runs(check),
+        runs=_runs(form, check),
         eager_seconds=_eager_seconds(form, check, told),
         devices=tuple(devices(form)),
         builds=tuple(builds(case)),
@@ -254,9 +268,10 @@ def _kernel(form: ReproForm, told: TorchReply, first: FirstWrong | None) -> tupl
         return None, "the program is not reduced"
     kernels = told.data.get("kernels", [])
     if not kernels:
-        return None, told.why or "Inductor generates no kernel for it"
+        unseen = "" if "kernels" in told.data else "the program was not run again for it"
+        return None, told.why or unseen or "Inductor generates no kernel for it"
     found = operator_of(form.facts.ablation.chain if form.facts.ablation else None)
-    bare = found[1].split(".")[1] if found and found[1].count(".") else ""
+    bare = found[1].split(".")[1].strip("_") if found and found[1].count(".") else ""
     named = [kernel for kernel in kernels if bare and re.search(rf"_{re.escape(bare)}(?:_|$)", kernel["name"])]
     refused = [kernel for kernel in kernels if _refused(kernel["code"].splitlines(), form.facts.failure)]
     chosen = refused or named or kernels
@@ -312,15 +327,25 @@ def _ratio(first: FirstWrong) -> float | None:
     return ratio if math.isfinite(ratio) and ratio not in (0.0, 1.0, -1.0) else None
 
 
-def _runs(check: Check | None) -> str:
+def _runs(form: ReproForm, check: Check | None) -> str:
     """``3 of 3 runs fail, exit status 1``: of `repro.py`, with those of the same program in earlier stages."""
     if check is None or not check.runs:
         return ""
-    tally, status = check.tally + check.earlier, check.failing.exit_status
-    how = f", exit status {status}" if check.same and status is not None else ""
-    if tally.runs == 1:
-        return f"the only run {'fails' if tally.failed else 'does not fail'}{how}"
-    return f"{tally.failed} of {tally.runs} runs fail{how}"
+    tally, hangs = check.tally + check.earlier, form.facts.signature.kind.policy.hangs
+    how = f", {_ending(form, check)}" if check.same and not hangs else ""
+    if tally.runs == 1 and not tally.failed:
+        return "the only run does not fail"
+    runs = "the only run" if tally.runs == 1 else f"{tally.failed} of {tally.runs} runs"
+    one, several = ("does not end", "do not end") if hangs else ("fails", "fail")
+    return f"{runs} {one if tally.runs == 1 else several}{how}"
+
+
+def _ending(form: ReproForm, check: Check) -> str:
+    """How a run of `repro.py` that fails as expected ends: what `check.py` says of it has a status of its own."""
+    failure = check.failing.verdict.failure
+    if form.facts.signature.kind is Kind.CRASH:
+        return f"killed by {failure.signal if failure and failure.signal else 'a signal'}"
+    return f"exit status {silent(form.facts) or 1}"
 
 
 def _eager_seconds(form: ReproForm, check: Check | None, told: TorchReply) -> float | None:

@@ -38,6 +38,7 @@ from repro_kit.script import Script
 
 #: The directory in which a candidate ran, in a message.
 _SCRATCH = re.compile(r"\S*/query-\d+/")
+_PLACEHOLDER = re.compile(r"<\w+>")  # of a value in a message that is compared
 
 
 def _outcome(removal: Removal) -> str:
@@ -53,6 +54,8 @@ def _ended(variant: Removal) -> str:
             return "fails"
         case RunOutcome.INVALID:
             return "is no valid program"
+        case RunOutcome.FAILS_OTHERWISE if variant.note:
+            return f"fails otherwise ({_PLACEHOLDER.sub('…', variant.note)})"
     return variant.note or "cannot tell"
 
 

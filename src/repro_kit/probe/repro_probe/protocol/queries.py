@@ -21,9 +21,12 @@ class PlaceAsked(TypedDict):
 
 
 class ReportAsked(TypedDict):
-    """The question: how much of the program to run, and which places to look up."""
+    """The question: how much of the program to run, and which places to look up.
 
-    run: Literal["nothing", "eager", "compiled"]
+    Of a program that dies in a kernel: `native` and `native_backward` end before that kernel is built (see `Until`).
+    """
+
+    run: Literal["nothing", "eager", "compiled", "native", "native_backward"]
     places: list[PlaceAsked]
 
 

@@ -338,6 +338,10 @@ def _report(run: QueryRun) -> QueryAnswer:
         eagerly = functools.partial(run.eager, program)
         if asked["run"] == "eager":
             data = report.of_eager(eagerly)
+        elif asked["run"] != "compiled":
+            if asked["run"] == "native":
+                stop_at_native()
+            data = report.of_generated(functools.partial(run.compiled, program, asked["run"]))
         else:
             compiled = functools.partial(run.compiled, program)
             data = report.of_compiled(program, eagerly, compiled, functools.partial(_with_eager_random, program, run))

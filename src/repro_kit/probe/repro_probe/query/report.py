@@ -17,6 +17,7 @@ from repro_probe.judge.compare_outputs import OF_VALUES, Evidence, Tolerance
 from repro_probe.protocol.failure_data import DifferenceData, ErrorRow
 from repro_probe.protocol.queries import DoubleData, KernelData, ReportData, RoundingData, TriedSetting
 from repro_probe.query import diverge
+from repro_probe.query.query_run import ReachedNative
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, set_config
 from repro_probe.run.outputs import Outcome
@@ -125,6 +126,14 @@ def of_eager(run: Run) -> ReportData:
     started = time.perf_counter()
     run()
     return {"eager_seconds": time.perf_counter() - started}
+
+
+def of_generated(compiled: Run) -> ReportData:
+    """Return the kernels that `compiled` generates before it ends by ReachedNative, or otherwise."""
+    codes: list[str] = []
+    with _generated(codes), contextlib.suppress(Exception, ReachedNative):  # how it ends is known
+        compiled()
+    return {"kernels": kernels_in(codes), "missing": {}}
 
 
 def of_compiled(program: LoadedProgram, eagerly: Run, compiled: Run, with_eager_random: Run) -> ReportData:
