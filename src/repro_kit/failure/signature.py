@@ -30,7 +30,7 @@ _CHECKS = ("AssertionError", "SystemExit", "ValueError", "Exception")
 LOOP_OVERLAP = 0.5
 
 _LONGEST_SAID = 160  # characters of an exception in a sentence
-_MEMORY = "memory"
+MEMORY = "memory"  # the class of signals that end a program with damaged memory
 _COMPILING = "compiling"
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS")
 _FRAMES = 3
@@ -129,7 +129,7 @@ class Signature:
         if self.kind is Kind.ACCURACY:
             return self._difference_summary()
         if policy.summary:
-            signal = "memory corruption or invalid access" if self.signal == _MEMORY else (self.signal or "a signal")
+            signal = "memory corruption or invalid access" if self.signal == MEMORY else (self.signal or "a signal")
             raised = "".join(self.exceptions[-1:]) or "an exception"
             head = policy.summary.format(location=location, signal=signal, raised=raised)
             return head if policy.hangs else _cut(f"{head}{_after(': ', self.message)}")
@@ -191,7 +191,7 @@ class Signature:
         """Memory corruption shows late and anywhere, so only the class of the signal is compared."""
         if self.signal != other.signal:
             return False
-        if self.signal == _MEMORY or strength is Strength.CROSS_VERSION:
+        if self.signal == MEMORY or strength is Strength.CROSS_VERSION:
             return True
         if self.message and other.message:
             return self._same_message(other, LIKENESS)
@@ -341,7 +341,7 @@ def _family(kind: str | None) -> tuple[str | None, ...]:
 def _of_crash(failure: Failure) -> Signature:
     signal = failure.signal
     if signal in _MEMORY_SIGNALS or tracebacks.is_heap_message(failure.text):
-        return Signature(failure.kind, signal=_MEMORY, frames=innermost_torch(failure.stack, _FRAMES))
+        return Signature(failure.kind, signal=MEMORY, frames=innermost_torch(failure.stack, _FRAMES))
     words = normalise(tracebacks.last_words(failure.text))
     return Signature(failure.kind, message=words, frames=innermost_torch(failure.stack, _FRAMES), signal=signal)
 

@@ -146,6 +146,12 @@ def test_strings_that_span_lines_keep_their_form() -> None:
     assert '    """One of\nmy own."""' in written(text, Signature(Kind.COMPILE_ERROR))
 
 
+@pytest.mark.parametrize(("signal", "said"), [("memory", "SIGSEGV or SIGABRT"), ("SIGFPE", "SIGFPE")])
+def test_of_a_crash_the_signals_are_said_that_it_can_end_with(signal: str, said: str) -> None:
+    seen = Failure(Kind.CRASH, signal="SIGSEGV" if signal == "memory" else signal)
+    assert f"  # dies of {said}\n" in written(relu(), Signature(Kind.CRASH, signal=signal), seen)
+
+
 def test_what_surrounds_a_call_is_written() -> None:
     program = parse(relu())
     recipe = Recipe(contexts=("Mode(2)", "other()"), grad_mode="no_grad", backward="sum")

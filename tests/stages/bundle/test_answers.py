@@ -433,18 +433,19 @@ def test_a_story_of_an_older_version_has_no_answers() -> None:
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (Kind.CRASH, "2 of 2 runs fail, killed by SIGSEGV"),
+        (Kind.CRASH, "2 of 2 runs fail, killed by SIGABRT or SIGSEGV"),
         (Kind.TIMEOUT, "2 of 2 runs do not end"),
         (Kind.ACCURACY, "2 of 2 runs fail, exit status 1"),
     ],
 )
 def test_a_run_ends_as_repro_py_does_and_not_as_its_check(case: Case, kind: Kind, says: str) -> None:
-    verdict = Verdict(Status.FAIL, Failure(kind, signal="SIGSEGV" if kind is Kind.CRASH else None))
-    run = ReproRun(verdict, "", 1, outcome=RunOutcome.FAILS_ALIKE)
+    signals = ("SIGSEGV", "SIGABRT") if kind is Kind.CRASH else (None, None)
+    verdicts = (Verdict(Status.FAIL, Failure(kind, signal=signal)) for signal in signals)
+    runs = tuple(ReproRun(verdict, "", 1, outcome=RunOutcome.FAILS_ALIKE) for verdict in verdicts)
     form = form_of(signature=Signature(kind))
     observation = Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2")
     results = CaseResults(observation, None, None, None, form.facts)
-    assert answers_of(case, results, form, Check((run, run), run), NOTHING, values=True, code=True).runs == says
+    assert answers_of(case, results, form, Check(runs, runs[0]), NOTHING, values=True, code=True).runs == says
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.repro.check_program import HANG, LIMIT, WAITING, program_check
 from repro_kit.failure.failure import Difference, Layer
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import MEMORY
 from repro_kit.graph import Peer, Program
 from repro_kit.graph.inputs import DynamicMark, names_of
 from repro_kit.graph.program_text import render_function
@@ -118,11 +119,15 @@ def _wanted(facts: Facts, *, whole: bool, rewritten: bool) -> Wanted:
     )
 
 
+#: What kills a program that corrupts memory differs from run to run.
+_OF_MEMORY = "SIGSEGV or SIGABRT"
+
+
 def _comment(facts: Facts) -> str:
     """How the last line fails, in a few words."""
-    policy = facts.signature.kind.policy
+    policy, signal = facts.signature.kind.policy, facts.signature.signal
     if policy.comment:
-        return policy.comment.format(signal=(facts.failure and facts.failure.signal) or facts.signature.signal)
+        return policy.comment.format(signal=_OF_MEMORY if signal == MEMORY else signal)
     return "" if policy.compared else facts.failure_line
 
 

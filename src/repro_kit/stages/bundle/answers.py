@@ -269,6 +269,8 @@ def _kernel(form: ReproForm, told: TorchReply, first: FirstWrong | None) -> tupl
     kernels = told.data.get("kernels", [])
     if not kernels:
         unseen = "" if "kernels" in told.data else "the program was not run again for it"
+        if form.facts.signature.kind is Kind.COMPILE_ERROR:
+            unseen = "the compiler fails before there is one"
         return None, told.why or unseen or "Inductor generates no kernel for it"
     found = operator_of(form.facts.ablation.chain if form.facts.ablation else None)
     bare = found[1].split(".")[1].strip("_") if found and found[1].count(".") else ""
@@ -342,9 +344,10 @@ def _runs(form: ReproForm, check: Check | None) -> str:
 
 def _ending(form: ReproForm, check: Check) -> str:
     """How a run of `repro.py` that fails as expected ends: what `check.py` says of it has a status of its own."""
-    failure = check.failing.verdict.failure
     if form.facts.signature.kind is Kind.CRASH:
-        return f"killed by {failure.signal if failure and failure.signal else 'a signal'}"
+        failures = [run.verdict.failure for run in check.runs if run.same]
+        signals = {failure.signal for failure in failures if failure and failure.signal}
+        return f"killed by {' or '.join(sorted(signals)) or 'a signal'}"
     return f"exit status {silent(form.facts) or 1}"
 
 
