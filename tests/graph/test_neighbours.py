@@ -53,6 +53,18 @@ def test_every_single_removal_is_tried_and_none_fails() -> None:
     assert {removal.outcome for removal in found.removals} <= {RunOutcome.PASSES, None}
 
 
+def test_the_result_is_told_before_its_neighbours_are_looked_at() -> None:
+    seen: list[str] = []
+    result = minify(
+        parse(TEXT),
+        Half(["bug0", "bug1"]),
+        on_event=lambda event: seen.append(f"{event.kind} {event.name}"),
+        at_result=lambda program: seen.append(render(program)),
+    )
+    told = seen.index(render(result.program))
+    assert seen[told - 1] == "pass neighbours" and "query neighbours" in seen[told:] and "accepted" not in seen[told:]
+
+
 def test_the_twin_passes_and_tells_what_matters() -> None:
     oracle = Half(["bug0", "bug1"])
     result = minify(parse(TEXT), oracle)

@@ -294,6 +294,22 @@ def test_closing_the_iterator_kills_what_is_under_way() -> None:
 
 
 @pytest.mark.slow
+def test_a_check_ahead_is_asked_once_and_any_other_question_ends_it() -> None:
+    with ProgramOracle(sys.executable, cache=probes(sys.executable), jobs=2) as zygote:
+        zygote.check_ahead(spoiling("out * 2"), None)
+        assert check(zygote, spoiling("out * 2")).status is Status.FAIL
+        assert zygote.queries == 1
+        zygote.check_ahead(failing_backend("import time; time.sleep(1000)"), None, timeout=500)
+        assert check(zygote, program()).status is Status.PASS
+        zygote.check_ahead(program(), None, timeout=500)
+        zygote.check_ahead(spoiling("out * 3"), None)
+        assert [each.status for each in zygote.check([program(), spoiling("out * 3")], None)] == [
+            Status.PASS,
+            Status.FAIL,
+        ]
+
+
+@pytest.mark.slow
 def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = _descendants()

@@ -134,6 +134,11 @@ def _line(line: Input, names: Mapping[str, str]) -> Input:
     return OpaqueInput(tuple(names.get(name, name) for name in line.names), text, reads)
 
 
+def plainly_named(program: Program, known: Collection[str]) -> Program:
+    """`program` with short names for inputs and values, as `with_plain_names` gives it."""
+    return renamed(program, plain_names(program, known))
+
+
 def with_plain_names(result: Result[Program], known: Collection[str]) -> Result[Program]:
     """`result` with short names for inputs and values. `known`: names that the user may have given, which may stay."""
     names = plain_names(result.program, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -16,7 +16,7 @@ from repro_kit.graph.passes.bodies import lists
 from repro_kit.graph.passes.inputs import plain, shapes
 from repro_kit.graph.passes.statements import guess
 from repro_kit.graph.search import Oracle, Search
-from repro_kit.reduce.reduction import CannotReduce, Result, carry_out, count_failed
+from repro_kit.reduce.reduction import CannotReduce, Neighbours, Result, carry_out, count_failed
 from repro_kit.reduce.search import Answer, Event, Journal, SearchLimits, Stopped, key_of
 
 _STRUCTURE = 0.75  # share of the deadline for the structure
@@ -74,6 +74,7 @@ def minify(
     deadline: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     on_event: Callable[[Event], None] = lambda event: None,
+    at_result: Callable[[Program], None] = lambda program: None,
 ) -> Result[Program]:
     """The smallest program found that fails like `program`, according to `oracle`.
 
@@ -83,8 +84,9 @@ def minify(
     `hints`: operators, kernels or values that the failure names. `before`: answers that the oracle gave for `program`
     already; they count among its first runs. `journal`: with the journal of a killed search, no finished query is made
     again, and the result is the same. `budget` (queries) and `deadline` (seconds of `clock`) end the search early; the
-    best program so far is the result. After a deadline, stored values are still dropped from it. Raises CannotReduce
-    when no first run of `program` fails alike, or when a program without compute fails alike too.
+    best program so far is the result. `at_result` gets it before its neighbours are looked at. After a deadline, stored
+    values are still dropped from it. Raises CannotReduce when no first run of `program` fails alike, or when a program
+    without compute fails alike too.
     """
     search = Search(
         Base(program),
@@ -100,10 +102,14 @@ def minify(
         search.learn(oracle.record(program))
         _find(search, hints)
 
+    def around() -> Iterator[Neighbours[Program]]:
+        at_result(search.program)
+        return look_around(search)
+
     return carry_out(
         search,
         partial(_reduce, search),
-        partial(look_around, search),
+        around,
         find=find,
         before=before,
         at_deadline=partial(_finish, search),

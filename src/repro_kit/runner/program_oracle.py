@@ -67,6 +67,7 @@ class ProgramOracle:
         self._memory = memory or psutil.virtual_memory().total
         self._server = ServerProcess(python, how=how, cache=cache)
         self._next = 0
+        self._ahead: tuple[Query, QueryQueue] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -95,6 +96,17 @@ class ProgramOracle:
         """
         with suppress(ServerDied):  # the query reports the error
             self._server.send({"prepare": recipe.env})
+
+    def check_ahead(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> None:
+        """Run `text` from now on, beside other work of the caller: a `check` of it alone takes the verdict.
+
+        Any other question ends that run.
+        """
+        request: Query = {**self._request("check", text, inputs, timeout), "until": None}
+        queue = self._queue([request])
+        with suppress(ServerDied):  # the check reports the error
+            self._send_due(queue)
+        self._ahead = request, queue
 
     def check(
         self,
@@ -233,7 +245,7 @@ class ProgramOracle:
         self, requests: Sequence[Query], is_stuck: Callable[[ScriptOrder], bool] | None = None
     ) -> Iterator[tuple[int, Reply]]:
         """Keep `jobs` requests running until all are answered. Yield (index, reply) as they end."""
-        queue = QueryQueue(requests, self.jobs)
+        queue = self._queue(requests)
         try:
             while not queue.is_done:
                 try:
@@ -248,9 +260,21 @@ class ProgramOracle:
                     self.queries += 1
                     yield answered, reply
         finally:
-            with suppress(ServerDied):
-                for request in queue.running:
-                    self._server.send({"cancel": request["id"]})
+            self._cancel(queue)
+
+    def _queue(self, requests: Sequence[Query]) -> QueryQueue:
+        """A queue of `requests`: the one that runs ahead if it is the same request; else that one ends."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            if [{**request, "id": ahead[0]["id"]} for request in requests] == [ahead[0]]:
+                return ahead[1]
+            self._cancel(ahead[1])
+        return QueryQueue(requests, self.jobs)
+
+    def _cancel(self, queue: QueryQueue) -> None:
+        with suppress(ServerDied):
+            for request in queue.running:
+                self._server.send({"cancel": request["id"]})
 
     def _send_due(self, queue: QueryQueue) -> None:
         """Send the requests that may run now."""

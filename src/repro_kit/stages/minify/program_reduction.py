@@ -18,7 +18,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature, Strength, failure_alike, signature_of
 from repro_kit.files import link_or_copy, read_text
 from repro_kit.graph import Program, parse, render, size
-from repro_kit.graph.names import with_plain_names
+from repro_kit.graph.names import plainly_named, with_plain_names
 from repro_kit.graph.placement import swapped
 from repro_kit.graph.python_code import joined
 from repro_kit.graph.reading.from_runnable import from_runnable
@@ -169,6 +169,12 @@ class _Work:
             hints = judge.hints(program, verdict.failure)
         judge.begins_at(program, hints)
 
+        def begin_check(result: Program) -> None:
+            if self.oracle.jobs == 1 or signature.kind.policy.hangs:  # a run beside others would make them slower
+                return
+            text = render(plainly_named(result, program.graph.params))
+            self.afresh.check_ahead(text, self.inputs, timeout=self.timeout_afresh)
+
         def search() -> Result[Program]:
             return minify(
                 program,
@@ -179,6 +185,7 @@ class _Work:
                 budget=self.options.budget,
                 deadline=self.deadline,
                 on_event=self.on_event,
+                at_result=begin_check,
             )
 
         result = without_slip(judge, search)
