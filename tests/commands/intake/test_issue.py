@@ -194,6 +194,29 @@ def test_files_stand_where_imports_look_for_them_and_nowhere_else() -> None:
     }  # fmt: skip
 
 
+def test_the_files_of_a_package_are_modules_beside_the_script() -> None:
+    texts = {
+        "net/run.py": "import torch\nif 1:\n    from .model import (\n        A,\n        B as C)  # mine\n"
+        "from . import sizes as s\n"
+        "torch.compile(A())(1)\n",
+        "net/model.py": "from .sizes import N; from .deep.part import P\nclass A: ...\nclass B: ...\n",
+        "net/sizes.py": "N = 1\n",
+        "net/deep/part.py": "from .more import P\n",
+        "net/deep/more.py": "P = 2\n",
+    }
+    issue = read_issue("\n".join(f"{name}:\n```python\n{text}```" for name, text in texts.items()))
+    program = issue.program(None, "x.md")
+    assert program.files == {
+        "run.py": "import torch\nif 1:\n    from model import A, B as C  # mine\n\n\nimport sizes as s\n"
+        "torch.compile(A())(1)\n",
+        "model.py": "from sizes import N; from deep.part import P\nclass A: ...\nclass B: ...\n",
+        "sizes.py": "N = 1\n",
+        "deep/part.py": "from .more import P\n",
+        "deep/more.py": "P = 2\n",
+    }
+    assert "from model import A" in program.shown
+
+
 def test_a_file_that_is_not_whole_is_named() -> None:
     for language, words in (
         ("python", r"line 3 is not whole: '\(' was never"),

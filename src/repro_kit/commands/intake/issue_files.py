@@ -87,9 +87,13 @@ class Block:
 
     @property
     def files(self) -> dict[str, str]:
-        """The text of each file of the program by its path, that which is run first."""
+        """The text of each file of the program by its path, that which is run first.
+
+        What was a package in the author's directory are modules beside the script here.
+        """
         own = PurePosixPath(self.name).name
-        return {own if own.endswith(".py") else MAIN: self.text} | {path: part.text for path, part in self.parts}
+        files = {own if own.endswith(".py") else MAIN: self.text} | {path: part.text for path, part in self.parts}
+        return {path: text if "/" in path else _of_no_package(text) for path, text in files.items()}
 
     @property
     def shown(self) -> str:
@@ -233,6 +237,19 @@ def _modules(node: ast.AST, package: tuple[str, ...]) -> list[tuple[str, ...]]:
         return [parts for parts in found if parts]
     # a file of the text may be called like a package, and no directory of it is looked for in the text
     return [parts[:1] if is_package(parts[0]) else parts for parts in found if parts[0] != "torch"]
+
+
+def _of_no_package(code: str) -> str:
+    """`code` with ``from model import Net`` in place of ``from .model import Net``, each import on its lines."""
+    tree, lines = _tree(code), code.splitlines(keepends=True)
+    imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.level == 1] if tree else []
+    for node in sorted(imports, key=lambda each: (each.lineno, each.col_offset), reverse=True):
+        absolute = ast.ImportFrom(node.module, node.names, 0) if node.module else ast.Import(node.names)
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        before = lines[first].encode()[: node.col_offset].decode()
+        after = lines[last].encode()[node.end_col_offset :].decode()
+        lines[first : last + 1] = [f"{before}{ast.unparse(absolute)}{after}", *["\n"] * (last - first)]
+    return "".join(lines)
 
 
 def _tree(code: str) -> ast.Module | None:
