@@ -54,6 +54,7 @@ def start(orders: Orders) -> None:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
         when_imported("torch._inductor.cpu_vec_isa", lambda module: _guarded(findings, remember_loads, module))
+        when_imported("torchgen.utils", lambda module: _guarded(findings, _keep_trace_quiet, module))
         _install_mode(orders["mode"], findings)
         if orders["mode"] != "override" or not orders["options"].get("measure"):  # a thread would change a measurement
             from repro_probe.record import rank_state
@@ -66,6 +67,12 @@ def start(orders: Orders) -> None:
 def is_worker() -> bool:
     """Whether this process is a tool, such as a compile worker, and not the user's."""
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
+
+
+def _keep_trace_quiet(module: Any) -> None:
+    from repro_probe.record.trace_texts import leave_out_tensors
+
+    leave_out_tensors(module)
 
 
 def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *arguments: Any) -> None:

@@ -7,7 +7,9 @@ import logging
 import os
 from typing import Any
 
+from repro_probe.common.imports import when_imported
 from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.record.trace_texts import leave_out_tensors
 
 _MOST_GRAPHS = 100
 _MOST_EVENTS = 5000
@@ -66,6 +68,7 @@ class TraceMemory(logging.Handler):
         self.setFormatter(formatter(trace=True))
         log.setLevel(logging.DEBUG)
         log.addHandler(self)
+        when_imported("torchgen.utils", leave_out_tensors)
 
     def stop(self) -> None:
         """Stop listening."""
