@@ -123,8 +123,8 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     if "nudge" in findings.options:
         from repro_probe.calls.calls import nudged
 
-        direction = float(findings.options["nudge"])
-        return lambda compiled, original: nudged(compiled, direction)
+        direction, only = float(findings.options["nudge"]), findings.options.get("nudged")
+        return lambda compiled, original: nudged(compiled, original, direction, only)
     if findings.options.get("witness"):
         from repro_probe.calls.recorded_calls import Witness
 
