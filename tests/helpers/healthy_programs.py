@@ -59,6 +59,18 @@ def a_result_without_use() -> object:
 def a_class_whose_handler_counts() -> object:
     seen: list[str] = []
 
+    class Context:
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Context)
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __repr__(self) -> str:
+            raise ValueError("nobody needs this text")
+
+    context = Context()
+
     class Counted(Tensor):
         inner: Tensor
 
@@ -68,8 +80,8 @@ def a_class_whose_handler_counts() -> object:
             made.inner = inner
             return made
 
-        def __tensor_flatten__(self) -> tuple[list[str], None]:
-            return ["inner"], None
+        def __tensor_flatten__(self) -> tuple[list[str], Context]:
+            return ["inner"], context
 
         @staticmethod
         def __tensor_unflatten__(tensors: dict[str, Tensor], *_: object) -> Any:

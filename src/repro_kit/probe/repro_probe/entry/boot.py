@@ -54,7 +54,7 @@ def start(orders: Orders) -> None:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
         when_imported("torch._inductor.cpu_vec_isa", lambda module: _guarded(findings, remember_loads, module))
-        when_imported("torchgen.utils", lambda module: _guarded(findings, _keep_trace_quiet, module))
+        when_imported("torch", lambda torch: _guarded(findings, _keep_trace_quiet))
         _install_mode(orders["mode"], findings)
         if orders["mode"] != "override" or not orders["options"].get("measure"):  # a thread would change a measurement
             from repro_probe.record import rank_state
@@ -69,10 +69,10 @@ def is_worker() -> bool:
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
 
 
-def _keep_trace_quiet(module: Any) -> None:
-    from repro_probe.record.trace_texts import leave_out_tensors
+def _keep_trace_quiet() -> None:
+    from repro_probe.record.trace_texts import run_no_code_of_the_program
 
-    leave_out_tensors(module)
+    run_no_code_of_the_program()
 
 
 def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *arguments: Any) -> None:

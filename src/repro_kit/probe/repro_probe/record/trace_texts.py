@@ -2,7 +2,8 @@
 
 Where a trace is written, torch describes the metadata of each graph with ``repr``, tensors too
 (torch/_functorch/_aot_autograd/graph_capture.py). The ``repr`` of a tensor of another class calls the handlers of that
-class. They may count, and an operator that depends on values fails the compilation, since there are none yet.
+class. They may count, and an operator that depends on values fails the compilation, since there are none yet. What
+such a class keeps beside its tensors (torch/_subclasses/meta_utils.py) is described too, and may be any object.
 """
 
 from __future__ import annotations
@@ -12,11 +13,30 @@ import functools
 import sys
 from typing import Any
 
+from repro_probe.common.imports import when_imported
+
 _DEPTH = 8  # of the metadata of a graph
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _PLAIN = ("Tensor", "Parameter", "Buffer", "FakeTensor")  # classes of torch whose description runs nothing of a program
 
 
-def leave_out_tensors(torchgen: Any) -> None:
+def run_no_code_of_the_program() -> None:
+    """Let torch describe nothing for the trace whose text is the program's."""
+    when_imported("torchgen.utils", _leave_out_tensors)
+    when_imported("torch._subclasses.meta_utils", _name_objects)
+
+
+def _name_objects(meta_utils: Any) -> None:
+    """Name the objects of the program by their classes. `meta_utils` uses ``repr`` for the trace alone."""
+    meta_utils.__dict__["repr"] = _named
+
+
+def _named(value: Any) -> str:
+    is_torchs = type(value).__module__.partition(".")[0] == "torch"
+    return repr(value) if isinstance(value, _SCALARS) or is_torchs else f"<{type(value).__qualname__}>"
+
+
+def _leave_out_tensors(torchgen: Any) -> None:
     """Leave what holds tensors of other classes out of the trace. `torchgen` is torchgen.utils."""
     describe = getattr(torchgen, "dataclass_repr", None)
     if describe is None or hasattr(describe, "__wrapped__"):
