@@ -56,6 +56,48 @@ def a_result_without_use() -> object:
 
 
 @program
+def a_class_whose_handler_counts() -> object:
+    seen: list[str] = []
+
+    class Context:
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Context)
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __repr__(self) -> str:
+            raise ValueError("nobody needs this text")
+
+    context = Context()
+
+    class Counted(Tensor):
+        inner: Tensor
+
+        @staticmethod
+        def __new__(cls, inner: Tensor) -> Any:
+            made = Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            made.inner = inner
+            return made
+
+        def __tensor_flatten__(self) -> tuple[list[str], Context]:
+            return ["inner"], context
+
+        @staticmethod
+        def __tensor_unflatten__(tensors: dict[str, Tensor], *_: object) -> Any:
+            return Counted(tensors["inner"])
+
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(function))
+            result = function(*(part.inner if isinstance(part, Counted) else part for part in args), **(kwargs or {}))
+            return Counted(result) if isinstance(result, Tensor) else result
+
+    result = compiled(lambda x: x.sin() * 2, fullgraph=True)(Counted(torch.ones(2)))
+    return result.inner, sorted(set(seen)), seen.count("aten.sin.default")
+
+
+@program
 def hooks_of_several_results() -> object:
     seen: list[list[bool]] = []
     results = compiled(several)(leaf(3))

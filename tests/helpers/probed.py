@@ -14,17 +14,24 @@ from repro_kit.runner.supervised import launch
 _SECONDS = 240
 
 
-def run_probed(place: Path, code: str, mode: str, options: Mapping[str, object], status: int = 0) -> str:
+def run_probed(
+    place: Path,
+    code: str,
+    mode: str,
+    options: Mapping[str, object],
+    status: int = 0,
+    variables: Mapping[str, str] | None = None,
+) -> str:
     """What the script prints. It must end with `status`, and the probe must have no problem.
 
-    The findings are in ``place/probe``, the script is ``place/script.py``.
+    `variables` are added to the environment. The findings are in ``place/probe``, the script is ``place/script.py``.
     """
     script = place / "script.py"
     script.write_text(code)
     ended = launch(
         [sys.executable, str(script)],
         cwd=place,
-        env=probe_environment(os.environ, mode, place / "probe", _SECONDS, dict(options)),
+        env=probe_environment({**os.environ, **(variables or {})}, mode, place / "probe", _SECONDS, dict(options)),
         timeout=_SECONDS,
         stdout=place / "out.txt",
         stderr=place / "err.txt",

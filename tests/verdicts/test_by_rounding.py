@@ -222,6 +222,29 @@ def test_a_script_that_fails_now_and_then_is_not_rounding(
     assert (explained_by_rounding(runs, observed, [agree]) is not None) is explained
 
 
+def test_a_check_before_it_that_only_nudges_fail_hides_no_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an index among equal values: of the functions, only those are nudged that differ when compiled."""
+
+    def raised(line: int) -> ObservedFailure:
+        frame = Frame("a.py", line, "<module>", "")
+        failure = Failure(Kind.ACCURACY, exceptions=(ExceptionLink("AssertionError", "off", (frame,)),))
+        return ObservedFailure(failure, signature_of(failure))
+
+    def ran(case: Case, run: SubjectRun, override: Override) -> Run:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        line = 9 if override.get("nudged") == [ROUNDED.name] else 3
+        return Run(line, None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    case = case_of(tmp_path, raised(9))
+    monkeypatch.setattr(by_rounding, "run_overridden", ran)
+    monkeypatch.setattr(by_rounding.observed_failures, "found_in", lambda _, ended, *rest: [raised(ended.exit_status)])
+    runs = Reruns(case, SilentUi(), timeout=60, limit=60, copy_of=None)
+    calls = [CompiledCall("choose at a.py:1", calls=1, compared=1), ROUNDED]
+    assert explained_by_rounding(runs, raised(9), calls) is not None
+
+
 @pytest.mark.parametrize(
     "call",
     [

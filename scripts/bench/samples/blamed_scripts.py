@@ -274,6 +274,14 @@ UNSEEN["saved_values"] = (
     "        return torch.autograd.grad(function(x), x)[0]\n"
     "torch.testing.assert_close(gradient(torch.compile(own)), gradient(own), rtol=1e-3, atol=1e-3)\n"
 )
+_OPERATORS = "x, compiled = torch.randn(32), torch.compile(own, backend='aot_eager_decomp_partition')\ncompiled(x)\n"
+UNSEEN |= {
+    "profiled_calls": "import torch\nfrom torch.profiler import profile\ndef own(x):\n"
+    + "    return torch.nn.functional.silu(x) * 2\ndef calls(function, x):\n    with profile() as seen:\n"
+    + "        function(x)\n    return {event.key: event.count for event in seen.key_averages()}\n"
+    + _OPERATORS
+    + "assert calls(compiled, x) == calls(own, x), 'other operators'\n",
+}
 #: The backend is the script's own.
 OWN_BACKENDS = {
     "function": "import torch\ndef mine(graph, inputs):\n    return lambda *args: [-y for y in graph(*args)]\n"

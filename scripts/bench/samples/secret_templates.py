@@ -345,4 +345,11 @@ COMMANDS = (
     'Write-Host "  Login: {u} / {s}" -ForegroundColor Yellow',
     "const ADMIN_PASSWORD = process.env.ADMIN_PASSWORD ?? '{s}'",
     'open_document_pw(path, "{s}");',
+    "train.py: error: argument -p/--db-password: invalid int value: '{s}'",
+    "Error: Invalid value for '-p' / '--password': '{s}' is not a valid integer.",
+    "set -gx DB_PASSWORD {s}",
+    "db:\n  password: >-\n    {s}\n",
+    'variable "db_password" {{\n  default = "{s}"\n}}',
+    "next=https%3A%2F%2F{u}%3A{s}%40{h}%2Fx",
+    "\x1b[31mpassword\x1b[0m: \x1b[1m{s}\x1b[0m",
 )

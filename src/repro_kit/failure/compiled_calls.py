@@ -41,6 +41,7 @@ class CompiledCall:
     both: str = ""  # type of an exception of eager's call, if the compiled call raises as well
     lost: tuple[ExceptionLink, ...] = ()  # exceptions of eager's call, if the compiled call raises none
     problem: str = ""  # why the callable could not be measured
+    watched: str = ""  # what sees which operators run while a call is made
     states: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = ()  # call, state after it in eager, and compiled
 
     @property

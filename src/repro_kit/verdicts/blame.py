@@ -216,14 +216,16 @@ def _not_confirmed(runs: Reruns, chosen: ObservedFailure) -> str:
 def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str | None:
     """Why nobody is blamed for a check of the script's own: each compiled call agrees, and the check needs no graph.
 
-    It may need one where it asks about no tensor: what a process has loaded, say. "": Dynamo is to blame, since a call
-    leaves another state. None: that is not known, since the check needs a graph, or some call was not compared.
+    It may need one where it asks about no tensor, but about what a process has loaded, say, or which operators run.
+    "": Dynamo is to blame, since a call leaves another state. None: that is not known, since the check needs a graph,
+    or some call was not compared.
     """
     if not _agree(calls):
         return None
     of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
     of_no_tensor = of_no_tensor or (chosen.source == "exit" and _exits_by_no_tensor(runs.case))
-    if not of_no_tensor and not _fails_without_graphs(runs, chosen):
+    watcher = next((call.watched for call in calls if call.watched), "")
+    if not of_no_tensor and not watcher and not _fails_without_graphs(runs, chosen):
         return None
     states = _compared(runs, "state")
     if wrong_result(states) is not None:
@@ -231,6 +233,8 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     if any(call.problem for call in states):
         return None
     reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
+    if watcher:
+        reason = f"compiled code runs other operators than eager, which {watcher} sees"
     return (
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
         f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"

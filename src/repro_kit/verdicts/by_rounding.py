@@ -66,7 +66,7 @@ def explained_by_rounding(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     clean = all(call.difference is None and not call.raised and not call.problem and call.rounding for call in calls)
     if not any(call.compared for call in calls) or not clean or _computes_as_eager(runs.case):
         return None
-    (direction, nudged), rounding = _when_nudged(runs, chosen), rounding_of_calls(calls)
+    (direction, nudged), rounding = _when_nudged(runs, chosen, calls), rounding_of_calls(calls)
     all_compared = all(call.compared >= call.calls for call in calls)
     alike = nudged is not None and is_as_large(chosen, nudged, all_compared=all_compared)
     if alike and not is_explained(calls) and not _is_steady(runs, chosen, direction):
@@ -167,24 +167,36 @@ def _is_bounded(difference: Difference) -> bool:
     return difference.kind != "nan" and math.isfinite(difference.max_abs)
 
 
-def _when_nudged(runs: Reruns, chosen: ObservedFailure) -> tuple[int, ObservedFailure | None]:
-    """The first direction in which `_nudged` finds a failure, and that failure; None where there is none."""
-    for direction in _DIRECTIONS:
-        failed = _nudged(runs, chosen, direction)
-        if failed is not False:
-            return direction, failed
+def _when_nudged(
+    runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]
+) -> tuple[int, ObservedFailure | None]:
+    """The first direction in which `_nudged` finds a failure, and that failure; None where there is none.
+
+    At first only those of `calls` are nudged that differ from eager: a nudge of the others may fail a check before.
+    """
+    differing = [call.name for call in calls if call.errors]
+    some = bool(differing) and len(differing) < sum(call.calls > 0 for call in calls)
+    for only in (differing, None) if some else (None,):
+        for direction in _DIRECTIONS:
+            failed = _nudged(runs, chosen, direction, only)
+            if failed is not False:
+                return direction, failed
     return 0, None
 
 
-def _nudged(runs: Reruns, chosen: ObservedFailure, direction: int) -> ObservedFailure | Literal[False] | None:
+def _nudged(
+    runs: Reruns, chosen: ObservedFailure, direction: int, only: list[str] | None = None
+) -> ObservedFailure | Literal[False] | None:
     """The script's check failing at the same line in eager when compiled functions return nudged results.
 
-    False: it does not fail so. None: a run in eager cannot show that.
+    False: it does not fail so. None: a run in eager cannot show that. `only`: the functions that are nudged; None: all.
     """
     runs.ui.progress("running the program in eager with its rounding disturbed")
     directory = runs.case.path / "observe" / f"nudged-{direction}"
     shutil.rmtree(directory, ignore_errors=True)
     nudged: Override = {**eager_run.PROBE, "nudge": direction}
+    if only is not None:
+        nudged["nudged"] = only
     why = "does its check fail in eager too when rounding is disturbed?"
     run = SubjectRun(directory, why=why, timeout=_SLOWER * runs.limit, env=eager_run.EAGER_VARIABLES, ui=runs.ui)
     ended = run_overridden(runs.case, run, nudged)

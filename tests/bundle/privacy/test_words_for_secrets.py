@@ -50,6 +50,13 @@ def test_a_value_in_python_is_gone(text: str, private: str) -> None:
         ('{"pin": 48151623}', "a.json", "48151623"),
         ("login failed, password: correct-horse-battery, host 3", "log.txt", "horse"),
         ('{"argv": ["train.py", "--db-password", "correct-horse-battery"]}', "a.json", "horse"),
+        ("train.py: error: argument -p/--db-password: invalid int value: 'lagoonwalnut77'", "log.txt", "walnut"),
+        ("Error: Invalid value for '-p' / '--password': 'lagoonwalnut77' is not an integer.", "log.txt", "walnut"),
+        ("set -gx WANDB_API_KEY lagoonwalnut77", "log.txt", "walnut"),
+        ("db:\n  password: >-\n    lagoonwalnut77\n", "a.yaml", "walnut"),
+        ('variable "db_password" {\n  default = "lagoonwalnut77"\n}', "a.tf", "walnut"),
+        ("next=https%3A%2F%2Fetl%3Alagoonwalnut77%40host%2Fx", "log.txt", "walnut"),
+        ("\x1b[31mpassword\x1b[0m: \x1b[1mlagoonwalnut77\x1b[0m", "log.txt", "walnut"),
     ],
 )
 def test_a_value_in_another_file_is_gone(text: str, name: str, private: str) -> None:

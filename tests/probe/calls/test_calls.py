@@ -98,6 +98,30 @@ def test_a_wrong_result_that_nobody_asserts_on_is_seen_and_the_script_goes_on_as
 
 @pytest.mark.torch
 @pytest.mark.slow
+def test_only_the_named_functions_are_nudged(oracle: ProgramOracle, tmp_path: Path) -> None:
+    code = "import torch\ndef one(x):\n    return x / 3\ndef other(x):\n    return x / 3\nx = torch.ones(64)\n"
+    code += "print([torch.equal(torch.compile(it)(x), it(x)) for it in (one, other)])"
+    options = {"eager": True, "fullgraph": False, "nudge": 1}
+    for name, only, same in (
+        ("all", None, "[False, False]"),
+        ("one", ["other at script.py:4"], "[True, False]"),
+    ):
+        asked = options if only is None else {**options, "nudged": only}
+        (tmp_path / name).mkdir()
+        assert run_forked(oracle, tmp_path / name, code, "override", asked).strip() == same
+
+
+def test_a_call_that_a_profiler_sees_is_noted(oracle: ProgramOracle, tmp_path: Path) -> None:
+    code = "import torch\nfrom torch.profiler import profile\nx = torch.ones(2)\n"
+    code += "first, other = (torch.compile(it, backend='eager') for it in (torch.sin, torch.cos))\n"
+    code += "first(x)\nwith profile():\n    other(x)\n"
+    run_forked(
+        oracle, tmp_path, code + "import atexit\natexit._run_exitfuncs()\n", "override", {"measure": ["accuracy"]}
+    )
+    calls = read_findings(tmp_path / "probe").compiled
+    assert [(call.compared, call.watched) for call in calls] == [(1, ""), (1, "a profiler")]
+
+
 def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_path: Path) -> None:
     printed, findings = run(oracle, tmp_path, "memory time")
     found = {call.name.partition(" ")[0]: call for call in findings.compiled}

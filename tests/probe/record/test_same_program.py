@@ -88,7 +88,9 @@ def test_a_watched_program_does_what_it_does_alone(tmp_path: Path) -> None:
     command = [sys.executable, str(FILE), "aot_eager"]
     alone = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     source = FILE.read_text(encoding="utf-8").replace("sys.argv[1]", repr("aot_eager"))
-    watched = json.loads(run_probed(tmp_path, source, "capture", {}))
+    logged = {"TORCH_TRACE": str(tmp_path / "trace"), "TORCH_LOGS": "graph_breaks,recompiles"}
+    logged["TORCH_LOGS_OUT"] = str(tmp_path / "torch.txt")
+    watched = json.loads(run_probed(tmp_path, source, "capture", {}, variables=logged))
     assert len(watched) > 20
     assert watched == json.loads(alone)
     failed = [name for name, result in watched.items() if "Error: " in str(result)]

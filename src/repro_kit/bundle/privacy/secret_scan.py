@@ -217,6 +217,7 @@ _SHORTEST_PIECE = 6  # of a phrase, and between the fields of an f-string
 _CALLED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(")  # ``base64.b64encode(`` in a quoted line of code
 _FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
 _HEX_NUMBER = re.compile(r"0[xX][0-9A-Fa-f]+[uUlL]*(?![A-Za-z0-9+/])")
+_COLOUR = re.compile(r"(?:\x1b|\\x1b|\\u001b|\\033)\[[\d;]*m")  # of a terminal, as it is or spelt out
 _TOKEN = re.compile(r"REDACTED_[A-Z]+_\d|^<[\w-]+>$")
 _CODE = re.compile(r"[\w.]*[(\[].*|(?:self|torch|os|args|cfg|config)\..*|None|True|False|\$\{?\w+\}?|%\(?\w+.*")
 
@@ -232,7 +233,9 @@ def secrets_in(text: str, name: str = "text.txt") -> Iterator[Secret]:
     for hit in _certain(text, flat, name):
         yield from (piece for piece in _without_code(hit, data) if not _TOKEN.search(piece.value))
     given = _given_in_python(text) if name.endswith(".py") else ()
-    for hit in (*_random(flat), *_detected(flat, name), *_beside_words(flat), *given):
+    plain = _COLOUR.sub("", flat)
+    beside = [*_beside_words(flat), *(_beside_words(plain) if plain != flat else ())]
+    for hit in (*_random(flat), *_detected(flat, name), *beside, *given):
         for piece in _without_code(hit, data):
             if piece.value and not (_TOKEN.search(piece.value) or _CODE.fullmatch(piece.value) or _is_harmless(piece)):
                 yield piece

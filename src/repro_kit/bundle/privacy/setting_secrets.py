@@ -19,7 +19,8 @@ _SAYS = (
 _LAST = rf"{_START}{_SAYS}"
 _NAME = rf"(?:[\w.$:-]{{0,60}}{_START})?{_SAYS}"
 _WORD = re.compile(
-    r"(?i)pass|pswd|pwd|pw\b|psk|cred|secret|token|key|kennwort|auth|log_?in|sign_?in|cookie|^[\w.*-]+:(?:\d|\*)", re.M
+    r"(?i)pass|pswd|pwd|pw\b|psk|cred|secret|token|key|kennwort|auth|log_?in|sign_?in|cookie|%3A|^[\w.*-]+:(?:\d|\*)",
+    re.M,
 )
 _QUOTED = r"[bBrRfFuU]?(?P<quote>\\*[\"'`])(?P<value>[^\"'`\\\s]{4,120})(?P=quote)"
 _BARE = r"(?P<value>[^\s\"'`<>,;&|(){}\[\]]{4,120})"
@@ -39,8 +40,14 @@ _FORMS = tuple(
         rf"{_LAST}\\*[\"'`]?[\])]?\s*(?:\|\||\?\?|\bor\b|:-)\s*{_PERHAPS_QUOTED}",
         # A name and a value without quotes: of Dockerfiles, of Windows, of a table.
         rf"^\s*(?:ENV|ARG)\s+{_NAME}\s+{_PERHAPS_QUOTED}",
-        rf"\b(?:setx|setenv|(?:Set-Item|si)\s+env:|config(?::|\s+)set|secrets?\s+set|user-secrets\s+set)(?:\s+--?\w+)*"
+        rf"\b(?:setx|setenv|set(?=\s+-)|(?:Set-Item|si)\s+env:|config(?::|\s+)set|secrets?\s+set|user-secrets\s+set)(?:\s+--?\w+)*"
         rf"\s*[\"']?{_NAME}[\"']?\s+{_PERHAPS_QUOTED}",
+        # What a parser of arguments says of a value that it refuses: argparse, and click.
+        rf"\bargument\s+(?:-\w/)?--?(?:[\w-]*[_-])?{_SAYS}:\s+invalid [^:\n]{{1,40}}:\s+{_PERHAPS_QUOTED}",
+        rf"\bInvalid value for '[^\n:]*?--(?:[\w-]*[_-])?{_SAYS}':\s+{_PERHAPS_QUOTED}",
+        # The value on the next line: a block of YAML, the default of a variable of Terraform.
+        rf"^[ \t]*(?:- )?[\"']?{_NAME}[\"']?:[ \t]*[>|][+-]?[ \t]*\r?\n[ \t]+{_BARE}",
+        rf"\bvariable\s+\"{_NAME}\"\s*\{{\s*default\s*=\s*{_QUOTED}",
         # XML: an element, and, as in JSON and YAML, the name in one and the value in another field.
         rf"<(?:{_NAME}|pass|pin|token)(?:\s[^<>\n]*)?>(?P<value>[^<>\s]{{4,120}})</",
         rf"\b(?:name|key|id|variable)\\*[\"']?\s*[=:]\s*\\*[\"']?{_NAME}\\*[\"']?,?\s+\\*[\"']?value\\*[\"']?\s*[=:]\s*"
@@ -51,6 +58,7 @@ _FORMS = tuple(
         rf"\b(?:auth|credentials?|creds|login)\\*[\"']?\s*[=:]\s*[(\[]\s*{_USER},\s*{_QUOTED}",
         rf"\b(?:auth|credentials?|creds|login|userpwd)\\*[\"']?\s*[=:]\s*\\*[\"']?[\w.@+-]+:{_BARE}",
         r"^[\w.*-]+:(?:\d{2,5}|\*):[\w*.-]+:[\w*.@-]+:(?P<value>[^\s:]{4,})$",  # .pgpass
+        r"%3A(?:%2F){2}[\w.%+-]*?%3A(?P<value>(?:(?!%40)[\w.%+-]){4,60})%40",  # a URL within a URL
         # Headers.
         rf"\b(?:x-[\w-]*(?:key|token|auth|secret)[\w-]*|api-?key|private-token|job-token)\\*[\"']?:\s*{_PERHAPS_QUOTED}",
         rf"\bcookie\\*[\"']?:\s*[\w.-]+={_BARE}",

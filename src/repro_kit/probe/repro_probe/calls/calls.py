@@ -9,7 +9,7 @@ import atexit
 import functools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from repro_probe.calls import call_timing
@@ -275,10 +275,11 @@ def _name(function: Any) -> str:
     return name.replace("<locals>.", "") + position
 
 
-def nudged(compiled: Any, direction: float) -> Any:
+def nudged(compiled: Any, original: Any, direction: float, only: Collection[str] | None = None) -> Any:
     """Return `compiled`, whose outermost calls run with the results of their operators nudged by rounding errors.
 
     The sign of `direction` is that of the nudges, and its size chooses their random numbers. 0: no value changes.
+    `only`: the names of the callables that are nudged; None: all.
     """
 
     def make(run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -287,7 +288,9 @@ def nudged(compiled: Any, direction: float) -> Any:
         with Nudge(max(0, int(abs(direction)) - 1), math.copysign(1.0, direction) if direction else 0.0):
             return run(*arguments, **named)
 
-    return compiled if not callable(compiled) or isinstance(compiled, type) else _outermost.made_by(make, compiled)
+    if not callable(compiled) or isinstance(compiled, type) or (only is not None and _name(original) not in only):
+        return compiled
+    return _outermost.made_by(make, compiled)
 
 
 class Measuring:

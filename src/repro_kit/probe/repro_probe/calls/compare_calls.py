@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from repro_probe.calls.calls import Call
@@ -56,6 +56,9 @@ def observe_validation(call: Call) -> None:
 def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], Mapping[str, Any]]) -> None:
     """Add what `compare` finds to the record of the call, unless repetitions of the call begin in other states."""
     record = call.record
+    watcher = _watcher()
+    if watcher:
+        record["watched"] = watcher
     with undisturbed():
         program = _AsProgram(call)
         iterators = ", ".join(dict.fromkeys(program.python_state.iterators))
@@ -68,6 +71,14 @@ def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], Mappi
             found = compare(program, record)
     record["compared"] = record.get("compared", 0) + 1
     record.update(cast(CompiledCallData, found))
+
+
+def _watcher() -> str:
+    """Return what sees which operators run at present: a profiler, or a mode of the program's; "" without any."""
+    if torch.autograd._profiler_enabled():
+        return "a profiler"
+    modes = _get_current_dispatch_mode_stack()
+    return f"a mode for operators ({type(modes[-1]).__name__})" if modes else ""
 
 
 def _comparison(program: _AsProgram, record: CompiledCallData) -> Mapping[str, Any]:

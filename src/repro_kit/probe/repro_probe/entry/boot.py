@@ -54,6 +54,7 @@ def start(orders: Orders) -> None:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
         when_imported("torch._inductor.cpu_vec_isa", lambda module: _guarded(findings, remember_loads, module))
+        when_imported("torch", lambda torch: _guarded(findings, _keep_trace_quiet))
         _install_mode(orders["mode"], findings)
         if orders["mode"] != "override" or not orders["options"].get("measure"):  # a thread would change a measurement
             from repro_probe.record import rank_state
@@ -66,6 +67,12 @@ def start(orders: Orders) -> None:
 def is_worker() -> bool:
     """Whether this process is a tool, such as a compile worker, and not the user's."""
     return any(mark in part.replace(os.sep, "/") for mark in _WORKER_MARKS for part in argv())
+
+
+def _keep_trace_quiet() -> None:
+    from repro_probe.record.trace_texts import run_no_code_of_the_program
+
+    run_no_code_of_the_program()
 
 
 def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *arguments: Any) -> None:
@@ -116,8 +123,8 @@ def _watch_calls(findings: FindingsDirectory) -> Callable[[Any, Any], Any]:
     if "nudge" in findings.options:
         from repro_probe.calls.calls import nudged
 
-        direction = float(findings.options["nudge"])
-        return lambda compiled, original: nudged(compiled, direction)
+        direction, only = float(findings.options["nudge"]), findings.options.get("nudged")
+        return lambda compiled, original: nudged(compiled, original, direction, only)
     if findings.options.get("witness"):
         from repro_probe.calls.recorded_calls import Witness
 

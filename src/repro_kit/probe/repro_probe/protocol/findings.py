@@ -127,6 +127,7 @@ class CompiledCallData(CompiledCallBase, ComparisonData, total=False):
     both: str
     lost: list[LinkData]
     problem: str
+    watched: str  # what sees which operators run while a call is made, such as a profiler
     states: list[tuple[int, dict[str, Any], dict[str, Any]]]  # number of a call, state after it in eager, and compiled
 
 

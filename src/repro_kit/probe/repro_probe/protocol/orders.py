@@ -51,6 +51,7 @@ class Override(TypedDict, total=False):
     measure: Sequence[Measure]
     compared_calls: int  # how many first calls of each compiled callable are compared with eager
     nudge: int  # nudge results of compiled functions by a rounding error: 1, -1, 2, -2 (calls.nudged); 0: by nothing
+    nudged: list[str]  # the names of the compiled functions to nudge, as in the record of a call; absent: all
     witness: bool  # record the results of compiled calls, and the Python state after them
     timeline: int | None  # time all calls, with this seed; None: no seed is set
     record: bool  # record the graphs as mode ``capture`` does

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from repro_probe.common.run_files import FindingsDirectory
+from repro_probe.record.trace_texts import run_no_code_of_the_program
 
 _MOST_GRAPHS = 100
 _MOST_EVENTS = 5000
@@ -66,6 +67,7 @@ class TraceMemory(logging.Handler):
         self.setFormatter(formatter(trace=True))
         log.setLevel(logging.DEBUG)
         log.addHandler(self)
+        run_no_code_of_the_program()
 
     def stop(self) -> None:
         """Stop listening."""

@@ -1,0 +1,47 @@
+"""Nobody is blamed for a check that no compiled call explains."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from repro_kit.case.case import Case, Subject
+from repro_kit.case.stage_results import OBSERVATION, Observation, ObservedFailure
+from repro_kit.failure.compiled_calls import CompiledCall
+from repro_kit.failure.exception_origin import Nature
+from repro_kit.failure.failure import ExceptionLink, Failure, Status
+from repro_kit.failure.kinds import Kind
+from repro_kit.failure.signature import signature_of
+from repro_kit.probe.repro_probe.protocol.orders import Override
+from repro_kit.runner.read_findings import Findings
+from repro_kit.runner.supervised import Run
+from repro_kit.subject.script_run import SubjectRun
+from repro_kit.ui import SilentUi
+from repro_kit.verdicts import blame, by_rounding
+
+
+@pytest.mark.parametrize("watched", ["a profiler", ""])
+def test_a_check_of_the_operators_that_a_profiler_sees_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: str
+) -> None:
+    """It passes with all graphs in eager, which run eager's operators, and its condition has a tensor in it."""
+
+    def ran(case: Case, run: SubjectRun, override: Override) -> Run:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        fails = not override.get("eager_graphs") and "nudge" not in override
+        return Run(int(fails), None, timed_out=False, seconds=1.0, peak_memory=0)
+
+    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "other operators"),))
+    chosen = ObservedFailure(own, signature_of(own), nature=Nature.COMPARISON)
+    case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
+    case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", failures=(chosen,)))
+    case.update(signature=chosen.signature)
+    agree = CompiledCall("step at a.py:1", calls=1, compared=1, watched=watched)
+    for module in (by_rounding, blame):
+        monkeypatch.setattr(module, "run_overridden", ran)
+    monkeypatch.setattr(blame, "read_findings", lambda directory: Findings(compiled=(agree,)))
+    monkeypatch.setattr(blame, "run_eager", lambda *_: SimpleNamespace(passes=True))
+    monkeypatch.setattr(blame.observed_failures, "found_in", lambda _, ended, *rest: [] if ended.ok else [chosen])
+    found = blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS))
+    assert ("runs other operators than eager, which a profiler sees" in found.nobody) is bool(watched)
