@@ -41,5 +41,5 @@ def of_the_tests() -> list[str]:
 
 def worth_collecting(version: str) -> list[str]:
     """The examples for `collect` with that torch: a few, and those that fail there and that the tests leave out."""
-    left_out = {*EXPECTED} - {*of_the_tests()}
+    left_out = {*EXPECTED} - {*of_the_tests(), *_FEW}
     return [*_FEW, *(name for name in EXPECTED if name in left_out and fails_on(name, version))]

@@ -1,4 +1,4 @@
-"""A command line that runs in a directory of its own, with a cache of its own."""
+"""A command line that runs in a directory of its own, with a cache of its own but for what the compiler can do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from repro_kit.cli.main import main
+from repro_kit.runner.places import cache_home
 from wheelhouse import SCRIPT
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's directory, with a script that uses the package; nothing is looked up beyond this machine."""
+    compiler = cache_home() / "compiler"
+    compiler.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cache" / "repro-kit").mkdir(parents=True)
+    (tmp_path / "cache" / "repro-kit" / "compiler").symlink_to(compiler)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")  # a cell of a table is one line
     monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "nothing").as_uri())

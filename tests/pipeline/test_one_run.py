@@ -204,6 +204,14 @@ def test_observe_alone_settles_whose_failure_it_is(tmp_path: Path) -> None:
     assert summary["failure"] == "accuracy" and observation.settled and observation.eager is Status.PASS
 
 
+def test_the_graph_settles_it_and_one_more_run_shows_that_the_scripts_check_depends_on_it(tmp_path: Path) -> None:
+    summary, case = collected(tmp_path, CHECKED, "--until", "capture")
+    observation, capture = case.load(OBSERVATION), case.load(CAPTURE)
+    assert summary["failure"] == "accuracy" and observation.settled and observation.eager is None
+    assert (capture.subject, len(summary["runs"])) == ("program", 2)
+    assert capture.own_check == "With that graph in eager, and all others compiled, the script's own check passes."
+
+
 def test_a_wrong_graph_counts_only_where_the_scripts_check_depends_on_it(tmp_path: Path) -> None:
     _, case = collected(tmp_path, TWO_WRONG, "--until", "capture")
     capture = case.load(CAPTURE)

@@ -99,7 +99,7 @@ def test_an_exit_without_report_is_no_verdict(oracle: ProgramOracle) -> None:
 
 @pytest.mark.slow
 def test_memory_is_limited() -> None:
-    with ProgramOracle(sys.executable, memory=1 << 30) as small:
+    with ProgramOracle(sys.executable, memory=1 << 30, cache=probes(sys.executable)) as small:
         assert check(small, program(calls="x = torch.ones(1 << 20)\nreturn [(x,)]")).status is Status.PASS
         verdict = check(small, program(calls="x = torch.ones(1 << 30)\nreturn [(x,)]"))
     assert failure_of(verdict, Status.INVALID).kind is Kind.OOM
@@ -342,7 +342,7 @@ def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fresh_interpreters_judge_alike(inputs: Path, tmp_path: Path) -> None:
+def test_fresh_interpreters_judge_alike(inputs: Path) -> None:
     texts = [
         program(),
         spoiling("out * 2"),
@@ -350,7 +350,7 @@ def test_fresh_interpreters_judge_alike(inputs: Path, tmp_path: Path) -> None:
         program("y = x @ x\nreturn (y,)"),
         program(preamble="import atexit, os\natexit.register(os.abort)"),
     ]
-    with ProgramOracle(sys.executable, how="spawn", cache=tmp_path / "cache") as spawn:
+    with ProgramOracle(sys.executable, how="spawn", cache=probes(sys.executable)) as spawn:
         passes, wrong, crash, invalid, late = spawn.check(texts, inputs)
     assert (passes.status, invalid.status) == (Status.PASS, Status.INVALID)
     assert failure_of(wrong, Status.FAIL).kind is Kind.ACCURACY

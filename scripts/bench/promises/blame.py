@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from promises import Row
+from repro_kit.cli.main import cli
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, OWN_BACKENDS, OWN_CHANGES, UNSEEN, WRONG_RESULTS
@@ -23,15 +26,9 @@ def run(words: tuple[str, ...], source: str, directory: Path) -> tuple[int, str]
     directory.mkdir(parents=True)
     script = directory / "script.py"
     script.write_text(source, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "repro_kit", *words, str(script)],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    with contextlib.chdir(directory):
+        done = CliRunner().invoke(cli, [*words, "--python", sys.executable, str(script)], prog_name="repro-kit")
+    return done.exit_code, done.output
 
 
 def measure(size: str, scratch: Path) -> list[Row]:

@@ -41,7 +41,7 @@ _COMMANDS_OF_A_CASE = ("collect", "observe", "capture", "ablate", "minify", "bun
 
 
 def measure(size: str, scratch: Path) -> list[Row]:
-    """The rows; `small` has fewer damaged archives, smaller bombs, and the sequences several at a time."""
+    """The rows; `small` has fewer archives, smaller bombs, one ending a file, and the sequences several at a time."""
     large = size == "full"
     os.environ["XDG_STATE_HOME"] = str(scratch / "state")
     places = [scratch / name for name in ("archives", "special", "terminal", "unlisted", "cases")]
@@ -99,8 +99,8 @@ def _special(directory: Path, *, large: bool) -> Iterator[tuple[str, str]]:
     good = directory / "good.zip"
     write_zip(good, sealed(bundle_of()))
     asked = []
-    for kind in SPECIAL:
-        for ending in (".zip", ".tar.gz", ".py", ".log", "") if large else (".zip", ".py"):
+    for number, kind in enumerate(SPECIAL):
+        for ending in (".zip", ".tar.gz", ".py", ".log", "") if large else ((".zip", ".py")[number % 2],):
             path = directory / f"{kind}{ending}"
             write_special(path, kind)
             asked += [(kind, argv) for argv in _on_a_path(str(path), str(good), ending)]
@@ -141,7 +141,7 @@ def _within(case: Path, kind: str) -> Iterator[list[str]]:
 
 def _terminal(directory: Path, *, large: bool) -> Iterator[tuple[str, str]]:
     texts = [text for text in (*SEQUENCES, *CHARACTERS) if raw_in(text)]
-    groups = [texts[at : at + 1] for at in range(len(texts))] if large else [texts[at::6] for at in range(6)]
+    groups = [texts[at : at + 1] for at in range(len(texts))] if large else [texts[at::3] for at in range(3)]
     asked: list[tuple[list[str], list[str]]] = []
     for number, group in enumerate(groups):
         at = directory / str(number)

@@ -14,7 +14,7 @@ from samples.nasty import Ran
 
 _SEED = 20_300_101
 #: In this process, in processes of their own, damaged files: how many.
-_COUNTS = {"small": (80, 4, 20), "full": (1000, 60, 567)}
+_COUNTS = {"small": (54, 2, 12), "full": (1000, 60, 567)}
 
 
 def measure(size: str, scratch: Path) -> list[Row]:

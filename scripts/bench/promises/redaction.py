@@ -18,7 +18,7 @@ from repro_kit.bundle.privacy import vocabulary
 from repro_kit.options.stages import BundleOptions
 from samples import planted_things as things
 
-_TRIALS = {"small": 12, "full": 100}
+_TRIALS = {"small": 4, "full": 100}
 _ODD = (
     "\\",
     '"',

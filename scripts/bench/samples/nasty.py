@@ -301,12 +301,13 @@ def readers(name: str) -> Iterator[tuple[str, ...]]:
 
 @contextlib.contextmanager
 def quiet_world(directory: Path) -> Iterator[None]:
-    """Work in `directory`, with a temporary home and without the network."""
+    """Work in `directory`, with a temporary home and without the network. A cache that is chosen stays."""
     home = directory.parent / "home"
     home.mkdir(exist_ok=True)
     nowhere = "http://127.0.0.1:9"
+    cache = os.environ.get("XDG_CACHE_HOME") or str(home / "cache")  # what the compiler can do is known there
     variables = {
-        **{"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "XDG_CACHE_HOME": str(home / "cache")},
+        **{"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "XDG_CACHE_HOME": cache},
         **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"), nowhere),
         **{"VIRTUAL_ENV": sys.prefix, "UV_OFFLINE": "1", "no_proxy": "", "NO_PROXY": ""},
     }

@@ -7,6 +7,7 @@ skills/repro-kit/SKILL.md names for the task.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from collecting import told
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands.mcp.server import make_server
+from repro_kit.runner.compiler import probes
 from root import ROOT
 from wheelhouse import BAD, GOOD, make_wheels
 
@@ -137,15 +139,24 @@ def test_two_machines_are_compared(project: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> None:
+def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path, python_in_forks: Path) -> None:
     """Three tasks: make a bundle of an issue, say what it holds, and say whether it fails with this build."""
+    config, python = project.parent / "config", str(python_in_forks)
+    (config / "repro-kit").mkdir(parents=True)
+    # How far it is reduced is not asked here, and each repro.py runs in a fork.
+    (config / "repro-kit" / "config.toml").write_text(f"budget = 2\npython = {json.dumps(python)}\n")
+    known, same = probes(sys.executable), probes(python)
+    assert known is not None and same is not None
+    shutil.copytree(known, same, dirs_exist_ok=True)
+    env = {**os.environ, "XDG_CONFIG_HOME": str(config)}
     progress: list[str] = []
 
     async def watch(done: float, total: float | None, message: str | None) -> None:
         progress.append(message or "")
 
     async def run() -> None:
-        server = StdioServerParameters(command=sys.executable, args=["-m", "repro_kit", "mcp"], cwd=str(project))
+        words = ["-m", "repro_kit", "mcp"]
+        server = StdioServerParameters(command=sys.executable, args=words, cwd=str(project), env=env)
         async with Client(server, elicitation_callback=agree) as client:
             skip = ["ablate"]
             made = await client.call_tool("collect", {"text": ISSUE, "skip": skip}, progress_callback=watch)
@@ -158,7 +169,7 @@ def test_from_the_text_of_an_issue_to_a_bundle_and_a_table(project: Path) -> Non
             story = await client.call_tool("show", {"target": resource.name})
             assert story.structured_content is not None
             assert story.structured_content["story"]["verified"] is True
-            table = await client.call_tool("verify", {"target": path, "on": sys.executable})
+            table = await client.call_tool("verify", {"target": path, "on": python})
             assert table.structured_content is not None
             (line,) = table.structured_content["lines"]
             assert (line["builds"][0]["outcome"], line["builds"][0]["failed"]) == ("same", 5)
