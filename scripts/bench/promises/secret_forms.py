@@ -13,8 +13,8 @@ from samples.secret_samples import CONTEXTS, FORMS, left_of, samples
 from samples.spoken_secrets import harmless, spoken
 
 _ROOT = Path(__file__).resolve().parents[3]
-_SIZES = {"small": (700, 240, 30), "full": (10_000, 5_000, 500)}
-_SPOKEN = {"small": (240, 200), "full": (2_000, 2_000)}  # texts that tell a secret, and lines that do not
+_SIZES = {"small": (2200, 720, 60), "full": (10_000, 5_000, 500)}
+_SPOKEN = {"small": (400, 400), "full": (2_000, 2_000)}  # texts that tell a secret, and lines that do not
 _SEED = 14
 
 
