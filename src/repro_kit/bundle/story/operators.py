@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
 from repro_kit.diagnosis.answers import FirstWrong, GeneratedKernel
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
@@ -199,24 +200,12 @@ def _option(name: str, value: ast.expr) -> str:
 
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
+_OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its name, and no method of what one returns
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
 #: What makes tensors, and computes nothing of them.
-_MAKERS = (
-    "arange",
-    "as_tensor",
-    "empty",
-    "eye",
-    "full",
-    "linspace",
-    "ones",
-    "rand",
-    "randint",
-    "randn",
-    "tensor",
-    "zeros",
-)
+_MAKERS = re.compile("arange|as_tensor|empty|eye|full|linspace|ones|rand|randint|randn|tensor|zeros")
 _DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
@@ -235,8 +224,8 @@ class Construct:
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
 
-def construct_of(source: str, line: int = 0) -> Construct:
-    """The construct in `source`, unless that is very long; at `line`, where the line that fails is known."""
+def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
+    """The construct in `source`, unless that is very long; at `spot`, where the line that fails is known."""
     if len(source) > LONGEST_CODE:
         return Construct()
     try:
@@ -248,9 +237,9 @@ def construct_of(source: str, line: int = 0) -> Construct:
     defined = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     calls = [inner for body in bodies for call in _calls(body) for inner in _unfolded(call, defined)]
     marks = [_decorator(call, defined) for call in calls if _decorator(call, defined)]
-    at_line = [call for call in calls if line and call.lineno <= line <= (call.end_lineno or call.lineno)]
+    at_line = calls_at(spot, calls, source)
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
-    torchs = [call for call in calls if ast.unparse(call.func).startswith(("torch.", "F."))]
+    torchs = [call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))]
     torchs.sort(key=_rank)
     chosen = at_line or setters or torchs or calls
     named = [*map(_named, chosen)] or [*filter(None, map(_result, bodies))][:1]
@@ -265,7 +254,7 @@ def construct_of(source: str, line: int = 0) -> Construct:
 def _rank(call: ast.Call) -> int:
     """Where a call of torch stands in a title: custom operators, then what is computed, then its inputs."""
     function = ast.unparse(call.func)
-    return 0 if custom_operator(function) else 2 if function.removeprefix("torch.") in _MAKERS else 1
+    return 0 if custom_operator(function) else 2 if _MAKERS.fullmatch(function.removeprefix("torch.")) else 1
 
 
 _OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
@@ -359,14 +348,24 @@ def _named(call: ast.Call) -> str:
     function = ast.unparse(call.func)
     if custom := custom_operator(function):
         return f"{_CUSTOM} {custom}"
-    if function.startswith(("torch.", "F.")):
+    if _OF_TORCH.fullmatch(function):
         plain = function if "." in function.removeprefix("torch.") or _SETTER.search(function) else function[6:]
         plain = plain.replace("torch.nn.functional.", "F.")
         return with_options(plain, plain.rpartition(".")[2], call)
     whole = ast.unparse(call)
     if len(whole) <= _LONGEST and "\n" not in whole:
         return whole
-    return f".{call.func.attr}()" if isinstance(call.func, ast.Attribute) else f"{function}()"
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr=before)) as receiver, attr=name):
+            chain = f".{_written(before, receiver)}.{_written(name, call)}"
+            return chain if len(chain) <= _LONGEST else f".{name}()"
+        case ast.Attribute(attr=name):
+            return f".{name}()"
+    return f"{function}()"
+
+
+def _written(name: str, call: ast.Call) -> str:
+    return ast.unparse(ast.Call(ast.Name(name), call.args, call.keywords))
 
 
 def _settings(compiles: Sequence[ast.Call]) -> Iterator[str]:

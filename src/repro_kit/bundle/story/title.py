@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import compiled_with, run_under
+from repro_kit.bundle.story.failing_call import Spot, stopped_at
 from repro_kit.bundle.story.operators import (
     LONGEST_CODE,
     SUBCLASS,
@@ -307,19 +308,12 @@ def _construct(story: Story) -> Construct:
     if story.level != "script":
         return Construct()
     if not story.runs_users_files:
-        return construct_of(story.sources[0][1] if story.sources else story.repro, _failing_line(story.log))
+        return construct_of(story.sources[0][1] if story.sources else story.repro, stopped_at(story.log))
     file, line = (
         (story.excerpt.file, story.excerpt.line) if story.excerpt else (story.named[0] if story.named else "", 0)
     )
-    found = construct_of(dict(story.sources).get(file, ""), line)
+    found = construct_of(dict(story.sources).get(file, ""), Spot(line))
     return found if found.is_certain else Construct(settings=found.settings)
-
-
-def _failing_line(log: str) -> int:
-    """The line of the reduced script at which Dynamo stopped, as the output of its run tells; 0 if it does not."""
-    _, found, stack = log.rpartition("\nfrom user code:")
-    lines = re.findall(r'^ *File "[^"\n]*", line (\d+), in ', stack, re.MULTILINE) if found else []
-    return int(lines[-1]) if lines else 0
 
 
 def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
