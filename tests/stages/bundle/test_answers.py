@@ -271,6 +271,9 @@ def test_the_functions_that_a_reduced_script_calls_are_asked_of_dynamo(tmp_path:
     ]
     raised = replace(form, facts=replace(form.facts, signature=Signature(Kind.DYNAMO_ERROR)))
     assert [place["kind"] for place in asked_places(raised)] == ["object"], "the error has its own place"
+    path.write_text("import torch\nx = torch.randn(1)\ntorch.compile(lambda x, j: x / len(set(j)))(x, [1])\n")
+    plain = form_of(program=None, path=path, ablation=Ablation("script", layer=Layer.DYNAMO, cause="tracing"))
+    assert asked_places(plain) == [], "what makes its inputs is not at fault"
 
 
 def test_nothing_is_named_in_torch_where_the_user_is_to_blame(case: Case) -> None:

@@ -204,7 +204,6 @@ _OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its nam
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
-#: What makes tensors, and computes nothing of them.
 _MAKERS = re.compile("arange|as_tensor|empty|eye|full|linspace|ones|rand|randint|randn|tensor|zeros")
 _DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
@@ -254,7 +253,12 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
 def _rank(call: ast.Call) -> int:
     """Where a call of torch stands in a title: custom operators, then what is computed, then its inputs."""
     function = ast.unparse(call.func)
-    return 0 if custom_operator(function) else 2 if _MAKERS.fullmatch(function.removeprefix("torch.")) else 1
+    return 0 if custom_operator(function) else 2 if makes_tensors(function) else 1
+
+
+def makes_tensors(function: str) -> bool:
+    """Whether `function`, by its full name, makes tensors and computes nothing of them."""
+    return bool(_MAKERS.fullmatch(function.removeprefix("torch.")))
 
 
 _OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
