@@ -447,6 +447,27 @@ def f(x):
 
 torch.compile(lambda x: x * f(x))(torch.ones(1))
 """
+OWN_BACKWARD = """import torch
+
+class A(torch.autograd.Function):
+    def forward(ctx, x, y):
+        return x, torch.sin(y)
+
+    def backward(ctx, g, h):
+        return None, h
+
+class B(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.h = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        i = self.h(x)
+        return A.apply(torch.cos(i), i)[0]
+
+l = B()
+torch.compile(l)(torch.ones(2))
+"""
 EXPRESSION = """import torch
 scale = [2.0]
 torch.compile(lambda x: x * scale[0], options={})(torch.ones(1))
@@ -498,6 +519,7 @@ torch.compile(h)(torch.ones(1))
             "",
             "[dynamo] wrong result of custom operator mine::double",
         ),
+        (OWN_BACKWARD, wrong("value"), "", "[dynamo] wrong result of a custom autograd.Function"),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
-from repro_kit.diagnosis.answers import FirstWrong, GeneratedKernel
+from repro_kit.diagnosis.answers import GeneratedKernel
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
 from repro_kit.graph.program import Statement
@@ -205,6 +205,8 @@ LONGEST_CODE = 200_000  # characters of code that is read for a title; a strange
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
 _MAKERS = re.compile("arange|as_tensor|empty|eye|full|linspace|ones|rand|randint|randn|tensor|zeros")
+#: A function whose backward the script defines, as a title names it, and its bases.
+OWN_FUNCTION, _FUNCTIONS = "a custom autograd.Function", ("torch.autograd.Function", "autograd.Function", "Function")
 _DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
@@ -240,14 +242,24 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = [call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))]
     torchs.sort(key=_rank)
-    chosen = at_line or setters or torchs or calls
-    named = [*map(_named, chosen)] or [*filter(None, map(_result, bodies))][:1]
+    applies = _applies(tree)
+    owns = [call for call in calls if ast.unparse(call.func) in applies]
+    chosen = at_line or setters or owns or torchs or calls
+    named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or [
+        *filter(None, map(_result, bodies))
+    ][:1]
     return Construct(
         tuple(dict.fromkeys([*marks, *named])),
         bool(chosen) and not marks and chosen[0] in setters,
         (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
         bool(at_line or setters or len(calls) == 1),
     )
+
+
+def _applies(tree: ast.Module) -> set[str]:
+    """``Scale.apply`` of each class that says itself how its result is differentiated."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return {f"{each.name}.apply" for each in classes if any(ast.unparse(base) in _FUNCTIONS for base in each.bases)}
 
 
 def _rank(call: ast.Call) -> int:
@@ -376,17 +388,3 @@ def _settings(compiles: Sequence[ast.Call]) -> Iterator[str]:
     for keyword in (keyword for call in compiles for keyword in call.keywords if keyword.arg in _CONDITIONS):
         if isinstance(keyword.value, ast.Constant) and keyword.value.value is not None:
             yield f"{keyword.arg}={keyword.value.value!r}"
-
-
-_LONGEST_VALUE = 14  # characters of one value of a tensor
-_FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
-
-
-def short_values(first: FirstWrong | None) -> tuple[str, ...]:
-    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
-    if first is None or first.what not in ("value", "nan"):
-        return ()
-    both = (first.eager, first.compiled)
-    eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
-    fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
-    return (eager, compiled) if fit and eager != compiled else ()

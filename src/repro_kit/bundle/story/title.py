@@ -19,10 +19,10 @@ from repro_kit.bundle.story.operators import (
     operators,
     raising_function,
     shares_memory,
-    short_values,
     subjects,
 )
 from repro_kit.bundle.story.story import Story
+from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
@@ -287,7 +287,7 @@ def facts_of(story: Story) -> TitleFacts:
         is_setter=construct.is_setter,
         conditions=(*beside, *_conditions(story, program, construct)),
         places=_places(story),
-        values=short_values(story.answers.first_wrong),
+        values=_short_values(story.answers.first_wrong),
         call=story.call,
         layer=story.layer,
         addressee=story.addressee,
@@ -367,3 +367,17 @@ def _places(story: Story) -> tuple[str, ...]:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
     return (place_of(where),) if where else ()
+
+
+_LONGEST_VALUE = 14  # characters of one value of a tensor
+_FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
+
+
+def _short_values(first: FirstWrong | None) -> tuple[str, ...]:
+    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
+    if first is None or first.what not in ("value", "nan"):
+        return ()
+    both = (first.eager, first.compiled)
+    eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
+    fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
+    return (eager, compiled) if fit and eager != compiled else ()
