@@ -197,8 +197,8 @@ def _wrong(facts: TitleFacts, subject: str) -> str:
         return f"rounding of {subject} differs from eager's"
     if difference == STATE:
         return f"side effects of {subject} differ under torch.compile"
-    if facts.places == (GRADIENT,) and difference in ("value", "nan"):
-        return f"{'wrong gradient' if difference == 'value' else 'wrong NaN in the gradient'} of {subject}"
+    if facts.places == (GRADIENT,) and difference in (None, "value", "nan"):
+        return f"{'wrong NaN in the gradient' if difference == 'nan' else 'wrong gradient'} of {subject}"
     if facts.places == (ARGUMENT,) and difference in ("value", "nan"):
         return f"wrong input mutation by {subject}"
     return f"{_WRONG.get(difference or '', 'wrong result of')} {subject}"
