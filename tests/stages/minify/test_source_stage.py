@@ -86,46 +86,6 @@ def test_a_script_that_cannot_be_one_file_says_why(tmp_path: Path) -> None:
     assert stages["minify"] == "the script is not reduced: a function changes LIMIT of the module nets"
 
 
-UNUSED = """
-import torch
-
-class Keep(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.set_materialize_grads(False)
-        return x.clone(), y.clone()
-
-    @staticmethod
-    def backward(ctx, g, h):
-        return g, h
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = torch.nn.Parameter(torch.ones(1))
-        self.b = torch.nn.Parameter(torch.ones(1))
-
-    def forward(self, x):
-        return Keep.apply(x * self.a, x * self.b)[0]
-
-net = Net()
-torch.compile(net, backend="eager")(torch.ones(1)).backward()
-assert net.b.grad is None, "it would decay"
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.torch
-@pytest.mark.usefixtures("one_zygote", "scripts_in_forks")
-def test_how_the_calls_of_the_result_differ_is_kept_where_its_own_check_does_not_say(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(UNUSED)
-    data = minify(tmp_path, "train.py", "--budget", "5")
-    assert data["exit"] == 0, data
-    seen = Case.open(tmp_path / "train.repro").load(SOURCE_REDUCTION).difference
-    assert seen is not None and (seen.eager, seen.compiled) == ("no gradient", "a gradient")
-    assert seen.where.startswith("grad of ")
-
-
 CHECKED = Script(
     """
 def check(a, b):
