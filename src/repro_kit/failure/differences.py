@@ -94,7 +94,9 @@ class SettingTried:
             return "gives eager's results bit for bit"
         if self.gap >= _UNBOUNDED:
             return "gives infinite results where eager's are finite, or finite ones where eager's are infinite"
-        return f"differs from eager by {self.gap:.2g} at most{', which agrees' if self.agrees else ''}"
+        if not self.agrees:
+            return f"still differs from eager, by {self.gap:.2g} at most"
+        return f"differs from eager by {self.gap:.2g} at most, which agrees"
 
 
 @dataclass(frozen=True)

@@ -433,6 +433,19 @@ def test_duplicates_are_looked_for_by_the_words_that_tell():
     assert "CppCompileError" in words and "scope" in words
 
 
+def test_a_wrong_result_of_a_script_is_looked_for_by_what_it_calls():
+    source = "import torch\ntorch.compile(lambda i, j: i / len(set(j)), backend='eager')(torch.ones(1), [1])\n"
+    reduced = {"level": "script", "program": "", "ops": (), "sources": (("files/reduced.py", source),)}
+    checked = Signature(Kind.ACCURACY, ("AssertionError",), difference="value")
+    story = replace(story_of("accuracy"), **reduced, named=("files/reduced.py",), signature=checked)
+    assert [words for words, _ in issue_form.searches(story)] == ["set wrong result", "set"]
+    chained = source.replace("i / len(set(j))", "i.register_hook(print).remove()")
+    refused = Signature(Kind.DYNAMO_ERROR, ("AssertionError",), "idx must not be None for hook removal")
+    story = replace(story, sources=(("files/reduced.py", chained),), signature=refused)
+    words = ["AssertionError must None hook removal", "AssertionError register_hook"]
+    assert [words for words, _ in issue_form.searches(story)] == words
+
+
 @pytest.mark.parametrize("lines", [1, 3000])
 def test_a_link_that_opens_the_issue_is_short_enough(lines):
     story = story_of("accuracy")

@@ -451,6 +451,27 @@ def f(x):
 
 torch.compile(lambda x: x * f(x))(torch.ones(1))
 """
+OWN_BACKWARD = """import torch
+
+class A(torch.autograd.Function):
+    def forward(ctx, x, y):
+        return x, torch.sin(y)
+
+    def backward(ctx, g, h):
+        return None, h
+
+class B(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.h = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        i = self.h(x)
+        return A.apply(torch.cos(i), i)[0]
+
+l = B()
+torch.compile(l)(torch.ones(2))
+"""
 EXPRESSION = """import torch
 scale = [2.0]
 torch.compile(lambda x: x * scale[0], options={})(torch.ones(1))
@@ -502,6 +523,7 @@ torch.compile(h)(torch.ones(1))
             "",
             "[dynamo] wrong result of custom operator mine::double",
         ),
+        (OWN_BACKWARD, wrong("value"), "", "[dynamo] wrong result of a custom autograd.Function"),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],
 )
@@ -519,6 +541,39 @@ def test_of_a_reduced_script_the_line_at_which_dynamo_stops_is_named() -> None:
     story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, log=log)
     assert "weights.pop(x.shape[0] - 3) does not compile with dynamic=True" in title_of(story)
     assert "list(weights) does not compile" in title_of(replace(story, log="")), "it is the first call"
+
+
+CHAINED = """import torch
+
+def f(x):
+    def g(grad):
+        return grad
+    torch.ones(()).requires_grad_().register_hook(g).remove()
+    return torch.relu(torch.zeros(3)) + x.view(-1).unfold(0, 2, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "marks", "expected"),
+    [
+        (6, "", ".register_hook(g).remove() does not compile"),
+        (6, "^" * 14, "ones does not compile"),
+        (7, " " * 18 + "^" * 14, "zeros does not compile"),
+        (7, " " * 7 + "^" * 26, "relu does not compile"),
+        (7, " " * 36 + "^" * 26, "x.view(-1).unfold(0, 2, 1) does not compile"),
+        (7, " " * 7 + "~" * 27 + "^" + "~" * 27, "relu does not compile"),
+    ],
+)
+def test_of_several_calls_in_one_line_the_one_that_fails_is_named(line, marks, expected) -> None:
+    source = f"{CHAINED}torch.compile(f, backend='eager')(torch.ones(3))\n"
+    text = source.splitlines()[line - 1].strip()
+    log = f'AssertionError: no\n\nfrom user code:\n   File "repro.py", line {line}, in f\n    {text}\n'
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    signature = Signature(Kind.DYNAMO_ERROR, ("InternalTorchDynamoError", "AssertionError"), "no")
+    story = story_of(
+        "accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, log=f"{log}    {marks}\n"
+    )
+    assert expected in title_of(story)
 
 
 def test_of_code_of_the_script_the_function_that_raises_is_named() -> None:

@@ -147,6 +147,16 @@ def test_a_lost_side_effect_has_the_values_of_both_sides(case: Case) -> None:
     assert first == FirstWrong("state", "seen after call 1", "6 items", "0 items")
 
 
+def test_how_the_calls_of_a_reduced_script_differ_is_told_where_its_own_check_does_not(case: Case) -> None:
+    lost = Difference("structure", "grad of h.weight", eager="no gradient", compiled="a gradient")
+    failed = Failure(Kind.ACCURACY, exceptions=(ExceptionLink("AssertionError", "decayed"),))
+    reduction = Reduction(43, 28, 9, 1.0, True, True, difference=lost)
+    form = form_of(program=None, failure=failed, reduction=reduction)
+    expected = FirstWrong("structure", "grad of h.weight", "no gradient", "a gradient")
+    assert answered(case, form).first_wrong == expected
+    assert answered(case, replace(form, reduced=False)).first_wrong is None, "it is of the reduced script"
+
+
 def test_the_kernel_is_the_one_of_the_operator_and_its_telling_line_is_marked(case: Case) -> None:
     kernels = [
         {"name": "cpp_fused_avg_pool2d_0", "language": "cpp", "code": "other"},
@@ -271,6 +281,9 @@ def test_the_functions_that_a_reduced_script_calls_are_asked_of_dynamo(tmp_path:
     ]
     raised = replace(form, facts=replace(form.facts, signature=Signature(Kind.DYNAMO_ERROR)))
     assert [place["kind"] for place in asked_places(raised)] == ["object"], "the error has its own place"
+    path.write_text("import torch\nx = torch.randn(1)\ntorch.compile(lambda x, j: x / len(set(j)))(x, [1])\n")
+    plain = form_of(program=None, path=path, ablation=Ablation("script", layer=Layer.DYNAMO, cause="tracing"))
+    assert asked_places(plain) == [], "what makes its inputs is not at fault"
 
 
 def test_nothing_is_named_in_torch_where_the_user_is_to_blame(case: Case) -> None:

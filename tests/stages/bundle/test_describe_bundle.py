@@ -8,12 +8,12 @@ import pytest
 from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.repro.check_program import read_run
 from repro_kit.case.stage_results import Environment, Reduction, TwinFound
-from repro_kit.failure.failure import ExceptionLink, Failure
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.graph import parse
 from repro_kit.repro_run.running import Check, ReproRun
-from repro_kit.stages.bundle.describe_bundle import passing_variant, shown_error
+from repro_kit.stages.bundle.describe_bundle import passing_variant, shown_difference, shown_error
 from repro_kit.stages.bundle.forms import ReproForm
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'
@@ -54,6 +54,19 @@ def test_the_words_are_those_of_the_run_where_it_failed_alike(signature, output,
     assert shown_error(facts, Check((fails_alike,), fails_alike)) == words
     assert shown_error(facts, Check((fails_otherwise,), fails_otherwise)) == words_of_the_capture
     assert shown_error(facts, None) == words_of_the_capture
+
+
+def test_the_numbers_are_those_of_the_run_whose_output_is_shown() -> None:
+    said = "Tensor-likes are not close!\n\nMismatched elements: 1 / 1 (100.0%)\nGreatest absolute difference: {}"
+    at_first = Difference("value", "", max_abs=0.59, fraction=1.0, detail=said.format(0.59))
+    output = f'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nAssertionError: {said}\n'
+    run = ReproRun(read_run(1, output.format(0.4), "exit status 1"), output, 1, outcome=RunOutcome.FAILS_ALIKE)
+    shown = shown_difference(at_first, Check((run,), run))
+    assert (shown.max_abs, shown.detail) == (0.4, said.format(0.4))
+    otherwise = replace(run, outcome=RunOutcome.FAILS_OTHERWISE)
+    measured = replace(at_first, where="output 0")
+    assert shown_difference(at_first, Check((otherwise,), otherwise)) == at_first
+    assert shown_difference(measured, Check((run,), run)) == measured, "nobody read it off a message"
 
 
 PASSING = """# repro-kit program 1

@@ -1,12 +1,13 @@
 """What a candidate of a source reduction must show."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Status, Verdict
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import RunOutcome, signature_of
+from repro_kit.failure.signature import RunOutcome, Signature, signature_of
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.script import Script
 from repro_kit.stages.minify.source_oracle import Compared, Expected, ScriptVerdict, SourceOracle, raising_lines
@@ -69,6 +70,17 @@ def test_the_lines_of_traced_code_come_after_those_of_frames() -> None:
     message = 'no\n\nfrom user code:\n   File "/tmp/query-1/script.py", line 4, in g\n    f()\n'
     link = ExceptionLink("torch._dynamo.exc.Unsupported", message, frames)
     assert raising_lines(Failure(Kind.DYNAMO_ERROR, exceptions=(link,))) == (9, 4)
+
+
+def test_what_is_shown_of_the_calls_decides_nothing() -> None:
+    at_first = wrong("value", "output 0")
+    shown = replace(at_first, shown=Difference("value", "output 0", eager="1.0", compiled="2.0"))
+    assert not at_first.unlike(shown) and not shown.unlike(at_first)
+    expected = Expected(Signature(Kind.ACCURACY), compared=at_first)
+    about = [
+        SourceOracle(ProgramOracle("python"), each, 60).about for each in (expected, replace(expected, compared=shown))
+    ]
+    assert about[0] == about[1], "a journal is read again after another draw of random numbers"
 
 
 def wrong(kind: str, where: str, doubts: tuple[str, ...] = ()) -> Compared:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title import title_of
+from repro_kit.bundle.story.title import facts_of, title_of
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 
@@ -138,11 +138,11 @@ def refusal(evidence: str, issue: Path) -> str:
 
 def searches(story: Story) -> tuple[tuple[str, str], ...]:
     """(search words, link): searches for issues about the same bug, the closest first."""
-    narrow = [*story.signature.exceptions[-1:], *_telling(story.signature.message)]
-    wide = list(story.ops[:2])
-    if not narrow:
-        narrow = [*wide, story.signature.kind.policy.search]
-    queries = {" ".join(words): words for words in (narrow, [*story.signature.exceptions[-1:], *wide]) if words}
+    kind = story.signature.kind
+    raised = [] if kind is Kind.ACCURACY else [*story.signature.exceptions[-1:]]  # a wrong result: by a check of values
+    telling, wide = _telling(story.signature.message), list(story.ops[:2]) or _names(facts_of(story).construct)
+    narrow = [*raised, *telling] if telling else [*raised, *wide, *([] if raised else [kind.policy.search])]
+    queries = {" ".join(words): words for words in (narrow, [*raised, *wide]) if words}
     return tuple((words, _search(words)) for words in queries)
 
 
@@ -155,6 +155,12 @@ def _telling(message: str) -> list[str]:
     """The words of a normalised message that few other messages have."""
     words = re.findall(r"(?<![\w<])[A-Za-z_]\w{3,}", message)
     return list(dict.fromkeys(word for word in words if not _TELLS_NOTHING.fullmatch(word)))[:_WORDS]
+
+
+def _names(construct: str) -> list[str]:
+    """``register_hook`` and ``remove`` of ``.register_hook(g).remove()``."""
+    called = re.findall(r"([A-Za-z_]\w{2,})(?=\(|$)", construct)
+    return list(dict.fromkeys(called))[:2]
 
 
 def body_of(issue: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from repro_kit.artefact.public_forms import with_slices
-from repro_kit.diagnosis.answers import FirstWrong, GeneratedKernel
+from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
+from repro_kit.diagnosis.answers import GeneratedKernel
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
 from repro_kit.graph.program import Statement
@@ -205,25 +206,14 @@ def _option(name: str, value: ast.expr) -> str:
 
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
+_OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its name, and no method of what one returns
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST_INDEX = 24  # characters of an index that a title writes out
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
-#: What makes tensors, and computes nothing of them.
-_MAKERS = (
-    "arange",
-    "as_tensor",
-    "empty",
-    "eye",
-    "full",
-    "linspace",
-    "ones",
-    "rand",
-    "randint",
-    "randn",
-    "tensor",
-    "zeros",
-)
+_MAKERS = re.compile("arange|as_tensor|empty|eye|full|linspace|ones|rand|randint|randn|tensor|zeros")
+#: A function whose backward the script defines, as a title names it, and its bases.
+OWN_FUNCTION, _FUNCTIONS = "a custom autograd.Function", ("torch.autograd.Function", "autograd.Function", "Function")
 _DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
@@ -242,8 +232,8 @@ class Construct:
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
 
-def construct_of(source: str, line: int = 0) -> Construct:
-    """The construct in `source`, unless that is very long; at `line`, where the line that fails is known."""
+def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
+    """The construct in `source`, unless that is very long; at `spot`, where the line that fails is known."""
     if len(source) > LONGEST_CODE:
         return Construct()
     try:
@@ -255,12 +245,16 @@ def construct_of(source: str, line: int = 0) -> Construct:
     defined = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     calls = [inner for body in bodies for call in _calls(body) for inner in _unfolded(call, defined)]
     marks = [_decorator(call, defined) for call in calls if _decorator(call, defined)]
-    at_line = [call for call in calls if line and call.lineno <= line <= (call.end_lineno or call.lineno)]
+    at_line = calls_at(spot, calls, source)
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
-    torchs = [call for call in calls if ast.unparse(call.func).startswith(("torch.", "F."))]
+    torchs = [call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))]
     torchs.sort(key=_rank)
-    chosen = at_line or setters or torchs or calls
-    named = [*map(_named, chosen)] or [*filter(None, map(_result, bodies))][:1]
+    applies = _applies(tree)
+    owns = [call for call in calls if ast.unparse(call.func) in applies]
+    chosen = at_line or setters or owns or torchs or calls
+    named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or [
+        *filter(None, map(_result, bodies))
+    ][:1]
     return Construct(
         tuple(dict.fromkeys([*marks, *named])),
         bool(chosen) and not marks and chosen[0] in setters,
@@ -269,10 +263,21 @@ def construct_of(source: str, line: int = 0) -> Construct:
     )
 
 
+def _applies(tree: ast.Module) -> set[str]:
+    """``Scale.apply`` of each class that says itself how its result is differentiated."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return {f"{each.name}.apply" for each in classes if any(ast.unparse(base) in _FUNCTIONS for base in each.bases)}
+
+
 def _rank(call: ast.Call) -> int:
     """Where a call of torch stands in a title: custom operators, then what is computed, then its inputs."""
     function = ast.unparse(call.func)
-    return 0 if custom_operator(function) else 2 if function.removeprefix("torch.") in _MAKERS else 1
+    return 0 if custom_operator(function) else 2 if makes_tensors(function) else 1
+
+
+def makes_tensors(function: str) -> bool:
+    """Whether `function`, by its full name, makes tensors and computes nothing of them."""
+    return bool(_MAKERS.fullmatch(function.removeprefix("torch.")))
 
 
 _OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
@@ -366,31 +371,27 @@ def _named(call: ast.Call) -> str:
     function = ast.unparse(call.func)
     if custom := custom_operator(function):
         return f"{_CUSTOM} {custom}"
-    if function.startswith(("torch.", "F.")):
+    if _OF_TORCH.fullmatch(function):
         plain = function if "." in function.removeprefix("torch.") or _SETTER.search(function) else function[6:]
         plain = plain.replace("torch.nn.functional.", "F.")
         return with_options(plain, plain.rpartition(".")[2], call)
     whole = ast.unparse(call)
     if len(whole) <= _LONGEST and "\n" not in whole:
         return whole
-    return f".{call.func.attr}()" if isinstance(call.func, ast.Attribute) else f"{function}()"
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr=before)) as receiver, attr=name):
+            chain = f".{_written(before, receiver)}.{_written(name, call)}"
+            return chain if len(chain) <= _LONGEST else f".{name}()"
+        case ast.Attribute(attr=name):
+            return f".{name}()"
+    return f"{function}()"
+
+
+def _written(name: str, call: ast.Call) -> str:
+    return ast.unparse(ast.Call(ast.Name(name), call.args, call.keywords))
 
 
 def _settings(compiles: Sequence[ast.Call]) -> Iterator[str]:
     for keyword in (keyword for call in compiles for keyword in call.keywords if keyword.arg in _CONDITIONS):
         if isinstance(keyword.value, ast.Constant) and keyword.value.value is not None:
             yield f"{keyword.arg}={keyword.value.value!r}"
-
-
-_LONGEST_VALUE = 14  # characters of one value of a tensor
-_FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
-
-
-def short_values(first: FirstWrong | None) -> tuple[str, ...]:
-    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
-    if first is None or first.what not in ("value", "nan"):
-        return ()
-    both = (first.eager, first.compiled)
-    eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
-    fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
-    return (eager, compiled) if fit and eager != compiled else ()

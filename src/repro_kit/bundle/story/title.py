@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import compiled_with, run_under
+from repro_kit.bundle.story.failing_call import Spot, stopped_at
 from repro_kit.bundle.story.operators import (
     LONGEST_CODE,
     SUBCLASS,
@@ -18,10 +19,10 @@ from repro_kit.bundle.story.operators import (
     operators,
     raising_function,
     shares_memory,
-    short_values,
     subjects,
 )
 from repro_kit.bundle.story.story import Story
+from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
@@ -196,8 +197,8 @@ def _wrong(facts: TitleFacts, subject: str) -> str:
         return f"rounding of {subject} differs from eager's"
     if difference == STATE:
         return f"side effects of {subject} differ under torch.compile"
-    if facts.places == (GRADIENT,) and difference in ("value", "nan"):
-        return f"{'wrong gradient' if difference == 'value' else 'wrong NaN in the gradient'} of {subject}"
+    if facts.places == (GRADIENT,) and difference in (None, "value", "nan"):
+        return f"{'wrong NaN in the gradient' if difference == 'nan' else 'wrong gradient'} of {subject}"
     if facts.places == (ARGUMENT,) and difference in ("value", "nan"):
         return f"wrong input mutation by {subject}"
     return f"{_WRONG.get(difference or '', 'wrong result of')} {subject}"
@@ -287,7 +288,7 @@ def facts_of(story: Story) -> TitleFacts:
         is_setter=construct.is_setter,
         conditions=(*beside, *(each for each in _conditions(story, program, construct) if not _tells(subject, each))),
         places=_places(story),
-        values=short_values(story.answers.first_wrong),
+        values=_short_values(story.answers.first_wrong),
         call=story.call,
         layer=story.layer,
         addressee=story.addressee,
@@ -308,19 +309,12 @@ def _construct(story: Story) -> Construct:
     if story.level != "script":
         return Construct()
     if not story.runs_users_files:
-        return construct_of(story.sources[0][1] if story.sources else story.repro, _failing_line(story.log))
+        return construct_of(story.sources[0][1] if story.sources else story.repro, stopped_at(story.log))
     file, line = (
         (story.excerpt.file, story.excerpt.line) if story.excerpt else (story.named[0] if story.named else "", 0)
     )
-    found = construct_of(dict(story.sources).get(file, ""), line)
+    found = construct_of(dict(story.sources).get(file, ""), Spot(line))
     return found if found.is_certain else Construct(settings=found.settings)
-
-
-def _failing_line(log: str) -> int:
-    """The line of the reduced script at which Dynamo stopped, as the output of its run tells; 0 if it does not."""
-    _, found, stack = log.rpartition("\nfrom user code:")
-    lines = re.findall(r'^ *File "[^"\n]*", line (\d+), in ', stack, re.MULTILINE) if found else []
-    return int(lines[-1]) if lines else 0
 
 
 def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
@@ -379,3 +373,17 @@ def _places(story: Story) -> tuple[str, ...]:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
     return (place_of(where),) if where else ()
+
+
+_LONGEST_VALUE = 14  # characters of one value of a tensor
+_FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
+
+
+def _short_values(first: FirstWrong | None) -> tuple[str, ...]:
+    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
+    if first is None or first.what not in ("value", "nan"):
+        return ()
+    both = (first.eager, first.compiled)
+    eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
+    fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
+    return (eager, compiled) if fit and eager != compiled else ()

@@ -200,12 +200,15 @@ def _first_wrong(results: CaseResults, form: ReproForm, told: TorchReply, *, cod
         chosen = focused(Failure(Kind.ACCURACY, difference=seen[0], also=seen[1:]), form.facts.signature).difference
         return _as_first(chosen or seen[0], told.data.get("double", {}).get((chosen or seen[0]).where, ""))
     of_form = form.facts.failure.difference if form.facts.failure else None
-    candidates = [of_form, _of_witness(form.facts.ablation)]
+    of_script = form.facts.reduction if form.program is None and form.reduced else None
+    of_calls = of_script.difference if of_script else None
+    candidates = [of_form, of_calls, _of_witness(form.facts.ablation)]
     if results.observed is not None:
         candidates.append(results.observed.failure.difference)
     known = [difference for difference in candidates if difference and (difference.eager or difference.compiled)]
     # What another subject than `repro.py` shows may have sizes and values of the user's own.
-    mine = [difference for difference in known if code or difference is of_form or difference.kind == STATE]
+    own = (of_form, of_calls)
+    mine = [each for each in known if code or any(each is mine for mine in own) or each.kind == STATE]
     return _as_first(mine[0]) if mine else None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.repro.program_repro import REPRO
 from repro_kit.bundle.repro.source_files import PLACE, source_text
+from repro_kit.bundle.story.operators import makes_tensors
 from repro_kit.bundle.story.story import Excerpt
 from repro_kit.diagnosis.answers import TorchSource
 from repro_kit.diagnosis.evidence import Chain, Link
@@ -88,9 +89,10 @@ def _application(link: Link) -> str:
 
 
 def _functions(form: ReproForm) -> list[str]:
-    """The functions of torch that the reduced program or script calls by their full names."""
+    """The functions of torch that the reduced program or script calls by their full names, but for its inputs."""
     own = ("torch.compile", "torch.testing.", "torch.manual_seed", "torch.ops.")
-    return [name for name in _called(form) if name.startswith("torch.") and not name.startswith(own)]
+    named = [name for name in _called(form) if name.startswith("torch.") and not name.startswith(own)]
+    return [name for name in named if not makes_tensors(name)]
 
 
 def _called(form: ReproForm) -> list[str]:

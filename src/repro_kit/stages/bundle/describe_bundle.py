@@ -27,9 +27,10 @@ from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order,
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ROUNDING, Capture, Reduction, TwinFound
 from repro_kit.failure.differences import Rounding, changed_since
-from repro_kit.failure.failure import Layer
+from repro_kit.failure.failure import Difference, Layer
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature, signature_of
+from repro_kit.failure.tracebacks import difference_in
 from repro_kit.files import read_text
 from repro_kit.graph import Program, parse
 from repro_kit.recipe import Recipe
@@ -210,7 +211,7 @@ def story_of(
         moved=facts.moved,
         changed=changed_since(results.facts.signature, _signature_of(form)),
         minimized=form.minimized,
-        reduction=_reduction(form),
+        reduction=_reduction(form, check),
         twin=passing_variant(case, form, facts),
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
@@ -319,10 +320,23 @@ def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | No
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
 
-def _reduction(form: ReproForm) -> Reduction | None:
+def _reduction(form: ReproForm, check: Check | None) -> Reduction | None:
     """The reduction that led to `form`; only its last result is 1-minimal."""
     reduction = form.facts.reduction if form.reduced else None
-    return reduction and replace(reduction, minimal=reduction.minimal and form.smallest)
+    difference = shown_difference(reduction.difference, check) if reduction and reduction.difference else None
+    return reduction and replace(reduction, difference=difference, minimal=reduction.minimal and form.smallest)
+
+
+def shown_difference(difference: Difference, check: Check | None) -> Difference:
+    """`difference`, in the numbers of the run whose output is shown, where a message of the script told it.
+
+    A script that draws random numbers gives others in each run.
+    """
+    failure = check.failing.verdict.failure if check is not None and check.same else None
+    if difference.where or failure is None or not failure.exceptions:
+        return difference
+    shown = difference_in(failure.exceptions[-1].message)
+    return shown if shown is not None and shown.kind == difference.kind else difference
 
 
 def _captured(capture: Capture | None, ops: Collection[str], *, code: bool) -> str:

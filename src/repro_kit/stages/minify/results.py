@@ -25,7 +25,7 @@ from repro_kit.case.stage_results import (
     TwinFound,
 )
 from repro_kit.diagnosis.answers import TriedVariant
-from repro_kit.failure.failure import Failure
+from repro_kit.failure.failure import Difference, Failure
 from repro_kit.failure.frames import brief_failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, signature_of
@@ -104,17 +104,20 @@ def write_source(
     self_contained: bool,
     ranks: int = 1,
     fewer: str = "",
+    seen: Difference | None = None,
 ) -> None:
     """Write `minify/source/`, in the form of `minify/`.
 
     `self_contained`: the script needs torch only. `ranks`: the processes that run it; `fewer`: why they are not all.
+    `seen`: how its compiled calls differ from eager, where its own check does not say.
     """
     _keep_failure(case, SOURCE_FAILURE, failure)
     reduction = _write(
         case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained
     )
-    if ranks > 1 or fewer:
-        case.store(SOURCE_REDUCTION, replace(reduction, ranks=ranks, fewer=fewer))
+    if ranks > 1 or fewer or (seen and reduction.difference is None):
+        difference = reduction.difference or seen
+        case.store(SOURCE_REDUCTION, replace(reduction, ranks=ranks, fewer=fewer, difference=difference))
 
 
 def _keep_failure(case: Case, handle: ResultFile[ObservedFailure], failure: Failure | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import cast
 
@@ -13,7 +13,7 @@ import orjson
 
 from repro_kit.diagnosis.layer import INTERPRETERS
 from repro_kit.failure.compiled_calls import CompiledCall, is_explained, wrong_result
-from repro_kit.failure.failure import Failure, Frame, Status, Verdict
+from repro_kit.failure.failure import Difference, Failure, Frame, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import (
     RunOutcome,
@@ -68,10 +68,12 @@ class Compared:
     """How the compiled calls of a script differ from the same calls in eager.
 
     `wrong`: the difference that nothing excuses. `rounded`: there are only such as eager's own rounding explains.
+    `shown`: that difference with its values, for the reader alone.
     """
 
     wrong: Signature | None = None
     rounded: bool = False
+    shown: Difference | None = None
 
     def unlike(self, other: Compared) -> str:
         """Why `other`, of a candidate, is other evidence than this, of the script; empty if it is the same."""
@@ -135,7 +137,7 @@ class SourceOracle:
             self._oracle.python,
             *([self._ranks] if self._ranks > 1 else []),
             *(["eager"] if expected.in_eager else []),
-            *([to_data(expected.compared)] if expected.compared else []),
+            *([to_data(replace(expected.compared, shown=None))] if expected.compared else []),
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
@@ -211,7 +213,8 @@ class SourceOracle:
         if failure is None:
             return Compared(rounded=is_explained(run.calls))
         target = before.wrong if before else None
-        return Compared(signature_of(focused(failure, target) if target else failure))
+        evidence = focused(failure, target) if target else failure
+        return Compared(signature_of(evidence), shown=evidence.difference)
 
     def is_right_interpreted(self, program: Script) -> bool:
         """Whether a program that fails with a weaker backend passes if the graph is interpreted.

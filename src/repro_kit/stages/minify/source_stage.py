@@ -11,7 +11,7 @@ from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
 from repro_kit.diagnosis.layer import IN_EAGER
 from repro_kit.errors import Exit, StageError, Stop
-from repro_kit.failure.failure import Failure
+from repro_kit.failure.failure import Difference, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature, failure_alike, signature_of
 from repro_kit.failure.symptom import Symptom
@@ -30,6 +30,7 @@ from repro_kit.stages.minify.progress import deadline_of_script, ended, events_t
 from repro_kit.stages.minify.results import write_source
 from repro_kit.stages.minify.source_files import RankView, folded, main_file, rank_views, test_of, third_party
 from repro_kit.stages.minify.source_oracle import (
+    Compared,
     Expected,
     SourceOracle,
     draws_unseeded,
@@ -89,7 +90,8 @@ def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
     result, failure = reduced.result, reduced.failure
     needs = third_party(result.program)
     note = "; ".join(filter(None, [reduced.view.note_of(result.program), reduced.larger]))
-    write_source(case, result, failure, self_contained=not needs, ranks=reduced.view.ranks, fewer=note)
+    ranks, seen = reduced.view.ranks, reduced.seen
+    write_source(case, result, failure, self_contained=not needs, ranks=ranks, fewer=note, seen=seen)
     if reduced.larger:
         ui.note(f"{reduced.larger[:1].upper()}{reduced.larger[1:]}.")
     if needs:
@@ -105,6 +107,7 @@ class _Reduced:
     failure: Failure | None
     view: RankView
     stand_in: int = 0  # statements that replace the launcher and the other ranks
+    seen: Difference | None = None  # between its compiled calls and eager, where its own check fails
 
     @property
     def larger(self) -> str:
@@ -165,10 +168,10 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
         result = replace(compacted(result), statements_before=measure(program)[0])
         of_view = measure(view.program)[0]
-        failure = _failure_afresh(judge, result, start.expected)
+        failure, seen = _failure_afresh(judge, result, start.expected)
         if failure is not None:
             result = without_idle_twin(result, raising_lines(failure))
-        return _Reduced(result, failure, view, of_view - result.statements_before)
+        return _Reduced(result, failure, view, of_view - result.statements_before, seen)
 
 
 @dataclass(frozen=True)
@@ -298,13 +301,19 @@ def _is_as_wrong(less: _Start, start: _Start) -> bool:
     return before is None or now is None or not before.unlike(now)
 
 
-def _failure_afresh(judge: SourceOracle, result: Result[Script], expected: Expected) -> Failure | None:
-    """The failure of the result in a fresh interpreter; None if it does not fail alike there, or not pass in eager."""
+def _failure_afresh(
+    judge: SourceOracle, result: Result[Script], expected: Expected
+) -> tuple[Failure | None, Difference | None]:
+    """The failure of the result in a fresh interpreter, and the difference of its compiled calls from eager.
+
+    There is no failure if it does not fail alike there, or not pass in eager.
+    """
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])
         failure = failure_alike(seen.verdict, expected.signature)
         if failure is None or not judge.needs_compiler(result.program):
             continue
-        if expected.compared is None or not expected.compared.unlike(judge.compared(result.program)):
-            return failure
-    return None
+        now = judge.compared(result.program) if expected.compared else Compared()
+        if expected.compared is None or not expected.compared.unlike(now):
+            return failure, now.shown
+    return None, None
