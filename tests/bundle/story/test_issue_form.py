@@ -289,6 +289,21 @@ def test_code_in_a_sentence_is_marked_and_nothing_else(text, shown):
     assert prose(text) == shown
 
 
+def test_a_run_that_prints_nothing_is_said_to():
+    shown = markdown.issue(story_of("accuracy", log="\n\n/x/a.py:1: UserWarning: no\n  warn()\n"))
+    assert "### Error logs\n\n```\n(the run prints nothing)\n[1 warning left out]\n```\n" in shown
+    assert "prints nothing" not in markdown.issue(story_of("accuracy", log="[1, 2]\nExit\n"))
+
+
+def test_of_a_script_of_dynamos_no_rounding_is_in_question():
+    values = FirstWrong("value", "output 0", "1.0", "2.0")
+    none = UnknownFact("double", "there is no graph"), UnknownFact("with_casts", "not at fault")
+    told = Answers(first_wrong=values, unknown=none)
+    of_dynamo = story_of("accuracy", program="", level="script", layer=Layer.DYNAMO, answers=told)
+    assert "not known: there is no graph" not in markdown.issue(of_dynamo)
+    assert "not known: there is no graph" in markdown.issue(replace(of_dynamo, layer=Layer.INDUCTOR))
+
+
 def test_that_it_is_compiled_is_said_once():
     values = FirstWrong("value", "output 0", "1.0", "2.0", "[0]")
     shown = markdown.issue(story_of("accuracy", program="", answers=replace(TOLD, first_wrong=values)))

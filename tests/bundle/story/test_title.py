@@ -472,6 +472,15 @@ class B(torch.nn.Module):
 l = B()
 torch.compile(l)(torch.ones(2))
 """
+STALE = """import torch
+d = torch.nn.Linear(1, 1)
+def h(x):
+    f = d(x)
+    f.t_()
+    return f * f.shape[0]
+x = torch.randn(2, 1)
+if (h(x) - torch.compile(h, backend='eager')(x)).max(): raise SystemExit('')
+"""
 EXPRESSION = """import torch
 scale = [2.0]
 torch.compile(lambda x: x * scale[0], options={})(torch.ones(1))
@@ -494,6 +503,12 @@ torch.compile(h)(torch.ones(1))
             ),
             "AsPythonConstantNotImplementedError: SymNodeVariable() is not a constant",
             "[dynamo] weights.pop(x.shape[0] - 3) does not compile with dynamic=True",
+        ),
+        (
+            STALE,
+            wrong(None, exceptions=("SystemExit",)),
+            "wrong result: the script's own check fails",
+            "[dynamo] wrong result of f.t_()",
         ),
         (
             DETERMINISM,

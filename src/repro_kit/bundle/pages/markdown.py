@@ -100,7 +100,7 @@ _ROOMS = (
 
 def issue(story: Story) -> str:
     """The text to paste into PyTorch's torch.compile bug form, box by box; `marks` stand for the code in it."""
-    story = replace(story, log=without_warnings(steady(story.log)))
+    story = replace(story, log=_or_nothing(without_warnings(steady(story.log))))
     texts = (_issue(story, room) for room in _ROOMS)
     return next((text for text in texts if _fits(text, story)), _issue(story, _ROOMS[-1]))
 
@@ -349,6 +349,12 @@ def without_warnings(log: str) -> str:
             kept.append(line)
     note = [f"[{count} warning{'s' * (count > 1)} left out]"] if count else []
     return "\n".join([*kept, *note])
+
+
+def _or_nothing(log: str) -> str:
+    """`log`; of a run that prints nothing but what was left out, a line that says so."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    return log if any(not line.startswith("[") for line in lines) else "\n".join(["(the run prints nothing)", *lines])
 
 
 def trim(log: str, most: int) -> str:

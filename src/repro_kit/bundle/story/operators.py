@@ -207,6 +207,7 @@ def _option(name: str, value: ast.expr) -> str:
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
 _OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its name, and no method of what one returns
+_WRITES = re.compile(r"\.[a-z]\w*(?<!_)_$")  # a method that changes its tensor: `x.t_`
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST_INDEX = 24  # characters of an index that a title writes out
 _LONGEST = 44  # characters of a call that is named with its arguments
@@ -247,11 +248,11 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
     marks = [_decorator(call, defined) for call in calls if _decorator(call, defined)]
     at_line = calls_at(spot, calls, source)
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
-    torchs = [call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))]
-    torchs.sort(key=_rank)
+    torchs = sorted((call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))), key=_rank)
     applies = _applies(tree)
     owns = [call for call in calls if ast.unparse(call.func) in applies]
-    chosen = at_line or setters or owns or torchs or calls
+    writes = [call for call in calls if _WRITES.search(ast.unparse(call.func))]
+    chosen = at_line or setters or owns or torchs or writes or calls
     named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or [
         *filter(None, map(_result, bodies))
     ][:1]
