@@ -22,6 +22,16 @@ ASKED: list[tuple[PlaceKind, str, str, str]] = [
 ]
 
 
+def relu_with(bug: str) -> str:
+    """The text of a program that Inductor compiles with this bug of torch's own tests."""
+    return program(
+        "y = torch.relu(x)\nreturn (y,)",
+        "x = torch.ones(3, 8)\nreturn [(x,)]",
+        backend="inductor",
+        config={"inductor.cpp.inject_relu_bug_TESTING_ONLY": bug},
+    )
+
+
 @pytest.mark.slow
 def test_each_kind_of_place_is_found_in_the_source_of_this_torch(oracle: ProgramOracle) -> None:
     places: list[PlaceAsked] = [{"kind": kind, "name": name} for kind, name, _, _ in ASKED]
@@ -38,11 +48,7 @@ def test_each_kind_of_place_is_found_in_the_source_of_this_torch(oracle: Program
 
 @pytest.mark.slow
 def test_a_wrong_result_of_inductor_is_told_with_its_kernel(oracle: ProgramOracle) -> None:
-    bug = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "accuracy"}
-    text = program(
-        "y = torch.relu(x)\nreturn (y,)", "x = torch.ones(3, 8)\nreturn [(x,)]", backend="inductor", config=bug
-    )
-    told = oracle.report(text, None, {"run": "compiled", "places": []}, timeout=600)["told"]
+    told = oracle.report(relu_with("accuracy"), None, {"run": "compiled", "places": []}, timeout=600)["told"]
     (difference,) = told["differences"]
     assert (difference["where"], difference["index"], difference["eager"]) == ("output 0", [0, 0], "1.0")
     assert difference["compiled"] == "2.0" and told["double"] == {"output 0": "1.0"}
@@ -56,11 +62,7 @@ def test_a_wrong_result_of_inductor_is_told_with_its_kernel(oracle: ProgramOracl
 
 @pytest.mark.slow
 def test_the_kernels_of_a_program_that_dies_in_one_are_told_without_building_them(oracle: ProgramOracle) -> None:
-    bug = {"inductor.cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}
-    text = program(
-        "y = torch.relu(x)\nreturn (y,)", "x = torch.ones(3, 8)\nreturn [(x,)]", backend="inductor", config=bug
-    )
-    told = oracle.report(text, None, {"run": "native", "places": []}, timeout=600)["told"]
+    told = oracle.report(relu_with("compile_error"), None, {"run": "native", "places": []}, timeout=600)["told"]
     (kernel,) = told["kernels"]
     assert "relu" in kernel["name"] and "compile error!" in kernel["code"] and "differences" not in told
 

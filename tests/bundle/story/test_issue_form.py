@@ -279,6 +279,8 @@ def test_what_an_error_says_is_not_taken_for_markdown():
     ("text", "shown"),
     [
         ("wrong gradient of avg_pool2d(a, b=True); it is 2.5", "wrong gradient of `avg_pool2d(a, b=True)`; it is 2.5"),
+        ("[0, 0].pop(x.shape[0]) does not compile", "`[0, 0].pop(x.shape[0])` does not compile"),
+        ("wrong result of x[0](y)_z, x[1][2]", "wrong result of `x[0](y)_z`, `x[1][2]`"),
         ("crash in compiled x[:, i], mul", "crash in compiled `x[:, i]`, mul"),
         ("__torch_function__ of mine::op, and F.relu.", "`__torch_function__` of `mine::op`, and `F.relu`."),
         ("<b> @user #12 a*b*", "`<b>` `@user` `#12` `a*b*`"),

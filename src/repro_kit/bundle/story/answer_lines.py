@@ -204,9 +204,9 @@ def tested(story: Story) -> list[tuple[str, str]]:
     return [(f"{what} {', '.join(dict.fromkeys(names))}", outcome) for (what, outcome), names in rows.items()]
 
 
-#: In a line of prose: a call, a word with a character that Markdown reads, and a dotted name.
+#: In a line of prose: calls, indices, words with a character that Markdown reads, dotted names; joined ones are one.
 _CODE = re.compile(
-    r"[\w.:]+\([^()\n]*\)|[\w.:]*\[[^\[\]\n]*\]|\S*[_*\[\]<>`\\#|@~=$&!]\S*|\b[^\W\d]\w*(?:(?:\.|::)\w+)+"
+    r"(?:[\w.:]+\([^()\n]*\)|[\w.:]*\[[^\[\]\n]*\]|\S*[_*\[\]<>`\\#|@~=$&!]\S*|\b[^\W\d]\w*(?:(?:\.|::)\w+)+)+"
 )
 
 
