@@ -303,6 +303,11 @@ RECORDED = {
         },
         program("    a = x[:, i]\n    y = a * x\n    return (y,)\n", ["x = torch.ones(4, 4)", "i = torch.ones(4)"]),
     ),
+    "an index beside another operator": (
+        "[inductor] memory corruption in compiled mul",
+        {"signature": Signature(Kind.CRASH, signal="memory"), "layer": Layer.INDUCTOR},
+        program("    a = x[:, i]\n    y = a * x\n    return (y,)\n", ["x = torch.ones(4, 4)", "i = torch.ones(4)"]),
+    ),
     "193757_bce_target": (
         "[decomposition] compiled binary_cross_entropy does not raise eager's RuntimeError",
         {

@@ -9,6 +9,7 @@ import pytest
 
 from repro_kit.probe.repro_probe.protocol.failure_data import (
     BAD_OFFSETS,
+    OVERLAP,
     RANDOM_NUMBERS,
     SAVED_VALUES,
     UNINITIALISED,
@@ -33,6 +34,10 @@ GRAPHS: dict[str, tuple[str, ...]] = {
     "return x.scatter(0, column, w)": (WRITE_ORDER,),
     "return x.scatter(0, column, 2.0)": (),
     "y = x.clone()\ny[at, at] = w[:, 0]\nreturn y": (WRITE_ORDER,),
+    "y = x[:, ::2] * 1\nh = y.t()[::2]\nh[:, 1:].add_(h[:, :-1])\nreturn y": (OVERLAP,),
+    "y = x.clone()\ny[:3].add_(y[3:])\nreturn y": (),
+    "y = x.clone()\ny.add_(y)\nreturn y.mul_(y)": (),
+    "y = x.clone()[:4, :4]\ny.copy_(y.t())\nreturn y": (OVERLAP,),
     "n = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 2, 6]))\nreturn n.values()": (),
     "n = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 4, 2, 6]))\nreturn n.values()": (BAD_OFFSETS,),
 }

@@ -92,10 +92,10 @@ def operators(program: Program) -> tuple[Operator, ...]:
 
 
 def subjects(found: Sequence[Operator]) -> list[Operator]:
-    """The operators that a title names: custom ones where there are any, a single one with its neighbours."""
+    """The operators that a title names: custom ones, a single one with its neighbours; else all, or all but indices."""
     custom = [each for each in found if each.custom]
     if not custom:
-        return list(found)
+        return [each for each in found if each.name != _INDEX] or list(found)
     if len(custom) == 1:
         at = found.index(custom[0])
         return [replace(custom[0], full=custom[0].plain + _beside(found[:at], found[at + 1 :]))]
@@ -151,7 +151,7 @@ def operator(statement: Statement) -> Operator:
     if isinstance(call, ast.Subscript):
         index = with_slices(ast.unparse(call))
         plain = index if len(index) <= _LONGEST_INDEX else "indexing"
-        return Operator("index", plain, plain)
+        return Operator(_INDEX, plain, plain)
     if not isinstance(call, ast.Call):
         return Operator(name, name, name)
     custom = custom_operator(statement.callee)
@@ -209,6 +209,7 @@ _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:m
 _OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its name, and no method of what one returns
 _WRITES = re.compile(r"\.[a-z]\w*(?<!_)_$")  # a method that changes its tensor: `x.t_`
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
+_INDEX = "index"  # the name of ``x[i]`` among the operators
 _LONGEST_INDEX = 24  # characters of an index that a title writes out
 _LONGEST = 44  # characters of a call that is named with its arguments
 SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")

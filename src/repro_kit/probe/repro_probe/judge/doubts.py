@@ -1,8 +1,9 @@
 """Find out what makes the results of a program less than defined, so that a difference from eager would show no bug.
 
-A program may draw random numbers, read memory that nothing has written to, write different values to one place, or
-change by hooks what is saved for its backward, which the compiler chooses. More runs in eager show that: with other
-values in uninitialised memory, with such writes in the opposite order, and without the hooks.
+A program may draw random numbers, read memory that nothing has written to, write different values to one place, read
+elements that the same operator writes to (``x[1:].add_(x[:-1])``), or change by hooks what is saved for its backward,
+which the compiler chooses. More runs in eager show that: with other values in uninitialised memory, with such writes in
+the opposite order, with copies of what is read, and without the hooks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.protocol.failure_data import (
     BAD_OFFSETS,
     OF_GRADIENT,
+    OVERLAP,
     RANDOM_NUMBERS,
     SAVED_VALUES,
     UNINITIALISED,
@@ -48,6 +50,7 @@ def doubts(program: RunnableCalls, eager: Outcome, where: Collection[str] = ()) 
     for seen, reason, other in (
         (watch.filled, UNINITIALISED, _Watch(_FILLS[1])),
         (watch.wrote, WRITE_ORDER, _Watch(_FILLS[0], backwards=True)),
+        (watch.overlapped, OVERLAP, _Watch(_FILLS[0], apart=True)),
     ):
         again = _run(program, other) if seen else None
         places = compare_outputs.places_that_differ(first, again, Tolerance(program.recipe)) if again else []
@@ -90,14 +93,15 @@ def _run(program: RunnableCalls, watch: _Watch) -> Outcome | None:
 class _Watch(TorchDispatchMode):
     """Gives uninitialised memory the value `fill`; with `backwards`, the last of several writes to a place goes first.
 
-    `filled`, `wrote` and `bad_offsets` say whether there was such memory, such a write, or a jagged tensor with
-    offsets that do not rise from 0 to the number of its rows.
+    With `apart`, an operator reads copies of the other views of what it writes to. `filled`, `wrote`, `overlapped` and
+    `bad_offsets` say whether there was such memory, such a write, such a view, or a jagged tensor with offsets that do
+    not rise from 0 to the number of its rows.
     """
 
-    def __init__(self, fill: int, *, backwards: bool = False) -> None:
+    def __init__(self, fill: int, *, backwards: bool = False, apart: bool = False) -> None:
         super().__init__()
-        self.fill, self.backwards = fill, backwards
-        self.filled = self.wrote = self.bad_offsets = False
+        self.fill, self.backwards, self.apart = fill, backwards, apart
+        self.filled = self.wrote = self.overlapped = self.bad_offsets = False
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -110,6 +114,10 @@ class _Watch(TorchDispatchMode):
             given = _backwards(name.rstrip("_"), args, kwargs)
             self.wrote = self.wrote or given is not None
             args = given if given is not None and self.backwards else args
+        if function._schema.is_mutable:
+            given = _from_copies(function._schema.arguments, args, kwargs)
+            self.overlapped = self.overlapped or given is not None
+            args = given if given is not None and self.apart else args
         result = function(*args, **kwargs)
         if name in _EMPTY and isinstance(result, torch.Tensor) and result.layout == torch.strided:
             self.filled = True
@@ -134,6 +142,40 @@ def _backwards(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[
     dims = list(range(places[0].dim()))
     whole = values.broadcast_to((*places[0].shape, *given.shape[len(indices) :]))
     return given, [index.flip(dims) for index in places], whole.flip(dims), *args[3:]
+
+
+def _from_copies(declared: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Return `args` with copies of the tensors that share memory with one that is written to; None if none does.
+
+    The very tensor that is written to may be read, element by element. `declared`: the arguments of the schema.
+    """
+    given = [*zip(declared, args), *((each, kwargs[each.name]) for each in declared if each.name in kwargs)]
+    written = [value for each, value in given if _writes(each) and isinstance(value, torch.Tensor)]
+    if any(not _has_memory(tensor) for tensor in written):
+        return None
+    homes = {tensor.untyped_storage().data_ptr(): _view(tensor) for tensor in written}
+    copied = [
+        value.clone()
+        if not _writes(each)
+        and isinstance(value, torch.Tensor)
+        and _has_memory(value)
+        and homes.get(value.untyped_storage().data_ptr(), _view(value)) != _view(value)
+        else value
+        for each, value in zip(declared, args)
+    ]
+    return tuple(copied) if any(new is not old for new, old in zip(copied, args)) else None
+
+
+def _writes(declared: Any) -> bool:
+    return declared.alias_info is not None and bool(declared.alias_info.is_write)
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return type(tensor) is torch.Tensor and tensor.layout == torch.strided and tensor.device.type != "meta"
+
+
+def _view(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
 
 
 def _are_offsets(offsets: Any, rows: int) -> bool:

@@ -26,6 +26,7 @@ class LinkData(TypedDict):
 #: Why the results of a program are not defined (`ComparisonData.doubts`).
 RANDOM_NUMBERS, UNINITIALISED = "it draws random numbers", "it reads uninitialised memory"
 WRITE_ORDER, BAD_OFFSETS = "it writes different values to one place", "it has a jagged tensor with invalid offsets"
+OVERLAP = "an operator reads elements that it has written to"
 SAVED_VALUES = "hooks change what its backward has saved"
 #: How a note says that eager alone gives several results, before their names.
 UNSTEADY = "eager differs from itself at "
