@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from repro_kit.artefact import plain_run, recipe_code
+from repro_kit.artefact.nesting import nested
 from repro_kit.artefact.plain_run import indented
 from repro_kit.artefact.public_forms import public, with_regions
 from repro_kit.artefact.recipe_code import Parts, Wanted, arguments_of, entry_code, is_entry
@@ -41,7 +42,6 @@ _VARIABLES = frozenset({"actual", "args", "expected", "model", "outputs", "outs"
 _PROVIDED = ("device", "inf", "nan")
 _SOURCE = r"torch\.(?:ones|zeros|rand|randn|full|tensor|empty)\([^()]*(?:\([^()]*\)[^()]*)*"
 _REQUIRES = re.compile(rf"(\w+ = {_SOURCE})\)\.requires_grad_\(\)")
-_WIDTH = 98  # columns
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,7 @@ def _without_clashes(program: Program) -> Program:
 
 def _parts(program: Program, wanted: Wanted) -> Parts:
     """The texts of the program, with public and short names."""
+    program = nested(program) if wanted.rewritten else program
     text_of = _with_plain_calls if wanted.rewritten else render_function
     short = "F" not in identifiers(render(program))
 
@@ -206,15 +207,10 @@ def _with_plain_calls(function: Function) -> str:
 
 def _simplified(text: str, graph: Function) -> tuple[str, bool]:
     """`text` of the graph with its only result in place of a tuple of one, and whether it has only one."""
-    if len(graph.outputs) != 1 or graph.returns.text != f"({graph.outputs[0]},)":
+    returned = graph.returns.expression
+    if not (isinstance(returned, ast.Tuple) and len(returned.elts) == 1):
         return text, False
-    name, lines = graph.outputs[0], text.splitlines()
-    lines[-1] = f"    return {name}"
-    bound = re.fullmatch(rf"    {re.escape(name)} = (.+)", lines[-2])
-    once = len(re.findall(rf"(?<![\w.]){re.escape(name)}\b", text)) == 2
-    if bound and once and len(bound[1]) + len("    return ") <= _WIDTH:
-        lines[-2:] = [f"    return {bound[1]}"]
-    return "\n".join(lines), True
+    return re.sub(r"    return \((.+),\)$", r"    return \1", text), True
 
 
 def unnamed_numbers(program: Program) -> dict[str, str]:

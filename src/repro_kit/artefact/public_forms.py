@@ -153,10 +153,15 @@ def _regions(statements: Sequence[Statement]) -> list[_Region]:
     return regions if not open_ and names.isdisjoint(read) else []
 
 
+def is_border(statement: Statement) -> bool:
+    """Whether a statement opens or closes a region."""
+    return statement.callee in (_ENTER, _EXIT, _GRAD)
+
+
 def _step(statement: Statement) -> tuple[str, str, str] | None:
     """(``open``, ``close`` or ``unknown``; the item of the `with`; the region's key) of a statement, or None."""
     call = statement.expression
-    if not isinstance(call, ast.Call) or statement.callee not in (_ENTER, _EXIT, _GRAD):
+    if not isinstance(call, ast.Call) or not is_border(statement):
         return None
     words = [ast.unparse(argument) for argument in call.args]
     if call.keywords or not words:
