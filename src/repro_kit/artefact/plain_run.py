@@ -158,11 +158,17 @@ def _last(run: str, parts: Parts, wanted: Wanted) -> list[str]:
 def _tolerances(parts: Parts, wanted: Wanted) -> str:
     """Further arguments of `assert_close`."""
     recipe = parts.recipe
-    stated = recipe.rtol is not None or recipe.atol is not None
+    stated = (recipe.rtol is not None or recipe.atol is not None) and not _is_exact(parts, wanted)
     # Where a right result has a NaN, eager would else fail against itself.
     options = [recipe_code.tolerances(recipe)] if stated or wanted.whole or wanted.form == "nan" else []
     options += ["check_stride=True"] if wanted.form == "stride" else []
     return "".join(f", {option}" for option in options)
+
+
+def _is_exact(parts: Parts, wanted: Wanted) -> bool:
+    """Whether nothing but one integer or boolean result is compared, to which no tolerance applies."""
+    only_output = parts.single and wanted.place == OUTPUT and not wanted.whole
+    return only_output and wanted.difference is not None and wanted.difference.exact
 
 
 def _commented(line: str, comment: str) -> str:

@@ -56,6 +56,16 @@ torch.testing.assert_close(torch.autograd.grad(torch.compile(f)(add).sum(), add)
     )
 
 
+def test_a_tolerance_is_left_out_where_one_whole_number_is_compared() -> None:
+    stated = relu("{'rtol': 1e-3, 'atol': 1e-3}")
+    exact = Difference("value", "output 0", exact=True)
+    texts = [
+        written(stated, failure=Failure(Kind.ACCURACY, difference=one), whole=whole).splitlines()[-1]
+        for one, whole in ((exact, False), (exact, True), (Difference("value", "output 0"), False))
+    ]
+    assert ["rtol" in text for text in texts] == [False, True, True]
+
+
 def test_an_error_is_two_calls_and_says_which_error() -> None:
     failure = Failure(Kind.COMPILE_ERROR, exceptions=(ExceptionLink("torch._inductor.exc.InductorError", "no loop"),))
     text = written(relu("{'check': False}"), Signature(Kind.COMPILE_ERROR), failure)

@@ -268,6 +268,14 @@ RECORDED = {
         {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
         program("    a = torch.arange(4)\n    y = a * 1000000000\n    return (y,)\n", []),
     ),
+    "a dtype that indices leave telling": (
+        "[inductor] wrong result of amin in uint8",
+        {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
+        program(
+            "    y = x.amin(1)\n    return (y,)\n",
+            ["x = torch.ones(1, 16, dtype=torch.uint8)", "i = torch.tensor([1])"],
+        ),
+    ),
     "backend_failure": (
         "F.hardswish does not compile with backend 'toy_npu': toy_npu has no kernel for hardswish",
         {

@@ -152,9 +152,7 @@ def _inputs(story: Story) -> Iterator[str]:
         if isinstance(each, ScalarInput):
             yield f"`{each.name}` = {code(repr(each.value))}"
             continue
-        dtype = (
-            each.dtype or ("torch.int64" if each.data.kind in ("randint", "randperm", "arange") else "torch.float32")
-        )[6:]
+        dtype = each.dtype_name.removeprefix("torch.")
         strides = f" strides {list(each.stride)}" if each.stride and not _is_contiguous(each) else ""
         grad = ", requires grad" if each.requires_grad or each.parameter else ""
         shape = "of stored sizes" if each.shape is None else str(list(each.shape))
