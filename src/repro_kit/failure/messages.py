@@ -28,6 +28,8 @@ _RECOMPILED = re.compile(
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.+)$", re.MULTILINE)
 #: What pytest advises below a failed assertion: how to see the rest of it.
 _ADVICE = re.compile(r"^.*\b[Uu]se '?-vv?'? to (?:show|get (?:more|the full) diff)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
+#: How pytest explains a failed assertion that has a message of its own: with the texts of tensors, and addresses.
+_PYTESTS = re.compile(r"(?<!\A)\nassert [^\n]*\n\s*\+ +where .*", re.DOTALL)
 _TRITON = re.compile(r"^at \d+:\d+:")
 
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", '"': "'", "`": "'"})
@@ -105,7 +107,7 @@ def fault_line(message: str) -> str:
         return (error_line["text"] if error_line else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
     if _TRITON.match(message):
         message = message.rstrip().rsplit("\n", 1)[-1]
-    message = _ADVICE.sub("", message)
+    message = _PYTESTS.sub("", _ADVICE.sub("", message))
     explanation = _EXPLANATION.search(message)
     head = without_notes(message).partition("\n\n")[0]
     if explanation:

@@ -653,6 +653,15 @@ def test_an_empty_tensor_is_a_condition_and_a_nan_that_only_eager_has_is_no_wron
     assert title_of(replace(story, answers=Answers(first_wrong=made))).startswith("wrong NaN from mean")
 
 
+def test_a_wrong_form_is_told_with_both_forms_and_no_tolerance() -> None:
+    text = program("    y = x.any(1)\n    return (y,)\n", [X])
+    seen = Answers(first_wrong=FirstWrong("dtype", "output 0", "torch.uint8", "torch.bool"))
+    story = story_of("accuracy", program=text, ablation=None, signature=wrong("dtype", "output"), layer=None)
+    story = replace(story, answers=seen, aspects=())
+    assert title_of(story) == "wrong dtype from any: eager uint8, compiled bool"
+    assert story.expected == "The compiled code gives the same dtype as eager."
+
+
 def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:
     files = (("files/train.py", DYNAMO),)
     signature = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), "no")

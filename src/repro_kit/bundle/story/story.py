@@ -52,6 +52,8 @@ _CALL_OF_ENTRY = {
     AOT_INDUCTOR: "aoti_compile_and_package",
     PRECOMPILE: "torch.compiler.precompile",
 }
+#: What eager and compiled code must have in common, by the kind of difference; no tolerance applies.
+_FORMS = {"dtype": "dtype", "shape": "shape", "stride": "strides", "alias": "aliasing"}
 _CALL_OF_LAYER: Mapping[Layer | None, str] = {
     Layer.EXPORT: "torch.export",
     Layer.AOT_INDUCTOR: "aoti_compile_and_package",
@@ -224,8 +226,8 @@ class Story:
                 return "A compiled call leaves the Python state that the same call leaves in eager."
             if self.signature.difference is None:
                 return "The check of the code passes, as it does in eager."
-            if self.is_exact and self.signature.difference == "value":
-                return "The compiled code gives the same results as eager."
+            if self.signature.difference in _FORMS or (self.is_exact and self.signature.difference == "value"):
+                return f"The compiled code gives the same {_FORMS.get(self.signature.difference, 'results')} as eager."
             if self.signature.places == (GRADIENT,):
                 return "The compiled code gives the same gradients as eager, within the usual tolerance."
         return self.signature.kind.policy.expected

@@ -376,14 +376,15 @@ def _places(story: Story) -> tuple[str, ...]:
 
 
 _LONGEST_VALUE = 14  # characters of one value of a tensor
+_FORMS = ("dtype", "shape", "stride", "device", "layout")  # differences in what a tensor is, and not in what it holds
 _FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
 def _short_values(first: FirstWrong | None) -> tuple[str, ...]:
-    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
-    if first is None or first.what not in ("value", "nan"):
+    """What eager and the compiled program give at the first wrong place: a value in six digits, or a short form."""
+    if first is None or first.what not in ("value", "nan", *_FORMS):
         return ()
-    both = (first.eager, first.compiled)
+    both = (first.eager.removeprefix("torch."), first.compiled.removeprefix("torch."))
     eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
     fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
     return (eager, compiled) if fit and eager != compiled else ()
