@@ -13,12 +13,13 @@ from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.contrasts import (
     AFRESH,
     DEFAULT_PARTITIONER,
+    FORMS_CHECKED,
     GRAPH_BREAKS_ALLOWED,
     NO_DECOMPOSITIONS,
     NO_PYTHON_DECOMPOSITIONS,
     NOT_SPLIT_FOR_DDP,
 )
-from repro_kit.diagnosis.culprit import RULES, Evidence
+from repro_kit.diagnosis.culprit import RULES, Evidence, mismatch_of
 from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
 from repro_kit.failure.frames import torch_path
@@ -121,6 +122,10 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
 
 
 def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
+    promised = mismatch_of(contrasts, FORMS_CHECKED)
+    if promised:
+        name, _, what = promised.partition(" ")
+        return plain.renamed(Layer.DECOMPOSITION, "fake-kernel", f"The fake kernel of {name}", f"and {name} {what}")
     match plain.layer:
         case Layer.AOT:
             return _of_aot(plain, contrasts, failure)
