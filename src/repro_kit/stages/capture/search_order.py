@@ -27,6 +27,7 @@ from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants, of_two_codes
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run
 from repro_kit.subject import watched_recording
+from repro_kit.trace.insights.recompiles import AT_THE_LIMIT
 from repro_kit.ui import Ui
 from repro_kit.verdicts import by_rounding, settle
 
@@ -75,6 +76,8 @@ def _beside_graphs(target: Signature | None) -> str:
     """Why no graph alone can show `target`; "" where one may."""
     if target is not None and is_overwritten(target.message):
         return "no graph alone shows it, since a program reads the outputs of a call before the next call"
+    if target is not None and AT_THE_LIMIT in target.exceptions:
+        return "no graph alone shows it, since it takes several compilations of one function to reach the limit"
     if target is not None and target.difference == STATE:
         return "the difference is not in a result of a graph, but in the Python state that a call leaves"
     if target is not None and target.difference in ("random", "warning"):
