@@ -24,6 +24,7 @@ from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contras
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
 from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import AT_THE_LIMIT
 from repro_kit.failure.signature import RunOutcome
 from repro_kit.failure.tracebacks import is_final, short
 from repro_kit.recipe import Recipe
@@ -192,7 +193,7 @@ def _of_decomposition(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: 
 
 def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str:
     names = {short(link.type) for link in failure.exceptions} if failure is not None else set()
-    if "FailOnRecompileLimitHit" in names:
+    if AT_THE_LIMIT in names:
         return "recompile-limit"
     if passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"

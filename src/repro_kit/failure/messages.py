@@ -122,6 +122,17 @@ def fault_line(message: str) -> str:
     return " ".join(head.replace("\0", "").translate(_QUOTES).split())
 
 
+#: What torch logs when a function has been compiled as often as it may be: the guard that failed last.
+AT_THE_LIMIT = "FailOnRecompileLimitHit"
+_LAST_REASON = re.compile(r"\blast reason: (?:\d+/\d+: )?(?P<guard>.+?)(?: {2,}#.*)?$", re.MULTILINE)
+
+
+def last_guard(log: str) -> str:
+    """The guard that failed last, in a log of a recompile limit that was reached; "" where the log names none."""
+    found = _LAST_REASON.search(log)
+    return found["guard"].strip() if found else ""
+
+
 def _is_native(message: str) -> bool:
     return "\nOutput:\n" in message or re.search(r": (?:fatal )?error: ", message) is not None
 

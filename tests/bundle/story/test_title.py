@@ -662,6 +662,20 @@ def test_a_wrong_form_is_told_with_both_forms_and_no_tolerance() -> None:
     assert story.expected == "The compiled code gives the same dtype as eager."
 
 
+def test_a_recompile_limit_is_told_with_the_guard_that_failed_last() -> None:
+    log = "[0/8]    function: 'f' (repro.py:3)\n[0/8]    last reason: 0/7: G['b'] == 7      # if b: …\nTraceback"
+    limit = Signature(
+        Kind.DYNAMO_ERROR, ("Unsupported", "FailOnRecompileLimitHit"), "Hard failure due to fullgraph=True"
+    )
+    story = story_of("accuracy", program="", ablation=None, signature=limit, layer=Layer.DYNAMO, level="script")
+    story = replace(
+        story, repro="import torch\ntorch.compile(f, fullgraph=True)()\n", log=log, named=("repro.py",), ops=()
+    )
+    assert title_of(story) == "[dynamo] recompile limit reached with fullgraph=True: guard G['b'] == 7"
+    assert story.expected.startswith("The calls need no more compilations")
+    assert title_of(replace(story, log="")) == "[dynamo] recompile limit reached with fullgraph=True"
+
+
 def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:
     files = (("files/train.py", DYNAMO),)
     signature = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), "no")

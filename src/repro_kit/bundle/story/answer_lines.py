@@ -36,7 +36,8 @@ def contrast_line(story: Story) -> str:
         return code(f"{story.error}: {story.signature.message}")
     of_torch = story.signature.frames and not story.addressee.finding
     frame = f", raised in {code(story.signature.frames[0])} of torch" if of_torch else ""
-    return f"{code(story.error)}{frame}"
+    guard = f"; the guard that failed last: {code(story.last_guard)}" if story.last_guard else ""
+    return f"{code(story.error)}{frame}{guard}"
 
 
 def _values(first: FirstWrong) -> str:

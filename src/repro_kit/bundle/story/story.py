@@ -21,6 +21,7 @@ from repro_kit.errors import UsageError
 from repro_kit.failure.differences import Rounding
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import AT_THE_LIMIT, last_guard
 from repro_kit.failure.signature import Signature
 from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 from repro_kit.probe.repro_probe.protocol.recipe_data import (
@@ -203,6 +204,11 @@ class Story:
         return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
 
     @property
+    def last_guard(self) -> str:
+        """The guard that failed last, where the failure is that a function has been compiled too often; else ""."""
+        return last_guard(self.log) if AT_THE_LIMIT in self.signature.exceptions else ""
+
+    @property
     def is_exact(self) -> bool:
         """Whether the wrong values are whole numbers or booleans, which no rounding changes."""
         rows = self.answers.double
@@ -219,6 +225,8 @@ class Story:
         """What should happen instead, in one sentence."""
         if self.in_eager:
             return "The run ends."
+        if AT_THE_LIMIT in self.signature.exceptions:
+            return "The calls need no more compilations of the function than the limit allows."
         if self.signature.kind is Kind.ACCURACY:
             if self.signature.rounding:
                 return "The compiled code rounds as eager does."

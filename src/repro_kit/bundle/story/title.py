@@ -26,6 +26,7 @@ from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
+from repro_kit.failure.messages import AT_THE_LIMIT
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import Program, TensorInput, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
@@ -94,6 +95,7 @@ class TitleFacts:
     layer: str | None = None
     addressee: Addressee = Addressee.PYTORCH
     in_eager: bool = False  # it fails alike without torch.compile
+    guard: str = ""  # that failed last, when a function was compiled too often
 
 
 def title(facts: TitleFacts) -> str:
@@ -163,6 +165,10 @@ def _head(facts: TitleFacts, subject: str) -> str:
         return f"{subject} fail{s} without torch.compile too"
     if kind.policy.in_compiler and _is_native(facts.signature):
         return f"generated code of {subject} does not compile"
+    if raised == AT_THE_LIMIT:
+        return (
+            "recompile limit reached" if subject.startswith("the compiled") else f"recompile limit reached by {subject}"
+        )
     if facts.signature.is_compiling:
         return f"compiling {subject} does not end"
     if kind.policy.title:
@@ -215,6 +221,8 @@ def _details(facts: TitleFacts) -> list[str]:
             return [f": eager {facts.values[0]}, compiled {facts.values[1]}", ""]
         says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
         return [f": {message}"] if says_what and message else []
+    if AT_THE_LIMIT in signature.exceptions:
+        return [f": guard {facts.guard}"] if facts.guard else []
     if signature.kind is Kind.DEADLOCK:
         return [f": {ranks}" for ranks in facts.error.split("wait for each other: ")[1:]]
     if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
@@ -293,6 +301,7 @@ def facts_of(story: Story) -> TitleFacts:
         layer=story.layer,
         addressee=story.addressee,
         in_eager=story.in_eager,
+        guard=story.last_guard,
     )
 
 

@@ -12,7 +12,7 @@ from repro_kit.case.stage_results import OBSERVATION, ROUNDING, Artifact, Observ
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Failure
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.messages import is_loose, is_overwritten
+from repro_kit.failure.messages import AT_THE_LIMIT, is_loose, is_overwritten
 from repro_kit.failure.signature import Signature
 from repro_kit.files import read_text
 from repro_kit.graph import render
@@ -27,7 +27,6 @@ from repro_kit.stages.capture.graph_search import GraphSearch
 from repro_kit.stages.capture.program_forms import Attempt, Variants, of_two_codes
 from repro_kit.stages.capture.recording import RecordedGraphs, of_another_run
 from repro_kit.subject import watched_recording
-from repro_kit.trace.insights.recompiles import AT_THE_LIMIT
 from repro_kit.ui import Ui
 from repro_kit.verdicts import by_rounding, settle
 
