@@ -76,6 +76,15 @@ _LIMIT = 300
 _LONGEST = 4000  # characters that are read; a message may include the text of a whole graph
 
 
+def cut(text: str, longest: int) -> str:
+    """`text` on one line with at most `longest` characters, cut between two words."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    kept = text[: longest - 1].rpartition(" ")[0]
+    return f"{kept.rstrip(' ,;:(=')} …" if kept else text[:longest]
+
+
 def normalise(message: str) -> str:
     """The part of `message` that names the fault, without what varies between runs (see the module docstring)."""
     text = fault_line(message)

@@ -145,8 +145,12 @@ def _parted(line: str, longest: int) -> list[str]:
 
 
 def _brackets(line: str) -> Iterator[tuple[int, ...]]:
-    """Where each outermost bracket of `line` opens, has its commas, and closes; of brackets with something in them."""
+    """Where each outermost bracket of `line` opens, has its commas, and closes; of brackets with something in them.
+
+    A comma between the parameters of a lambda parts nothing.
+    """
     open_: list[list[int]] = []
+    lambdas = 0  # whose parameters are being read
     with suppress(tokenize.TokenError, SyntaxError):
         for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
             at = token.start[1] + len(line) - len(line.lstrip())
@@ -156,8 +160,10 @@ def _brackets(line: str) -> Iterator[tuple[int, ...]]:
                 ends = open_.pop()
                 if not open_ and at > ends[0] + 1:
                     yield (*ends, at)
-            elif token.string == "," and len(open_) == 1:
-                open_[0].append(at)
+            elif len(open_) == 1:
+                lambdas += (token.string == "lambda") - (token.string == ":" and lambdas > 0)
+                if token.string == "," and not lambdas:
+                    open_[0].append(at)
 
 
 def _comments(code: str) -> Iterator[tuple[_Place, str]]:

@@ -26,7 +26,7 @@ from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
-from repro_kit.failure.messages import AT_THE_LIMIT
+from repro_kit.failure.messages import AT_THE_LIMIT, cut
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import Program, TensorInput, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
@@ -116,15 +116,6 @@ def headline(facts: TitleFacts) -> str:
             text, follows = text + more, condition.startswith(_WITH)
     text += _fitting(_details(facts), LONGEST - len(text))
     return cut(text, LONGEST)
-
-
-def cut(text: str, longest: int) -> str:
-    """`text` on one line with at most `longest` characters, cut between two words."""
-    text = " ".join(text.split())
-    if len(text) <= longest:
-        return text
-    kept = text[: longest - 1].rpartition(" ")[0]
-    return f"{kept.rstrip(' ,;:(=')} …" if kept else text[:longest]
 
 
 def _fitting(details: Sequence[str], room: int) -> str:
