@@ -30,6 +30,7 @@ _BUILTIN_ERRORS = frozenset(
 )
 #: What of the results is compared, where the difference is in this place.
 _ONLY = {OUTPUT: "outputs", GRADIENT: "gradients", ARGUMENT: "inputs"}
+_LONGEST_ARGUMENTS = 60  # characters
 _SHORTEST_COMMENT = 10  # characters
 
 
@@ -222,9 +223,10 @@ def _lost_exception(parts: Parts, wanted: Wanted) -> LastLines:
     raised = raised if raised in _BUILTIN_ERRORS else "Exception"
     around = recipe_code.compiled_autograd(recipe, parts.defined)
     entered = f"with {around}, raises({raised}):" if around else f"with raises({raised}):"
-    run = f"({', '.join(parts.calls[0])})" if shares else parts.free("run")
+    given = f"({', '.join(parts.calls[0])})" if shares else _made_in_place(parts, wanted)
+    run = parts.free("run")
     calls = [
-        f"{function}{run}" if shares else f"{run}({function})"
+        f"{function}{given}" if given else f"{run}({function})"
         for function in (parts.function, _compiled_function(parts))
     ]
     warm = [f"    {calls[1]}  # fills the caches"] if recipe.warm_caches else []
@@ -241,8 +243,22 @@ def _lost_exception(parts: Parts, wanted: Wanted) -> LastLines:
         entered,
         f"    {_commented(calls[1], wanted.comment)}",
     )
-    before = () if shares else (_run_function(run, parts, wanted),)
+    before = () if given else (_run_function(run, parts, wanted),)
     return LastLines(lines, len(head) + 1, len(head) + 3, before, modules=("unittest",))
+
+
+def _made_in_place(parts: Parts, wanted: Wanted) -> str:
+    """The arguments of a call that makes its inputs itself, each in one short expression; "" where that does not do."""
+    plain = len(parts.calls) == 1 and not (parts.made_by or wanted.whole or parts.entry or parts.recipe.contexts)
+    if not plain or parts.recipe.backward != "none" or recipe_code.forward_regions(parts.recipe):
+        return ""
+    made = dict(line.split(" = ", 1) for line in parts.inputs if " = " in line)
+    alone = list(made) == list(parts.calls[0]) and len(made) == len(parts.inputs)
+    drawn = _RANDOM.search(parts.code) or any(
+        re.search(rf"\b{name}\b", text) for name in made for text in made.values()
+    )
+    arguments = f"({', '.join(made.values())})"
+    return arguments if alone and not drawn and len(arguments) <= _LONGEST_ARGUMENTS else ""
 
 
 def _helpers(parts: Parts, wanted: Wanted) -> list[list[str]]:

@@ -107,6 +107,15 @@ def test_a_lost_exception_is_expected_twice() -> None:
     assert text.endswith("with raises(RuntimeError):\n    run(torch.compile(f))\n")
 
 
+def test_a_call_that_writes_to_its_inputs_makes_them_itself_where_that_is_short() -> None:
+    body = RELU.replace("torch.relu(x)", "x.add_(1)").replace("randn", "ones")
+    signature = Signature(Kind.VALIDATION, ("RuntimeError",))
+    text = written(relu("{'validation': True}", body), signature)
+    assert "    f(torch.ones(4, 4))\n" in text and text.endswith("    torch.compile(f)(torch.ones(4, 4))\n")
+    drawn = written(relu("{'validation': True}", body.replace("ones", "randn")), signature)
+    assert drawn.endswith("    run(torch.compile(f))\n"), "both runs draw the same numbers"
+
+
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_graph_keeps_its_operators_and_nothing_private_is_added(failing, whole) -> None:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.artefact.public_forms import with_slices
 from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
 from repro_kit.diagnosis.answers import GeneratedKernel
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
 from repro_kit.graph.program import Statement
+from repro_kit.graph.python_code import with_slices
 
 _MOST_OPTIONS = 2  # of one operator
 #: Homes of functions that are named as in code. Those of others are known by their bare name.
