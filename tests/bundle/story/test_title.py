@@ -268,6 +268,17 @@ RECORDED = {
         {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
         program("    a = torch.arange(4)\n    y = a * 1000000000\n    return (y,)\n", []),
     ),
+    "a function whose backward the program defines": (
+        "a custom autograd.Function does not compile: Node add was invalid, but is output",
+        {
+            "signature": Signature(Kind.COMPILE_ERROR, ("BackendCompilerFailed", "AssertionError"), "Node add"),
+            "error": "AssertionError: Node add was invalid, but is output",
+            "layer": Layer.AOT,
+        },
+        program(
+            "    y = x.clone()\n    v = AutogradFunction.apply(body_0, body_1, x, y)\n    return (y, v[0])\n", [X]
+        ),
+    ),
     "a dtype that indices leave telling": (
         "[inductor] wrong result of amin in uint8",
         {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},

@@ -8,19 +8,9 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import compiled_with, run_under
+from repro_kit.bundle.story.constructs import LONGEST_CODE, SUBCLASS, Construct, construct_of, raising_function
 from repro_kit.bundle.story.failing_call import Spot, stopped_at
-from repro_kit.bundle.story.operators import (
-    LONGEST_CODE,
-    SUBCLASS,
-    Construct,
-    Operator,
-    are_fused,
-    construct_of,
-    operators,
-    raising_function,
-    shares_memory,
-    subjects,
-)
+from repro_kit.bundle.story.operators import Operator, are_fused, operators, shares_memory, subjects
 from repro_kit.bundle.story.story import Story
 from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.errors import ReproKitError
