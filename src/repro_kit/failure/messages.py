@@ -10,10 +10,10 @@ from repro_kit.failure.failure import ExceptionLink
 
 #: Where a message ends and torch's notes about it begin.
 _NOTES = re.compile(
-    r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing |Original traceback"
-    r"|Found from|Exception raised from |User Stack |Developer debug context|You can suppress this exception|frame #\d"
-    r"|Minifier script|Search for [`']\w+' in https|CUDA kernel errors might"
-    r"|Compile with `TORCH_USE|The above operation failed|Caused by: )"
+    r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing (?:%|return )"
+    r"|Original traceback|Found from|Exception raised from |User Stack |Developer debug context"
+    r"|You can suppress this exception|frame #\d|Minifier script|Search for [`']\w+' in https"
+    r"|CUDA kernel errors might|Compile with `TORCH_USE|The above operation failed|Caused by: )"
     r"|[.!]? For more (?:information|details|debugging)"
 )
 #: What CPython adds if a recursion reaches its limit. The place is chance.
