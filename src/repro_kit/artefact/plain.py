@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from repro_kit.artefact import plain_run, recipe_code
+from repro_kit.artefact.own_backward import with_own_backward
 from repro_kit.artefact.plain_run import indented
 from repro_kit.artefact.public_forms import public, with_regions
 from repro_kit.artefact.recipe_code import Parts, Wanted, arguments_of, entry_code, is_entry
@@ -60,7 +61,7 @@ def can_be_plain(recipe: Recipe) -> bool:
 
 def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     """The text of `repro.py` for `program`."""
-    program = _without_clashes(program)
+    program = _prepared(program, wanted)
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     blocks = [
@@ -87,7 +88,7 @@ class SuiteTest:
 
 def suite_test(program: Program, wanted: Wanted) -> SuiteTest:
     """The parts of a test for `program`; its settings are for the decorators of the method."""
-    program = _without_clashes(program)
+    program = _prepared(program, wanted)
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     head = _head(program, parts, [module for module in run.modules if module != "unittest"])
@@ -140,6 +141,12 @@ def _footer(program: Program) -> list[str]:
         [*run.lines, f"print({recipe_code.literal(_ENDS[kind])})"],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block).splitlines()
+
+
+def _prepared(program: Program, wanted: Wanted) -> Program:
+    """`program` with names and, where calls are rewritten, with classes as a person would choose them."""
+    program = _without_clashes(program)
+    return with_own_backward(program, _with_plain_calls) if wanted.rewritten else program
 
 
 def _without_clashes(program: Program) -> Program:

@@ -13,6 +13,7 @@ from repro_kit.failure.failure import Difference, ExceptionLink, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import parse
+from repro_kit.graph.reading.raw_graph import HELPERS
 from repro_kit.recipe import Recipe
 
 ENV = Environment("3.11", sys.executable, "Linux", "2.13.0")
@@ -64,6 +65,60 @@ def test_a_tolerance_is_left_out_where_one_whole_number_is_compared() -> None:
         for one, whole in ((exact, False), (exact, True), (Difference("value", "output 0"), False))
     ]
     assert ["rtol" in text for text in texts] == [False, True, True]
+
+
+HELPER = HELPERS["AutogradFunction"]
+OWN_BACKWARD = f"""{HELPER}
+
+
+def body_0(x, seen):
+    return ((x,), (seen,))
+
+
+def body_1(grad, seen):
+    kept = seen.add_(grad)
+    return (grad, None)
+
+
+def graph(x):
+    seen = x.clone()
+    v = AutogradFunction.apply(body_0, body_1, x, seen)
+    out = v[0]
+    return (seen, out)
+
+
+def calls():
+    x = torch.ones(1)
+    return [(x,)]
+"""
+
+
+def test_a_function_with_a_backward_of_its_own_is_one_class() -> None:
+    text = written(relu("{'check': False}", OWN_BACKWARD), Signature(Kind.COMPILE_ERROR))
+    assert (
+        text.partition("\nclass ")[2].partition("\nx = ")[0]
+        == """AutogradFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, seen):
+        ctx.save_for_backward(seen)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (seen,) = ctx.saved_tensors
+        seen.add_(grad)
+        return (grad, None)
+
+def f(x):
+    seen = x.clone()
+    out = AutogradFunction.apply(x, seen)
+    return (seen, out)
+"""
+    )
+    twice = OWN_BACKWARD.replace(
+        "    out = v[0]", "    out = v[0]\n    w = AutogradFunction.apply(body_0, body_1, x, x)"
+    )
+    assert "apply(body_0, body_1, x, seen)" in written(relu("{'check': False}", twice), Signature(Kind.COMPILE_ERROR))
 
 
 def test_an_error_is_two_calls_and_says_which_error() -> None:

@@ -673,6 +673,20 @@ def test_a_wrong_form_is_told_with_both_forms_and_no_tolerance() -> None:
     assert story.expected == "The compiled code gives the same dtype as eager."
 
 
+def test_an_export_is_told_by_the_script_and_a_message_is_not_cut_inside_brackets() -> None:
+    code = "import torch\nfrom torch import nn\n\nclass A(nn.Module):\n    def forward(self, d):\n"
+    code += "        e = torch.randn(0)\n        nn.functional.gaussian_nll_loss(e, d, e)\n"
+    code += "torch.export.export(A(), (0,))\n"
+    error = "GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1))."
+    failing = Signature(Kind.DYNAMO_ERROR, ("GuardOnDataDependentSymNode",), "Could not guard on …")
+    story = story_of("accuracy", program="", ablation=None, signature=failing, layer=Layer.DYNAMO, level="script")
+    story = replace(story, repro=code, error=error, log="", named=("repro.py",), ops=())
+    assert title_of(story) == "[dynamo] F.gaussian_nll_loss does not export: Could not guard"
+    assert story.call == "torch.export.export"
+    longer = replace(story, error="RuntimeError: no size (of two: 1, and 2) is known here, nor elsewhere")
+    assert title_of(longer).endswith("does not export: no size (of two: 1, and 2) is known here")
+
+
 def test_a_recompile_limit_is_told_with_the_guard_that_failed_last() -> None:
     log = "[0/8]    function: 'f' (repro.py:3)\n[0/8]    last reason: 0/7: G['b'] == 7      # if b: …\nTraceback"
     limit = Signature(

@@ -12,7 +12,8 @@ from repro_kit.bundle.story.operators import CUSTOM, OWN_FUNCTION, custom_operat
 
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
-_OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its name, and no method of what one returns
+#: A function of torch by its name, and no method of what one returns.
+_OF_TORCH = re.compile(r"(?:torch|F|nn\.functional)\.[\w.]+")
 _WRITES = re.compile(r"\.[a-z]\w*(?<!_)_$")  # a method that changes its tensor: `x.t_`
 LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
 _LONGEST = 44  # characters of a call that is named with its arguments
@@ -179,7 +180,7 @@ def _named(call: ast.Call) -> str:
         return f"{CUSTOM} {custom}"
     if _OF_TORCH.fullmatch(function):
         plain = function if "." in function.removeprefix("torch.") or _SETTER.search(function) else function[6:]
-        plain = plain.replace("torch.nn.functional.", "F.")
+        plain = re.sub(r"^(?:torch\.)?nn\.functional\.", "F.", plain)
         return with_options(plain, plain.rpartition(".")[2], call)
     whole = ast.unparse(call)
     if len(whole) <= _LONGEST and "\n" not in whole:

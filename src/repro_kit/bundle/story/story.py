@@ -41,7 +41,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
 ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that have their own files
 
-_COMPILE = "torch.compile"
+_COMPILE, _EXPORTS = "torch.compile", re.compile(r"\btorch\.export\.export\(")
 _INEXACT = re.compile(r"b?float|complex")  # names of dtypes whose operators round
 #: Settings with which torch's own tests inject a bug (torch/_inductor/config.py, torch/_dynamo/config.py).
 _INJECTS = re.compile(r"\binject_\w+_TESTING_ONLY\b")
@@ -200,7 +200,10 @@ class Story:
         """The function of torch that compiles the subject; for a script, as far as the layer at fault tells."""
         if self.in_eager:
             return "script"
-        by_layer = _CALL_OF_LAYER.get(self.layer, _COMPILE) if self.level == "script" else _COMPILE
+        by_layer = _COMPILE
+        if self.level == "script":
+            exports = _EXPORTS.search(self.repro) and _COMPILE not in self.repro
+            by_layer = _CALL_OF_LAYER.get(self.layer, "torch.export.export" if exports else _COMPILE)
         return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
 
     @property

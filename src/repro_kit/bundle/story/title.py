@@ -115,10 +115,15 @@ def _fitting(details: Sequence[str], room: int) -> str:
         return whole
     for pattern in (_CLAUSE, _PHRASE):
         ends = [match.start() for match in pattern.finditer(details[-1], _LEAST_CLAUSE) if match.start() <= room]
-        ends = [end for end in ends if not _HANGING.search(details[-1][:end])]
+        ends = [end for end in ends if not (_HANGING.search(details[-1][:end]) or _is_open(details[-1][:end]))]
         if ends:
             return details[-1][: ends[-1]]
     return ""
+
+
+def _is_open(text: str) -> bool:
+    """Whether a bracket of `text` is not closed."""
+    return any(text.count(left) > text.count(right) for left, right in ("()", "[]", "{}"))
 
 
 def _subject(facts: TitleFacts, *, full: bool) -> str:
