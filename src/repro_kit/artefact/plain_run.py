@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from repro_kit.artefact import recipe_code
 from repro_kit.artefact.recipe_code import Arguments, Parts, Wanted, compile_lines
 from repro_kit.failure.kinds import Kind
-from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT, GRADIENT, OUTPUT
+from repro_kit.probe.repro_probe.protocol.failure_data import AFTER, ARGUMENT, GRADIENT, OUTPUT
 
 _WIDTH = 98  # columns
 _RANDOM = re.compile(
@@ -353,7 +353,9 @@ def _results(parts: Parts, arguments: Sequence[str], wanted: Wanted) -> str:
     only = _ONLY.get(wanted.place) if wanted.form in ("value", "nan") and not (wanted.whole or several) else None
     if _IN_PLACE.search(parts.functions) or wanted.place == ARGUMENT:
         buffers = f"[arg for arg in {given} if not isinstance(arg, torch.nn.Buffer)]"
-        tensors_only = ", ".join(name for name in parts.tensors if name in arguments)
+        written = [wanted.difference.where.removesuffix(AFTER)] if only and wanted.difference else []
+        taken = [name for name in parts.tensors if name in arguments]
+        tensors_only = ", ".join([name for name in taken if name in written] or taken)
         pairs.append(("inputs", buffers if parts.has_buffers else f"({tensors_only},)" if only else given))
     match wanted.form:
         case "stride":

@@ -93,6 +93,14 @@ def calls():
 """
 
 
+def test_of_several_arguments_the_one_that_is_written_wrongly_is_compared() -> None:
+    body = RELU.replace("graph(x)", "graph(x, y)").replace("torch.relu(x)", "x.add_(y)")
+    body = body.replace("[(x,)]", "[(x, y)]").replace("    return [(", "    y = torch.ones(4)\n    return [(")
+    after = Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
+    assert "    return x\n" in written(relu("{}", body), failure=after)
+    assert "(x, y)" in written(relu("{}", body), failure=after, whole=True).partition("def run")[2]
+
+
 def test_a_function_with_a_backward_of_its_own_is_one_class() -> None:
     text = written(relu("{'check': False}", OWN_BACKWARD), Signature(Kind.COMPILE_ERROR))
     assert (

@@ -364,6 +364,8 @@ def _tells(subject: str, condition: str) -> bool:
 
 def _places(story: Story) -> tuple[str, ...]:
     first, reduction = story.answers.first_wrong, story.reduction
+    if first is not None and place_of(first.where) == ARGUMENT:  # results come first, and agree
+        return (ARGUMENT,)
     if story.signature.places:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
