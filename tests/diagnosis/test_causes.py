@@ -269,10 +269,19 @@ def test_the_users_own_fake_kernel_is_nobody_elses_fault() -> None:
     assert diagnose(ladder("eager", torchs_own), Recipe()).layer is Layer.DYNAMO
 
 
-def checked(said: str) -> Cell:
+def checked(said: str, name: str = contrasts.OPERATORS_CHECKED) -> Cell:
     """A run in eager, which ends where an operator is not as it says."""
     wrong = raised(type="repro_setup.OperatorMismatch", kind=Kind.ACCURACY, message=said)
-    return contrast(contrasts.OPERATORS_CHECKED, passes=False, failure=wrong, same=False)
+    return contrast(name, passes=False, failure=wrong, same=False)
+
+
+@pytest.mark.parametrize("backend", LADDER[1:])
+def test_a_form_that_fake_tensors_promise_and_eager_does_not_give_is_the_fake_kernels(backend: str) -> None:
+    said = "aten::copysign.Tensor returns strides (6, 1) with fake tensors, and strides (1, 5) without"
+    found = diagnose([*ladder(backend), checked(said, contrasts.FORMS_CHECKED)], Recipe())
+    assert (found.layer, found.cause) == (Layer.DECOMPOSITION, "fake-kernel")
+    assert found.sentence.startswith("The fake kernel of aten::copysign.Tensor is at fault: ")
+    assert found.sentence.endswith(f" fails, and {said}.")
 
 
 @pytest.mark.parametrize("backend", LADDER)

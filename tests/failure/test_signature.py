@@ -183,6 +183,18 @@ def test_what_pytest_advises_is_no_part_of_the_message(advice):
     assert normalise(f"{message}\n  {advice}\n  end") == normalise(f"{message}\n  end")
 
 
+def test_torchs_own_sentence_that_begins_like_its_note_is_the_message() -> None:
+    message = "While executing unfold, functionalization encountered a tensor being mutated that has internal overlap."
+    note = "\n\nWhile executing %abs_ : [num_users=1] = call_method[target=abs_](args = (%x,), kwargs = {})"
+    assert fault_line(message + note) == message
+
+
+def test_how_pytest_explains_a_message_of_the_scripts_own_is_no_part_of_it() -> None:
+    where = "assert False\n +  where False = <built-in method equal of type object at 0x7f>(tensor([300]))"
+    assert fault_line(f"other codes\n{where}\n +    and   tensor([300]) = f()") == "other codes"
+    assert fault_line(where).startswith("assert False + where False = ")
+
+
 def test_tritons_last_line_tells():
     text = "CompilationError: at {}:11:\ndef triton_(in_ptr0):\n    {}\n    ^\nTypeError('cannot add pointers')"
     one, other = (signature(text.format(*of), *STORE) for of in ((12, "tmp0 = a"), (3, "tmp9 = b")))

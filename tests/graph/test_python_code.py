@@ -36,6 +36,7 @@ def test_statements_are_joined_like_people_write_them_and_imports_come_once() ->
         ("f(aaaaaaaa, bbbbbbbbb)\n", "f(\n    aaaaaaaa,\n    bbbbbbbbb\n)\n"),
         ("if x:\n    f(aaaaaaaaa, b)\n", "if x:\n    f(\n        aaaaaaaaa,\n        b\n    )\n"),
         ("g(f(lambda a: mm(a, 1)), k='(,')(c)\n", "g(\n    f(\n        lambda a: mm(a, 1)\n    ),\n    k='(,'\n)(c)\n"),
+        ("f(lambda a, b: mm(a, b), 3)\n", "f(\n    lambda a, b: mm(\n        a,\n        b\n    ),\n    3\n)\n"),
         ("x = '''\nf(aaaaaaaa, bbbbbbbbb)'''\n", "x = '''\nf(aaaaaaaa, bbbbbbbbb)'''\n"),
         ("aaaaaaaa = bbbbbbbb + 1\n", "aaaaaaaa = bbbbbbbb + 1\n"),
         ("f(aaaaaaaa, bbbbbbbbb", "f(aaaaaaaa, bbbbbbbbb"),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from repro_kit.artefact import plain_run, recipe_code
 from repro_kit.artefact.nesting import nested
+from repro_kit.artefact.own_backward import with_own_backward
 from repro_kit.artefact.plain_run import indented
 from repro_kit.artefact.public_forms import public, with_regions
 from repro_kit.artefact.recipe_code import Parts, Wanted, arguments_of, entry_code, is_entry
@@ -60,7 +61,7 @@ def can_be_plain(recipe: Recipe) -> bool:
 
 def plain_script(program: Program, wanted: Wanted) -> PlainScript:
     """The text of `repro.py` for `program`."""
-    program = _without_clashes(program)
+    program = _prepared(program, wanted)
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     blocks = [
@@ -87,7 +88,7 @@ class SuiteTest:
 
 def suite_test(program: Program, wanted: Wanted) -> SuiteTest:
     """The parts of a test for `program`; its settings are for the decorators of the method."""
-    program = _without_clashes(program)
+    program = _prepared(program, wanted)
     parts = _parts(program, wanted)
     run = plain_run.run_of(parts, wanted)
     head = _head(program, parts, [module for module in run.modules if module != "unittest"])
@@ -142,6 +143,12 @@ def _footer(program: Program) -> list[str]:
     return "\n\n".join("\n".join(block) for block in blocks if block).splitlines()
 
 
+def _prepared(program: Program, wanted: Wanted) -> Program:
+    """`program` with names and, where calls are rewritten, classes and calls within calls as a person would write."""
+    program = _without_clashes(program)
+    return nested(with_own_backward(program, _with_plain_calls)) if wanted.rewritten else program
+
+
 def _without_clashes(program: Program) -> Program:
     """`program` with other names for inputs that have the name of a variable of the script."""
     names = [name for input_ in program.inputs for name in names_of(input_) if name in _VARIABLES]
@@ -154,7 +161,6 @@ def _without_clashes(program: Program) -> Program:
 
 def _parts(program: Program, wanted: Wanted) -> Parts:
     """The texts of the program, with public and short names."""
-    program = nested(program) if wanted.rewritten else program
     text_of = _with_plain_calls if wanted.rewritten else render_function
     short = "F" not in identifiers(render(program))
 

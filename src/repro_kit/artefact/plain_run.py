@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from repro_kit.artefact import recipe_code
 from repro_kit.artefact.recipe_code import Arguments, Parts, Wanted, compile_lines
 from repro_kit.failure.kinds import Kind
-from repro_kit.probe.repro_probe.protocol.failure_data import ARGUMENT, GRADIENT, OUTPUT
+from repro_kit.probe.repro_probe.protocol.failure_data import AFTER, ARGUMENT, GRADIENT, OUTPUT
 
 _WIDTH = 98  # columns
 _RANDOM = re.compile(
@@ -30,6 +30,7 @@ _BUILTIN_ERRORS = frozenset(
 )
 #: What of the results is compared, where the difference is in this place.
 _ONLY = {OUTPUT: "outputs", GRADIENT: "gradients", ARGUMENT: "inputs"}
+_LONGEST_ARGUMENTS = 60  # characters
 _SHORTEST_COMMENT = 10  # characters
 
 
@@ -158,11 +159,17 @@ def _last(run: str, parts: Parts, wanted: Wanted) -> list[str]:
 def _tolerances(parts: Parts, wanted: Wanted) -> str:
     """Further arguments of `assert_close`."""
     recipe = parts.recipe
-    stated = recipe.rtol is not None or recipe.atol is not None
+    stated = (recipe.rtol is not None or recipe.atol is not None) and not _is_exact(parts, wanted)
     # Where a right result has a NaN, eager would else fail against itself.
     options = [recipe_code.tolerances(recipe)] if stated or wanted.whole or wanted.form == "nan" else []
     options += ["check_stride=True"] if wanted.form == "stride" else []
     return "".join(f", {option}" for option in options)
+
+
+def _is_exact(parts: Parts, wanted: Wanted) -> bool:
+    """Whether nothing but one integer or boolean result is compared, to which no tolerance applies."""
+    only_output = parts.single and wanted.place == OUTPUT and not wanted.whole
+    return only_output and wanted.difference is not None and wanted.difference.exact
 
 
 def _commented(line: str, comment: str) -> str:
@@ -216,9 +223,10 @@ def _lost_exception(parts: Parts, wanted: Wanted) -> LastLines:
     raised = raised if raised in _BUILTIN_ERRORS else "Exception"
     around = recipe_code.compiled_autograd(recipe, parts.defined)
     entered = f"with {around}, raises({raised}):" if around else f"with raises({raised}):"
-    run = f"({', '.join(parts.calls[0])})" if shares else parts.free("run")
+    given = f"({', '.join(parts.calls[0])})" if shares else _made_in_place(parts, wanted)
+    run = parts.free("run")
     calls = [
-        f"{function}{run}" if shares else f"{run}({function})"
+        f"{function}{given}" if given else f"{run}({function})"
         for function in (parts.function, _compiled_function(parts))
     ]
     warm = [f"    {calls[1]}  # fills the caches"] if recipe.warm_caches else []
@@ -235,8 +243,22 @@ def _lost_exception(parts: Parts, wanted: Wanted) -> LastLines:
         entered,
         f"    {_commented(calls[1], wanted.comment)}",
     )
-    before = () if shares else (_run_function(run, parts, wanted),)
+    before = () if given else (_run_function(run, parts, wanted),)
     return LastLines(lines, len(head) + 1, len(head) + 3, before, modules=("unittest",))
+
+
+def _made_in_place(parts: Parts, wanted: Wanted) -> str:
+    """The arguments of a call that makes its inputs itself, each in one short expression; "" where that does not do."""
+    plain = len(parts.calls) == 1 and not (parts.made_by or wanted.whole or parts.entry or parts.recipe.contexts)
+    if not plain or parts.recipe.backward != "none" or recipe_code.forward_regions(parts.recipe):
+        return ""
+    made = dict(line.split(" = ", 1) for line in parts.inputs if " = " in line)
+    alone = list(made) == list(parts.calls[0]) and len(made) == len(parts.inputs)
+    drawn = _RANDOM.search(parts.code) or any(
+        re.search(rf"\b{name}\b", text) for name in made for text in made.values()
+    )
+    arguments = f"({', '.join(made.values())})"
+    return arguments if alone and not drawn and len(arguments) <= _LONGEST_ARGUMENTS else ""
 
 
 def _helpers(parts: Parts, wanted: Wanted) -> list[list[str]]:
@@ -331,7 +353,9 @@ def _results(parts: Parts, arguments: Sequence[str], wanted: Wanted) -> str:
     only = _ONLY.get(wanted.place) if wanted.form in ("value", "nan") and not (wanted.whole or several) else None
     if _IN_PLACE.search(parts.functions) or wanted.place == ARGUMENT:
         buffers = f"[arg for arg in {given} if not isinstance(arg, torch.nn.Buffer)]"
-        tensors_only = ", ".join(name for name in parts.tensors if name in arguments)
+        written = [wanted.difference.where.removesuffix(AFTER)] if only and wanted.difference else []
+        taken = [name for name in parts.tensors if name in arguments]
+        tensors_only = ", ".join([name for name in taken if name in written] or taken)
         pairs.append(("inputs", buffers if parts.has_buffers else f"({tensors_only},)" if only else given))
     match wanted.form:
         case "stride":

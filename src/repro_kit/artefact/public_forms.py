@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from repro_kit.graph.program import Function, Statement
+from repro_kit.graph.python_code import with_slices
 
 #: Functions of ``torch._C._nn`` that torch.nn.functional has under the same name: the same objects in torch 2.13.
 _SAME_IN_FUNCTIONAL = frozenset(
@@ -46,44 +47,6 @@ def public(code: str, *, short: bool = True) -> str:
     code = _IN_MODULE.sub(r"torch.\g<module>.\g<name>", code)
     code = _VARIABLE_FUNCTIONS.sub(r"torch.\g<name>", code)
     return "\n".join(map(with_slices, code.split("\n"))) if "slice(" in code else code
-
-
-def with_slices(line: str) -> str:
-    """A line of code with ``x[:, i]`` in place of ``x[slice(None, None, None), i]``."""
-    try:
-        tree = ast.parse(line.strip()) if re.search(r"\[.*\bslice\(", line) else None
-    except SyntaxError:  # a part of a statement
-        tree = None
-    before = ast.dump(tree) if tree else ""
-    if tree is None or ast.dump(_Slices().visit(tree)) == before:
-        return line  # with its own quotes
-    return line[: len(line) - len(line.lstrip())] + ast.unparse(tree)
-
-
-class _Slices(ast.NodeTransformer):
-    """Writes the slices in indices as Python does."""
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        several = isinstance(node.slice, ast.Tuple) and bool(node.slice.elts)
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) and several else [node.slice]
-        written = [_index(part) for part in parts]
-        node.slice = ast.Tuple(written, ast.Load()) if several else written[0]
-        return node
-
-
-def _index(node: ast.expr) -> ast.expr:
-    """One index, with ``start:stop:step`` for a slice and ``...`` for Ellipsis."""
-    match node:
-        case ast.Name(id="Ellipsis"):
-            return ast.Constant(...)
-        case ast.Call(func=ast.Name(id="slice"), args=[stop], keywords=[]):
-            ends: list[ast.expr | None] = [None, stop, None]
-        case ast.Call(func=ast.Name(id="slice"), args=[start, stop, *step], keywords=[]):
-            ends = [start, stop, *step, None][:3]
-        case _:
-            return node
-    return ast.Slice(*(None if isinstance(end, ast.Constant) and end.value is None else end for end in ends))
 
 
 def _of_nn(call: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.layer import IN_EAGER
 from repro_kit.failure.failure import Failure, Layer
 from repro_kit.failure.kinds import ShownBy
-from repro_kit.failure.messages import AT_DEPTH, without_notes
+from repro_kit.failure.messages import AT_DEPTH, cut, without_notes
 from repro_kit.failure.moved_to_cpu import MovedToCpu
 from repro_kit.failure.signature import Signature, in_words
 
@@ -98,5 +98,5 @@ def failure_line(signature: Signature, failure: Failure | None) -> str:
         return in_words(signature, failure)
     if failure and failure.exceptions:
         root = failure.exceptions[-1]
-        return f"{root.type.rsplit('.', 1)[-1]}: {telling_line(root.message)}"[:_LINE].rstrip(": ")
+        return cut(f"{root.type.rsplit('.', 1)[-1]}: {telling_line(root.message)}".rstrip(": "), _LINE)
     return signature.summary()

@@ -13,16 +13,18 @@ from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.contrasts import (
     AFRESH,
     DEFAULT_PARTITIONER,
+    FORMS_CHECKED,
     GRAPH_BREAKS_ALLOWED,
     NO_DECOMPOSITIONS,
     NO_PYTHON_DECOMPOSITIONS,
     NOT_SPLIT_FOR_DDP,
 )
-from repro_kit.diagnosis.culprit import RULES, Evidence
+from repro_kit.diagnosis.culprit import RULES, Evidence, mismatch_of
 from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
 from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import AT_THE_LIMIT
 from repro_kit.failure.signature import RunOutcome
 from repro_kit.failure.tracebacks import is_final, short
 from repro_kit.recipe import Recipe
@@ -121,6 +123,10 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
 
 
 def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
+    promised = mismatch_of(contrasts, FORMS_CHECKED)
+    if promised:
+        name, _, what = promised.partition(" ")
+        return plain.renamed(Layer.DECOMPOSITION, "fake-kernel", f"The fake kernel of {name}", f"and {name} {what}")
     match plain.layer:
         case Layer.AOT:
             return _of_aot(plain, contrasts, failure)
@@ -187,7 +193,7 @@ def _of_decomposition(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: 
 
 def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str:
     names = {short(link.type) for link in failure.exceptions} if failure is not None else set()
-    if "FailOnRecompileLimitHit" in names:
+    if AT_THE_LIMIT in names:
         return "recompile-limit"
     if passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"

@@ -22,6 +22,7 @@ DEFAULT_PARTITIONER = "default-partitioner"
 NO_DECOMPOSITIONS = "no-decompositions"
 AFRESH = "afresh"
 OPERATORS_CHECKED = "operators-checked"  # in eager: does each operator of the program do what it says?
+FORMS_CHECKED = "forms-checked"  # in eager: does each operator return the form that it promises with fake tensors?
 WITHOUT_OPERATORS = "without-operators"  # the program's operators are in no graph
 NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP

@@ -272,9 +272,9 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def mismatch_of(contrasts: Mapping[str, Cell]) -> str:
-    """What an operator of the program's does otherwise than it says, in words; "" where none is known."""
-    cell = contrasts.get(OPERATORS_CHECKED)
+def mismatch_of(contrasts: Mapping[str, Cell], name: str = OPERATORS_CHECKED) -> str:
+    """What an operator does otherwise than it says, in words, as the contrast `name` shows; "" where none is known."""
+    cell = contrasts.get(name)
     failure = cell.verdict.failure if cell else None
     links = failure.exceptions if failure else ()
     return next((link.message for link in links if short(link.type) == "OperatorMismatch"), "")

@@ -10,10 +10,10 @@ from repro_kit.failure.failure import ExceptionLink
 
 #: Where a message ends and torch's notes about it begin.
 _NOTES = re.compile(
-    r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing |Original traceback"
-    r"|Found from|Exception raised from |User Stack |Developer debug context|You can suppress this exception|frame #\d"
-    r"|Minifier script|Search for [`']\w+' in https|CUDA kernel errors might"
-    r"|Compile with `TORCH_USE|The above operation failed|Caused by: )"
+    r"\n\s*(?:from user code:|Set TORCHDYNAMO_VERBOSE|target: |args\[0\]:|While executing (?:%|return )"
+    r"|Original traceback|Found from|Exception raised from |User Stack |Developer debug context"
+    r"|You can suppress this exception|frame #\d|Minifier script|Search for [`']\w+' in https"
+    r"|CUDA kernel errors might|Compile with `TORCH_USE|The above operation failed|Caused by: )"
     r"|[.!]? For more (?:information|details|debugging)"
 )
 #: What CPython adds if a recursion reaches its limit. The place is chance.
@@ -28,6 +28,8 @@ _RECOMPILED = re.compile(
 _EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.+)$", re.MULTILINE)
 #: What pytest advises below a failed assertion: how to see the rest of it.
 _ADVICE = re.compile(r"^.*\b[Uu]se '?-vv?'? to (?:show|get (?:more|the full) diff)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
+#: How pytest explains a failed assertion that has a message of its own: with the texts of tensors, and addresses.
+_PYTESTS = re.compile(r"(?<!\A)\nassert [^\n]*\n\s*\+ +where .*", re.DOTALL)
 _TRITON = re.compile(r"^at \d+:\d+:")
 
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", '"': "'", "`": "'"})
@@ -74,6 +76,15 @@ _LIMIT = 300
 _LONGEST = 4000  # characters that are read; a message may include the text of a whole graph
 
 
+def cut(text: str, longest: int) -> str:
+    """`text` on one line with at most `longest` characters, cut between two words."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    kept = text[: longest - 1].rpartition(" ")[0]
+    return f"{kept.rstrip(' ,;:(=')} …" if kept else text[:longest]
+
+
 def normalise(message: str) -> str:
     """The part of `message` that names the fault, without what varies between runs (see the module docstring)."""
     text = fault_line(message)
@@ -105,7 +116,7 @@ def fault_line(message: str) -> str:
         return (error_line["text"] if error_line else message.strip().rsplit("\n", 1)[-1]).translate(_QUOTES)
     if _TRITON.match(message):
         message = message.rstrip().rsplit("\n", 1)[-1]
-    message = _ADVICE.sub("", message)
+    message = _PYTESTS.sub("", _ADVICE.sub("", message))
     explanation = _EXPLANATION.search(message)
     head = without_notes(message).partition("\n\n")[0]
     if explanation:
@@ -118,6 +129,17 @@ def fault_line(message: str) -> str:
         head = f"{head}: {violation['text']}"
     head = AT_DEPTH.sub("", head)
     return " ".join(head.replace("\0", "").translate(_QUOTES).split())
+
+
+#: What torch logs when a function has been compiled as often as it may be: the guard that failed last.
+AT_THE_LIMIT = "FailOnRecompileLimitHit"
+_LAST_REASON = re.compile(r"\blast reason: (?:\d+/\d+: )?(?P<guard>.+?)(?: {2,}#.*)?$", re.MULTILINE)
+
+
+def last_guard(log: str) -> str:
+    """The guard that failed last, in a log of a recompile limit that was reached; "" where the log names none."""
+    found = _LAST_REASON.search(log)
+    return found["guard"].strip() if found else ""
 
 
 def _is_native(message: str) -> bool:

@@ -145,8 +145,12 @@ def _parted(line: str, longest: int) -> list[str]:
 
 
 def _brackets(line: str) -> Iterator[tuple[int, ...]]:
-    """Where each outermost bracket of `line` opens, has its commas, and closes; of brackets with something in them."""
+    """Where each outermost bracket of `line` opens, has its commas, and closes; of brackets with something in them.
+
+    A comma between the parameters of a lambda parts nothing.
+    """
     open_: list[list[int]] = []
+    lambdas = 0  # whose parameters are being read
     with suppress(tokenize.TokenError, SyntaxError):
         for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
             at = token.start[1] + len(line) - len(line.lstrip())
@@ -156,8 +160,10 @@ def _brackets(line: str) -> Iterator[tuple[int, ...]]:
                 ends = open_.pop()
                 if not open_ and at > ends[0] + 1:
                     yield (*ends, at)
-            elif token.string == "," and len(open_) == 1:
-                open_[0].append(at)
+            elif len(open_) == 1:
+                lambdas += (token.string == "lambda") - (token.string == ":" and lambdas > 0)
+                if token.string == "," and not lambdas:
+                    open_[0].append(at)
 
 
 def _comments(code: str) -> Iterator[tuple[_Place, str]]:
@@ -199,3 +205,41 @@ def _without(code: str, places: Iterator[tuple[_Place, str]]) -> str:
         text = f"{text[:first]}{stays}{'; ' if stays and rest.strip() else ''}{rest}".rstrip()
         lines[line - 1] = text or None
     return "\n".join(line for line in lines if line is not None)
+
+
+def with_slices(line: str) -> str:
+    """A line of code with ``x[:, i]`` in place of ``x[slice(None, None, None), i]``."""
+    try:
+        tree = ast.parse(line.strip()) if re.search(r"\[.*\bslice\(", line) else None
+    except SyntaxError:  # a part of a statement
+        tree = None
+    before = ast.dump(tree) if tree else ""
+    if tree is None or ast.dump(_Slices().visit(tree)) == before:
+        return line  # with its own quotes
+    return line[: len(line) - len(line.lstrip())] + ast.unparse(tree)
+
+
+class _Slices(ast.NodeTransformer):
+    """Writes the slices in indices as Python does."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        several = isinstance(node.slice, ast.Tuple) and bool(node.slice.elts)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) and several else [node.slice]
+        written = [_index(part) for part in parts]
+        node.slice = ast.Tuple(written, ast.Load()) if several else written[0]
+        return node
+
+
+def _index(node: ast.expr) -> ast.expr:
+    """One index, with ``start:stop:step`` for a slice and ``...`` for Ellipsis."""
+    match node:
+        case ast.Name(id="Ellipsis"):
+            return ast.Constant(...)
+        case ast.Call(func=ast.Name(id="slice"), args=[stop], keywords=[]):
+            ends: list[ast.expr | None] = [None, stop, None]
+        case ast.Call(func=ast.Name(id="slice"), args=[start, stop, *step], keywords=[]):
+            ends = [start, stop, *step, None][:3]
+        case _:
+            return node
+    return ast.Slice(*(None if isinstance(end, ast.Constant) and end.value is None else end for end in ends))

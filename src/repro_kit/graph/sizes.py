@@ -12,6 +12,7 @@ from typing import TypeGuard
 from repro_kit.graph.effects import op_name
 from repro_kit.graph.inputs import ZERO_TENSOR, Data, DataKind, Input, ScalarInput, TensorInput
 from repro_kit.graph.program import Function, Program, Statement, canonical
+from repro_kit.graph.python_code import with_slices
 from repro_kit.graph.simpler import with_statements
 
 _FACTORS = (4.0, 0.5, 16.0, 0.25)
@@ -220,7 +221,7 @@ def _literals(statement: Statement) -> Iterator[tuple[str, ast.Constant]]:
         for keyword in call.keywords:
             names.update((id(part), f"`{keyword.arg}` {of}") for part in ast.walk(keyword.value))
     for part in _numbers(node):
-        yield names.get(id(part), f"the number in `{statement.text}`"), part
+        yield names.get(id(part), f"the number in `{with_slices(statement.text)}`"), part
 
 
 def _numbers(node: ast.AST) -> list[ast.Constant]:

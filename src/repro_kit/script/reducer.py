@@ -20,6 +20,7 @@ from repro_kit.script.recording import RecordedTexts
 from repro_kit.script.search import ScriptSearch
 from repro_kit.script.tree import NumberedTree
 
+_LONGEST_PLACE = 60  # characters of the call that a number is in
 _MOST = 60  # removals to judge; a result with more is not called minimal
 
 Pass = Callable[[ScriptSearch], None]
@@ -187,7 +188,10 @@ def _around(numbered: NumberedTree, node: ast.AST | None) -> str:
     """The first line of the innermost operation, or of the statement, that `node` is in."""
     while node is not None and not isinstance(node, ast.stmt | ast.Call | ast.BinOp | ast.Compare | ast.Subscript):
         node = numbered.parent(node)
-    return "" if node is None else _first_line(node)
+    text = "" if node is None else _first_line(node)
+    if isinstance(node, ast.Call) and len(text) > _LONGEST_PLACE:  # what is called may be a whole function
+        text = ast.unparse(ast.Call(ast.Name("…"), node.args, node.keywords))
+    return text
 
 
 def _first_line(node: ast.AST) -> str:

@@ -19,8 +19,9 @@ from repro_kit.verdicts.deadlocks import DeadlockWatch
 from repro_kit.verdicts.observed_failures import found_in
 
 #: The probe's options (mode `override`) and the variable. With fullgraph=True, torch 2.13 raises when no frame is left
-#: to compile. The program may drop the variable; the probe does not rely on it.
-PROBE: Override = {"fullgraph": False, "eager": True}
+#: to compile, and `dynamic` counts for what an operator of higher order traces in eager. The program may drop the
+#: variable; the probe does not rely on it.
+PROBE: Override = {"fullgraph": False, "dynamic": None, "eager": True}
 EAGER_VARIABLES = {"TORCH_COMPILE_DISABLE": "1"}
 
 _LONGEST = 80  # characters of a command line in a message

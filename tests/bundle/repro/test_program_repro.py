@@ -13,6 +13,7 @@ from repro_kit.failure.failure import Difference, ExceptionLink, Failure
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import parse
+from repro_kit.graph.reading.raw_graph import HELPERS
 from repro_kit.recipe import Recipe
 
 ENV = Environment("3.11", sys.executable, "Linux", "2.13.0")
@@ -54,6 +55,77 @@ expected = torch.autograd.grad(f(add).sum(), add)
 torch.testing.assert_close(torch.autograd.grad(torch.compile(f)(add).sum(), add), expected)
 """
     )
+
+
+def test_a_tolerance_is_left_out_where_one_whole_number_is_compared() -> None:
+    stated = relu("{'rtol': 1e-3, 'atol': 1e-3}")
+    exact = Difference("value", "output 0", exact=True)
+    texts = [
+        written(stated, failure=Failure(Kind.ACCURACY, difference=one), whole=whole).splitlines()[-1]
+        for one, whole in ((exact, False), (exact, True), (Difference("value", "output 0"), False))
+    ]
+    assert ["rtol" in text for text in texts] == [False, True, True]
+
+
+HELPER = HELPERS["AutogradFunction"]
+OWN_BACKWARD = f"""{HELPER}
+
+
+def body_0(x, seen):
+    return ((x,), (seen,))
+
+
+def body_1(grad, seen):
+    kept = seen.add_(grad)
+    return (grad, None)
+
+
+def graph(x):
+    seen = x.clone()
+    v = AutogradFunction.apply(body_0, body_1, x, seen)
+    out = v[0]
+    return (seen, out)
+
+
+def calls():
+    x = torch.ones(1)
+    return [(x,)]
+"""
+
+
+def test_of_several_arguments_the_one_that_is_written_wrongly_is_compared() -> None:
+    body = RELU.replace("graph(x)", "graph(x, y)").replace("torch.relu(x)", "x.add_(y)")
+    body = body.replace("[(x,)]", "[(x, y)]").replace("    return [(", "    y = torch.ones(4)\n    return [(")
+    after = Failure(Kind.ACCURACY, difference=Difference("value", "x after the call"))
+    assert "    return x\n" in written(relu("{}", body), failure=after)
+    assert "(x, y)" in written(relu("{}", body), failure=after, whole=True).partition("def run")[2]
+
+
+def test_a_function_with_a_backward_of_its_own_is_one_class() -> None:
+    text = written(relu("{'check': False}", OWN_BACKWARD), Signature(Kind.COMPILE_ERROR))
+    assert (
+        text.partition("\nclass ")[2].partition("\nx = ")[0]
+        == """AutogradFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, seen):
+        ctx.save_for_backward(seen)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (seen,) = ctx.saved_tensors
+        seen.add_(grad)
+        return (grad, None)
+
+def f(x):
+    seen = x.clone()
+    return (seen, AutogradFunction.apply(x, seen))
+"""
+    )
+    twice = OWN_BACKWARD.replace(
+        "    out = v[0]", "    out = v[0]\n    w = AutogradFunction.apply(body_0, body_1, x, x)"
+    )
+    assert "apply(body_0, body_1, x, seen)" in written(relu("{'check': False}", twice), Signature(Kind.COMPILE_ERROR))
 
 
 def test_an_error_is_two_calls_and_says_which_error() -> None:
@@ -99,6 +171,15 @@ def test_a_lost_exception_is_expected_twice() -> None:
 
 def _operations(tree: ast.AST) -> int:
     return sum(isinstance(node, ast.Call | ast.BinOp | ast.Subscript) for node in ast.walk(tree))
+
+
+def test_a_call_that_writes_to_its_inputs_makes_them_itself_where_that_is_short() -> None:
+    body = RELU.replace("torch.relu(x)", "x.add_(1)").replace("randn", "ones")
+    signature = Signature(Kind.VALIDATION, ("RuntimeError",))
+    text = written(relu("{'validation': True}", body), signature)
+    assert "    f(torch.ones(4, 4))\n" in text and text.endswith("    torch.compile(f)(torch.ones(4, 4))\n")
+    drawn = written(relu("{'validation': True}", body.replace("ones", "randn")), signature)
+    assert drawn.endswith("    run(torch.compile(f))\n"), "both runs draw the same numbers"
 
 
 @pytest.mark.parametrize("failing", FAILING, ids=lambda it: it.name)

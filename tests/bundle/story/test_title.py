@@ -268,6 +268,25 @@ RECORDED = {
         {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
         program("    a = torch.arange(4)\n    y = a * 1000000000\n    return (y,)\n", []),
     ),
+    "a function whose backward the program defines": (
+        "a custom autograd.Function does not compile: Node add was invalid, but is output",
+        {
+            "signature": Signature(Kind.COMPILE_ERROR, ("BackendCompilerFailed", "AssertionError"), "Node add"),
+            "error": "AssertionError: Node add was invalid, but is output",
+            "layer": Layer.AOT,
+        },
+        program(
+            "    y = x.clone()\n    v = AutogradFunction.apply(body_0, body_1, x, y)\n    return (y, v[0])\n", [X]
+        ),
+    ),
+    "a dtype that indices leave telling": (
+        "[inductor] wrong result of amin in uint8",
+        {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},
+        program(
+            "    y = x.amin(1)\n    return (y,)\n",
+            ["x = torch.ones(1, 16, dtype=torch.uint8)", "i = torch.tensor([1])"],
+        ),
+    ),
     "backend_failure": (
         "F.hardswish does not compile with backend 'toy_npu': toy_npu has no kernel for hardswish",
         {
@@ -643,6 +662,43 @@ def test_an_empty_tensor_is_a_condition_and_a_nan_that_only_eager_has_is_no_wron
     assert lost == "wrong result of mean with an empty tensor: eager nan, compiled 0.0"
     made = replace(values, eager="0.0", compiled="nan")
     assert title_of(replace(story, answers=Answers(first_wrong=made))).startswith("wrong NaN from mean")
+
+
+def test_a_wrong_form_is_told_with_both_forms_and_no_tolerance() -> None:
+    text = program("    y = x.any(1)\n    return (y,)\n", [X])
+    seen = Answers(first_wrong=FirstWrong("dtype", "output 0", "torch.uint8", "torch.bool"))
+    story = story_of("accuracy", program=text, ablation=None, signature=wrong("dtype", "output"), layer=None)
+    story = replace(story, answers=seen, aspects=())
+    assert title_of(story) == "wrong dtype from any: eager uint8, compiled bool"
+    assert story.expected == "The compiled code gives the same dtype as eager."
+
+
+def test_an_export_is_told_by_the_script_and_a_message_is_not_cut_inside_brackets() -> None:
+    code = "import torch\nfrom torch import nn\n\nclass A(nn.Module):\n    def forward(self, d):\n"
+    code += "        e = torch.randn(0)\n        nn.functional.gaussian_nll_loss(e, d, e)\n"
+    code += "torch.export.export(A(), (0,))\n"
+    error = "GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1))."
+    failing = Signature(Kind.DYNAMO_ERROR, ("GuardOnDataDependentSymNode",), "Could not guard on …")
+    story = story_of("accuracy", program="", ablation=None, signature=failing, layer=Layer.DYNAMO, level="script")
+    story = replace(story, repro=code, error=error, log="", named=("repro.py",), ops=())
+    assert title_of(story) == "[dynamo] F.gaussian_nll_loss does not export: Could not guard"
+    assert story.call == "torch.export.export"
+    longer = replace(story, error="RuntimeError: no size (of two: 1, and 2) is known here, nor elsewhere")
+    assert title_of(longer).endswith("does not export: no size (of two: 1, and 2) is known here")
+
+
+def test_a_recompile_limit_is_told_with_the_guard_that_failed_last() -> None:
+    log = "[0/8]    function: 'f' (repro.py:3)\n[0/8]    last reason: 0/7: G['b'] == 7      # if b: …\nTraceback"
+    limit = Signature(
+        Kind.DYNAMO_ERROR, ("Unsupported", "FailOnRecompileLimitHit"), "Hard failure due to fullgraph=True"
+    )
+    story = story_of("accuracy", program="", ablation=None, signature=limit, layer=Layer.DYNAMO, level="script")
+    story = replace(
+        story, repro="import torch\ntorch.compile(f, fullgraph=True)()\n", log=log, named=("repro.py",), ops=()
+    )
+    assert title_of(story) == "[dynamo] recompile limit reached with fullgraph=True: guard G['b'] == 7"
+    assert story.expected.startswith("The calls need no more compilations")
+    assert title_of(replace(story, log="")) == "[dynamo] recompile limit reached with fullgraph=True"
 
 
 def test_of_the_users_own_files_the_line_that_fails_is_named() -> None:

@@ -13,6 +13,7 @@ from repro_kit.failure.differences import first_differing_call
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import Recorded, read_findings, read_recorded
 from repro_kit.runner.supervised import PROBE
+from repro_kit.verdicts import eager_run
 
 SCRIPT = """
 import torch
@@ -65,6 +66,26 @@ def test_graphs_are_recorded_with_bodies_values_and_the_users_own_settings(
     assert (tmp_path / "probe" / "inputs" / graph.inputs[0].file).is_file()
     assert graph.backend.qualname == "backend"
     assert recorded.compile_settings()["backend"] == "backend"
+
+
+DYNAMIC = """
+import torch
+
+@torch.compile(dynamic=True, fullgraph=True)
+def start(rows, columns, first):
+    return torch.cond(first, lambda: torch.zeros(rows, columns), lambda: torch.ones(rows, columns))
+
+print(start(3, 2, torch.tensor(True)).shape)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_in_eager_what_an_operator_traces_itself_has_the_sizes_that_eager_has(
+    oracle: ProgramOracle, tmp_path: Path
+) -> None:
+    """`dynamic` of the compiled function around it would else count for it, too."""
+    assert run_forked(oracle, tmp_path, DYNAMIC, "override", dict(eager_run.PROBE)) == "torch.Size([3, 2])\n"
 
 
 STATE = """

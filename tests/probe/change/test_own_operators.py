@@ -190,3 +190,16 @@ def test_an_operator_is_kept_out_of_the_graphs(python_in_forks: Path, tmp_path: 
     source, _ = BROKEN["shape"]
     for setup, right in (("", "False\n"), (setup_of("own_operators", "keep_out()"), "True\n")):
         assert _ran(python_in_forks, tmp_path, _OUT.format(setup=setup, operator=source)) == right
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_forms_of_all_operators_are_held_to_those_of_fake_tensors(python_in_forks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from repro_kit.stages.ablate.special_contrasts import setup_of
+
+    source, said = BROKEN["strides"]
+    right = "x = torch.ones(4, 3).requires_grad_()\n(x @ x.t()).relu().sum(0).sort()[0].sum().backward()\n"
+    wrong = "try:\n    strides(torch.ones(4, 3))\nexcept Exception as error:\n    print(error)\n"
+    begin = f"import torch\n{source}\n{setup_of('own_operators', 'check_forms()')}"
+    assert _ran(python_in_forks, tmp_path, begin + right + wrong) == f"{said}\n"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from repro_kit.diagnosis.cell import Cell, CellPlan
-from repro_kit.diagnosis.contrasts import OPERATORS_CHECKED, WITHOUT_OPERATORS
+from repro_kit.diagnosis.contrasts import FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
 from repro_kit.diagnosis.layer import FORGETFUL_EAGER, TAKEN_OUT, WITHOUT_CHANGES
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
@@ -25,6 +25,8 @@ PASS = Verdict(Status.PASS)
 
 class Told:
     """A subject whose cells end as they are told, by the names of the contrasts."""
+
+    subject = "program"
 
     def __init__(self, *, changes: bool = True, operators: bool = True, text: str = "", **verdicts: Verdict) -> None:
         self.changes, self.operators, self.text, self.verdicts = changes, operators, text, verdicts
@@ -50,10 +52,10 @@ class Told:
         return Cell(plan.name, plan.compiled, plan.recipe, verdict, same=same, changed=dict(plan.axes), setup="x")
 
 
-def contrasts(subject: Told, own: Recipe | None = None) -> list[str]:
+def contrasts(subject: Told, own: Recipe | None = None, wrong: Verdict = WRONG) -> list[str]:
     own = own or Recipe()
     ladder = [
-        Cell(name, True, own.with_(backend=name), WRONG, same=True, changed={"backend": name}) for name in LADDER[1:]
+        Cell(name, True, own.with_(backend=name), wrong, same=True, changed={"backend": name}) for name in LADDER[1:]
     ]
     return [str(cell.changed["contrast"]) for cell in special_contrasts(cast(Cells, subject), ladder, own)]
 
@@ -84,6 +86,14 @@ def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() 
     assert not check.compiled and "check()" in check.setup
     assert without.compiled and without.recipe.fullgraph is False and "fullgraph" in without.overridden
     assert without.recipe.backend == "aot_eager" and "keep_out()" in without.setup
+
+
+def test_the_forms_of_all_operators_are_checked_where_a_result_has_another_form() -> None:
+    strides = Verdict(Status.FAIL, Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("stride", "output 0")))
+    subject = Told(changes=False, operators=False)
+    assert contrasts(subject, wrong=strides) == [FORMS_CHECKED]
+    assert not subject.ran[0].compiled and "check_forms()" in subject.ran[0].setup
+    assert contrasts(Told(changes=False, operators=False)) == []
 
 
 def test_a_script_is_checked_in_a_run_of_its_own_that_compiles_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import OBSERVATION, Artifact, Observation, ObservedFailure
-from repro_kit.failure.failure import Difference, Failure, Phase, Status, Verdict
+from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import write_atomic
@@ -130,3 +130,17 @@ def test_graphs_are_searched_again_once_runs_show_that_the_script_has_lost_an_ex
     recording = RecordedGraphs(tmp_path, (), ())
     search_order.search_in_all_ways(case, CaptureOptions(), SilentUi(), observation, recording)
     assert looked_for == [None, Kind.VALIDATION]
+
+
+def test_no_graph_is_tried_where_only_several_compilations_reach_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_order, "attempts_of", lambda *_, **__: pytest.fail("a graph is tried"))
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    reached = ExceptionLink("torch._dynamo.exc.FailOnRecompileLimitHit", "Hard failure due to fullgraph=True", ())
+    case.update(signature=signature_of(Failure(Kind.DYNAMO_ERROR, exceptions=(reached,))))
+    observation = Observation(("a.py",), 1, None, False, 1.0, 0, None, None)
+    case.write("observe/run.json", observation)
+    recording = RecordedGraphs(tmp_path, (), ())
+    searched = search_order.try_graphs(case, CaptureOptions(), SilentUi(), observation, recording)
+    assert searched.attempt is None and "several compilations" in searched.hopeless

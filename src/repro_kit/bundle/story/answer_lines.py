@@ -36,7 +36,8 @@ def contrast_line(story: Story) -> str:
         return code(f"{story.error}: {story.signature.message}")
     of_torch = story.signature.frames and not story.addressee.finding
     frame = f", raised in {code(story.signature.frames[0])} of torch" if of_torch else ""
-    return f"{code(story.error)}{frame}"
+    guard = f"; the guard that failed last: {code(story.last_guard)}" if story.last_guard else ""
+    return f"{code(story.error)}{frame}{guard}"
 
 
 def _values(first: FirstWrong) -> str:
@@ -152,9 +153,7 @@ def _inputs(story: Story) -> Iterator[str]:
         if isinstance(each, ScalarInput):
             yield f"`{each.name}` = {code(repr(each.value))}"
             continue
-        dtype = (
-            each.dtype or ("torch.int64" if each.data.kind in ("randint", "randperm", "arange") else "torch.float32")
-        )[6:]
+        dtype = each.dtype_name.removeprefix("torch.")
         strides = f" strides {list(each.stride)}" if each.stride and not _is_contiguous(each) else ""
         grad = ", requires grad" if each.requires_grad or each.parameter else ""
         shape = "of stored sizes" if each.shape is None else str(list(each.shape))

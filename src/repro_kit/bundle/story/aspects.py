@@ -19,7 +19,8 @@ _FORWARD_MODE = re.compile(r"_jvp_|_make_dual|\bforward_ad\b|\bjacfwd\b|\bjvp\b"
 _TRANSFORMED = re.compile(r"_grad_increment_nesting|\bjacrev\b|torch\.func\.(?:grad|vjp|hessian)")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)
 _MOST_SETTINGS = 3
-_NARROW = ("torch.float16", "torch.bfloat16", "torch.complex64", "torch.complex32", "torch.float64")
+#: Dtypes that tell nothing of a failure: the default one, and those of indices and of masks.
+_USUAL, _OF_INDICES = "torch.float32", {"torch.int64", "torch.bool"}
 #: A setting of torch that what a program carries changes.
 _SETTING = re.compile(r"\b(config(?:\.\w+)+)(?:\s*=[^=]|\()")
 
@@ -142,9 +143,10 @@ def run_under(program: Program) -> Iterator[str]:
     if recipe.autocast is not None:
         yield f"under autocast({recipe.autocast.dtype.removeprefix('torch.')})"
     yield from _of_state(recipe)
-    dtypes = {input_.dtype for input_ in program.inputs if isinstance(input_, TensorInput)}
-    if len(dtypes) == 1 and (dtype := dtypes.pop()) in _NARROW:
-        yield f"in {dtype.removeprefix('torch.')}"
+    dtypes = {input_.dtype_name for input_ in program.inputs if isinstance(input_, TensorInput) and not input_.base}
+    told = dtypes - _OF_INDICES
+    if len(told) == 1 and _USUAL not in told:
+        yield f"in {told.pop().removeprefix('torch.')}"
 
 
 def _of_state(recipe: Recipe) -> Iterator[str]:

@@ -80,6 +80,8 @@ def _labels(story: Story) -> Iterator[str]:
     layer = None if story.addressee is Addressee.SCRIPT_CODE else story.layer
     yield "oncall: pt2"
     yield from _OF_LAYER.get(layer, ()) if layer else ()
+    if story.call.startswith("torch.export"):
+        yield "oncall: export"
     if layer is Layer.INDUCTOR and not story.environment.accelerator:
         yield "oncall: cpu inductor"
     if story.signature.rounding:

@@ -1,18 +1,16 @@
-"""The operators of a graph, and the construct of a script, as maintainers name them."""
+"""The operators of a graph, as maintainers name them."""
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from repro_kit.artefact.public_forms import with_slices
-from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
 from repro_kit.diagnosis.answers import GeneratedKernel
 from repro_kit.graph import Program, TensorInput
 from repro_kit.graph.effects import NAMESPACES, effects_of, op_name
 from repro_kit.graph.program import Statement
+from repro_kit.graph.python_code import with_slices
 
 _MOST_OPTIONS = 2  # of one operator
 #: Homes of functions that are named as in code. Those of others are known by their bare name.
@@ -71,7 +69,11 @@ _TRANSFORMS = (
 )
 
 
-_CUSTOM = "custom operator"
+CUSTOM = "custom operator"
+#: A function whose backward the program defines, as a title names it, and how a captured graph calls one.
+OWN_FUNCTION, _OWN_APPLY = "a custom autograd.Function", "AutogradFunction.apply"
+_INDEX = "index"  # the name of ``x[i]`` among the operators
+_LONGEST_INDEX = 24  # characters of an index that a title writes out
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,20 @@ def operators(program: Program) -> tuple[Operator, ...]:
 
 
 def subjects(found: Sequence[Operator]) -> list[Operator]:
-    """The operators that a title names: custom ones, a single one with its neighbours; else all, or all but indices."""
+    """The operators that a title names: custom ones, a single one with its neighbours; else all, or all but indices.
+
+    A function whose backward the program defines comes before torch's operators.
+    """
     custom = [each for each in found if each.custom]
+    own = [each for each in found if each.plain == OWN_FUNCTION]
+    if own and not custom:
+        return own
     if not custom:
         return [each for each in found if each.name != _INDEX] or list(found)
     if len(custom) == 1:
         at = found.index(custom[0])
         return [replace(custom[0], full=custom[0].plain + _beside(found[:at], found[at + 1 :]))]
-    names = [f"{_CUSTOM}s {custom[0].custom}", *(each.custom for each in custom[1:])]
+    names = [f"{CUSTOM}s {custom[0].custom}", *(each.custom for each in custom[1:])]
     return [Operator(each.name, name, name, each.custom) for each, name in zip(custom, names, strict=True)]
 
 
@@ -154,9 +162,11 @@ def operator(statement: Statement) -> Operator:
         return Operator(_INDEX, plain, plain)
     if not isinstance(call, ast.Call):
         return Operator(name, name, name)
+    if statement.callee == _OWN_APPLY:
+        return Operator(name, OWN_FUNCTION, OWN_FUNCTION)
     custom = custom_operator(statement.callee)
     if custom:
-        return Operator(name, f"{_CUSTOM} {custom}", f"{_CUSTOM} {custom}", custom)
+        return Operator(name, f"{CUSTOM} {custom}", f"{CUSTOM} {custom}", custom)
     plain = _called(statement.callee, name)
     return Operator(name, plain, with_options(plain, name, call))
 
@@ -202,198 +212,3 @@ def _option(name: str, value: ast.expr) -> str:
         case ast.Attribute() if name == "dtype":
             return f"dtype={ast.unparse(value)}"
     return ""
-
-
-_COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
-_SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
-_OF_TORCH = re.compile(r"(?:torch|F)\.[\w.]+")  # a function of torch by its name, and no method of what one returns
-_WRITES = re.compile(r"\.[a-z]\w*(?<!_)_$")  # a method that changes its tensor: `x.t_`
-LONGEST_CODE = 200_000  # characters of code that is read for a title; a stranger's may be of any length
-_INDEX = "index"  # the name of ``x[i]`` among the operators
-_LONGEST_INDEX = 24  # characters of an index that a title writes out
-_LONGEST = 44  # characters of a call that is named with its arguments
-SUBCLASS, _TENSORS = "a tensor subclass", ("torch.Tensor", "Tensor")
-_MAKERS = re.compile("arange|as_tensor|empty|eye|full|linspace|ones|rand|randint|randn|tensor|zeros")
-#: A function whose backward the script defines, as a title names it, and its bases.
-OWN_FUNCTION, _FUNCTIONS = "a custom autograd.Function", ("torch.autograd.Function", "autograd.Function", "Function")
-_DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
-_CONDITIONS = ("mode", "dynamic", "fullgraph")
-#: Functions of Python that a script has for other reasons than its failure.
-_PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-@dataclass(frozen=True)
-class Construct:
-    """What a script compiles. `calls`: as a title writes them, the likeliest first; `settings`: of the compile call."""
-
-    calls: tuple[str, ...] = ()
-    is_setter: bool = False  # the first call sets a state of torch or of Python, and is called for that alone
-    settings: tuple[str, ...] = ()
-    is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
-
-
-def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
-    """The construct in `source`, unless that is very long; at `spot`, where the line that fails is known."""
-    if len(source) > LONGEST_CODE:
-        return Construct()
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Construct()
-    compiles = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_compiler(node.func)]
-    bodies = [*_compiled(tree, compiles)]
-    defined = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    calls = [inner for body in bodies for call in _calls(body) for inner in _unfolded(call, defined)]
-    marks = [_decorator(call, defined) for call in calls if _decorator(call, defined)]
-    at_line = calls_at(spot, calls, source)
-    setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
-    torchs = sorted((call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))), key=_rank)
-    applies = _applies(tree)
-    owns = [call for call in calls if ast.unparse(call.func) in applies]
-    writes = [call for call in calls if _WRITES.search(ast.unparse(call.func))]
-    chosen = at_line or setters or owns or torchs or writes or calls
-    named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or [
-        *filter(None, map(_result, bodies))
-    ][:1]
-    return Construct(
-        tuple(dict.fromkeys([*marks, *named])),
-        bool(chosen) and not marks and chosen[0] in setters,
-        (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
-        bool(at_line or setters or len(calls) == 1),
-    )
-
-
-def _applies(tree: ast.Module) -> set[str]:
-    """``Scale.apply`` of each class that says itself how its result is differentiated."""
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    return {f"{each.name}.apply" for each in classes if any(ast.unparse(base) in _FUNCTIONS for base in each.bases)}
-
-
-def _rank(call: ast.Call) -> int:
-    """Where a call of torch stands in a title: custom operators, then what is computed, then its inputs."""
-    function = ast.unparse(call.func)
-    return 0 if custom_operator(function) else 2 if makes_tensors(function) else 1
-
-
-def makes_tensors(function: str) -> bool:
-    """Whether `function`, by its full name, makes tensors and computes nothing of them."""
-    return bool(_MAKERS.fullmatch(function.removeprefix("torch.")))
-
-
-_OWN_FRAME = re.compile(r'^ *File "(?:files/)?(?:repro|reduced)\.py", line \d+, in (\w+)', re.MULTILINE)
-
-
-def raising_function(log: str) -> str:
-    """The function of a reduced script that raised while the compiler called it; "" where the traceback shows none."""
-    return next(reversed(_OWN_FRAME.findall(log.partition("\nfrom user code:")[0])), "")
-
-
-def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[ast.Call]:
-    """The calls of a plain function of the script in place of the call to it."""
-    function = defined.get(ast.unparse(call.func))
-    plain = function is not None and not function.decorator_list
-    return (_calls(function) or [call]) if function is not None and plain else [call]
-
-
-def _decorator(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> str:
-    """What torch marks the called function of the script with; "" if there is no mark."""
-    function = defined.get(ast.unparse(call.func))
-    return next(filter(None, map(_mark, function.decorator_list if function else ())), "")
-
-
-def _mark(decorator: ast.expr) -> str:
-    """What `decorator` makes of a function, if it is torch's: an operator of its own goes by its name."""
-    mark = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
-    match decorator:
-        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if mark in _DEFINES:
-            return f"{_CUSTOM} {name}"
-    return mark if mark.startswith("torch.") else ""
-
-
-def _is_compiler(node: ast.expr) -> bool:
-    words = ast.unparse(node).split(".")
-    return words[-1] in _COMPILERS and words[0] not in ("re", "builtins") and words != ["compile"]
-
-
-def _compiled(tree: ast.Module, compiles: Sequence[ast.Call]) -> Iterator[_Function]:
-    """The functions that are given to the compiler: by name, in place, or by a decorator; methods of their classes."""
-    given = [call.args[0] for call in compiles if call.args]
-    yield from (node for node in given if isinstance(node, ast.Lambda))
-    names = _reached(tree, {ast.unparse(node).partition("(")[0].rpartition(".")[2] for node in given})
-    for node in ast.walk(tree):
-        is_given = isinstance(node, ast.FunctionDef | ast.ClassDef) and (
-            node.name in names or any(_decorates(decorator) for decorator in node.decorator_list)
-        )
-        if is_given and isinstance(node, ast.ClassDef):
-            yield from (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "forward")
-        elif is_given and isinstance(node, ast.FunctionDef):
-            yield node
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names:
-            yield from [node.value] if isinstance(node.value, ast.Lambda) else []
-
-
-def _reached(tree: ast.Module, names: set[str]) -> set[str]:
-    """`names`, and what they are made of: ``step`` of ``torch.vmap(step)``, ``Net`` of ``model = Net()``."""
-    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
-    for node in reversed(made):
-        if isinstance(node.value, ast.Call) and ast.unparse(node.targets[0]) in names:
-            parts = [node.value.func, *node.value.args]
-            names = names | {part.id for part in parts if isinstance(part, ast.Name)}
-    return names
-
-
-def _decorates(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("partial") and node.args:
-        return _is_compiler(node.args[0])
-    return _is_compiler(node.func if isinstance(node, ast.Call) else node)
-
-
-def _calls(function: _Function) -> list[ast.Call]:
-    body = function.body if isinstance(function.body, list) else [function.body]
-    calls = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Call)]
-    kept = [call for call in calls if ast.unparse(call.func) not in _PLUMBING]
-    return sorted(kept, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
-
-
-def _result(function: _Function) -> str:
-    """The expression that a function without calls computes last, if it is short."""
-    last = function.body[-1] if isinstance(function.body, list) else function.body
-    value = getattr(last, "value", None) if isinstance(last, ast.stmt) else last
-    text = ast.unparse(value) if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare) else ""
-    return text if len(text) <= _LONGEST else ""
-
-
-def _is_subclass(node: ast.AST) -> bool:
-    return isinstance(node, ast.ClassDef) and any(ast.unparse(base) in _TENSORS for base in node.bases)
-
-
-def _named(call: ast.Call) -> str:
-    function = ast.unparse(call.func)
-    if custom := custom_operator(function):
-        return f"{_CUSTOM} {custom}"
-    if _OF_TORCH.fullmatch(function):
-        plain = function if "." in function.removeprefix("torch.") or _SETTER.search(function) else function[6:]
-        plain = plain.replace("torch.nn.functional.", "F.")
-        return with_options(plain, plain.rpartition(".")[2], call)
-    whole = ast.unparse(call)
-    if len(whole) <= _LONGEST and "\n" not in whole:
-        return whole
-    match call.func:
-        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr=before)) as receiver, attr=name):
-            chain = f".{_written(before, receiver)}.{_written(name, call)}"
-            return chain if len(chain) <= _LONGEST else f".{name}()"
-        case ast.Attribute(attr=name):
-            return f".{name}()"
-    return f"{function}()"
-
-
-def _written(name: str, call: ast.Call) -> str:
-    return ast.unparse(ast.Call(ast.Name(name), call.args, call.keywords))
-
-
-def _settings(compiles: Sequence[ast.Call]) -> Iterator[str]:
-    for keyword in (keyword for call in compiles for keyword in call.keywords if keyword.arg in _CONDITIONS):
-        if isinstance(keyword.value, ast.Constant) and keyword.value.value is not None:
-            yield f"{keyword.arg}={keyword.value.value!r}"

@@ -21,6 +21,7 @@ from repro_kit.errors import UsageError
 from repro_kit.failure.differences import Rounding
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import AT_THE_LIMIT, last_guard
 from repro_kit.failure.signature import Signature
 from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 from repro_kit.probe.repro_probe.protocol.recipe_data import (
@@ -40,7 +41,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 _ENVIRONMENT, _ABLATION, _REPRO = "env.json", "ablation.json", "repro.py"
 ELSEWHERE = ("environment", "ablation", "repro", "sources")  # fields that have their own files
 
-_COMPILE = "torch.compile"
+_COMPILE, _EXPORTS = "torch.compile", re.compile(r"\btorch\.export\.export\(")
 _INEXACT = re.compile(r"b?float|complex")  # names of dtypes whose operators round
 #: Settings with which torch's own tests inject a bug (torch/_inductor/config.py, torch/_dynamo/config.py).
 _INJECTS = re.compile(r"\binject_\w+_TESTING_ONLY\b")
@@ -52,6 +53,8 @@ _CALL_OF_ENTRY = {
     AOT_INDUCTOR: "aoti_compile_and_package",
     PRECOMPILE: "torch.compiler.precompile",
 }
+#: What eager and compiled code must have in common, by the kind of difference; no tolerance applies.
+_FORMS = {"dtype": "dtype", "shape": "shape", "stride": "strides", "alias": "aliasing"}
 _CALL_OF_LAYER: Mapping[Layer | None, str] = {
     Layer.EXPORT: "torch.export",
     Layer.AOT_INDUCTOR: "aoti_compile_and_package",
@@ -197,8 +200,16 @@ class Story:
         """The function of torch that compiles the subject; for a script, as far as the layer at fault tells."""
         if self.in_eager:
             return "script"
-        by_layer = _CALL_OF_LAYER.get(self.layer, _COMPILE) if self.level == "script" else _COMPILE
+        by_layer = _COMPILE
+        if self.level == "script":
+            exports = _EXPORTS.search(self.repro) and _COMPILE not in self.repro
+            by_layer = _CALL_OF_LAYER.get(self.layer, "torch.export.export" if exports else _COMPILE)
         return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
+
+    @property
+    def last_guard(self) -> str:
+        """The guard that failed last, where the failure is that a function has been compiled too often; else ""."""
+        return last_guard(self.log) if AT_THE_LIMIT in self.signature.exceptions else ""
 
     @property
     def is_exact(self) -> bool:
@@ -217,6 +228,8 @@ class Story:
         """What should happen instead, in one sentence."""
         if self.in_eager:
             return "The run ends."
+        if AT_THE_LIMIT in self.signature.exceptions:
+            return "The calls need no more compilations of the function than the limit allows."
         if self.signature.kind is Kind.ACCURACY:
             if self.signature.rounding:
                 return "The compiled code rounds as eager does."
@@ -224,8 +237,8 @@ class Story:
                 return "A compiled call leaves the Python state that the same call leaves in eager."
             if self.signature.difference is None:
                 return "The check of the code passes, as it does in eager."
-            if self.is_exact and self.signature.difference == "value":
-                return "The compiled code gives the same results as eager."
+            if self.signature.difference in _FORMS or (self.is_exact and self.signature.difference == "value"):
+                return f"The compiled code gives the same {_FORMS.get(self.signature.difference, 'results')} as eager."
             if self.signature.places == (GRADIENT,):
                 return "The compiled code gives the same gradients as eager, within the usual tolerance."
         return self.signature.kind.policy.expected

@@ -8,24 +8,15 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import compiled_with, run_under
+from repro_kit.bundle.story.constructs import LONGEST_CODE, SUBCLASS, Construct, construct_of, raising_function
 from repro_kit.bundle.story.failing_call import Spot, stopped_at
-from repro_kit.bundle.story.operators import (
-    LONGEST_CODE,
-    SUBCLASS,
-    Construct,
-    Operator,
-    are_fused,
-    construct_of,
-    operators,
-    raising_function,
-    shares_memory,
-    subjects,
-)
+from repro_kit.bundle.story.operators import Operator, are_fused, operators, shares_memory, subjects
 from repro_kit.bundle.story.story import Story
 from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
+from repro_kit.failure.messages import AT_THE_LIMIT, cut
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import Program, TensorInput, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
@@ -94,6 +85,7 @@ class TitleFacts:
     layer: str | None = None
     addressee: Addressee = Addressee.PYTORCH
     in_eager: bool = False  # it fails alike without torch.compile
+    guard: str = ""  # that failed last, when a function was compiled too often
 
 
 def title(facts: TitleFacts) -> str:
@@ -116,15 +108,6 @@ def headline(facts: TitleFacts) -> str:
     return cut(text, LONGEST)
 
 
-def cut(text: str, longest: int) -> str:
-    """`text` on one line with at most `longest` characters, cut between two words."""
-    text = " ".join(text.split())
-    if len(text) <= longest:
-        return text
-    kept = text[: longest - 1].rpartition(" ")[0]
-    return f"{kept.rstrip(' ,;:(=')} …" if kept else text[:longest]
-
-
 def _fitting(details: Sequence[str], room: int) -> str:
     """The first of `details` that fits; else as many clauses, or phrases, of the last one as fit and tell something."""
     whole = next((detail for detail in details if len(detail) <= room), "")
@@ -132,10 +115,15 @@ def _fitting(details: Sequence[str], room: int) -> str:
         return whole
     for pattern in (_CLAUSE, _PHRASE):
         ends = [match.start() for match in pattern.finditer(details[-1], _LEAST_CLAUSE) if match.start() <= room]
-        ends = [end for end in ends if not _HANGING.search(details[-1][:end])]
+        ends = [end for end in ends if not (_HANGING.search(details[-1][:end]) or _is_open(details[-1][:end]))]
         if ends:
             return details[-1][: ends[-1]]
     return ""
+
+
+def _is_open(text: str) -> bool:
+    """Whether a bracket of `text` is not closed."""
+    return any(text.count(left) > text.count(right) for left, right in ("()", "[]", "{}"))
 
 
 def _subject(facts: TitleFacts, *, full: bool) -> str:
@@ -163,6 +151,10 @@ def _head(facts: TitleFacts, subject: str) -> str:
         return f"{subject} fail{s} without torch.compile too"
     if kind.policy.in_compiler and _is_native(facts.signature):
         return f"generated code of {subject} does not compile"
+    if raised == AT_THE_LIMIT:
+        return (
+            "recompile limit reached" if subject.startswith("the compiled") else f"recompile limit reached by {subject}"
+        )
     if facts.signature.is_compiling:
         return f"compiling {subject} does not end"
     if kind.policy.title:
@@ -215,6 +207,8 @@ def _details(facts: TitleFacts) -> list[str]:
             return [f": eager {facts.values[0]}, compiled {facts.values[1]}", ""]
         says_what = signature.difference is None and not facts.is_setter and _WORD.search(signature.message)
         return [f": {message}"] if says_what and message else []
+    if AT_THE_LIMIT in signature.exceptions:
+        return [f": guard {facts.guard}"] if facts.guard else []
     if signature.kind is Kind.DEADLOCK:
         return [f": {ranks}" for ranks in facts.error.split("wait for each other: ")[1:]]
     if signature.kind is Kind.CRASH or (policy.shown_by is ShownBy.VALUE and policy.title):
@@ -293,6 +287,7 @@ def facts_of(story: Story) -> TitleFacts:
         layer=story.layer,
         addressee=story.addressee,
         in_eager=story.in_eager,
+        guard=story.last_guard,
     )
 
 
@@ -369,6 +364,8 @@ def _tells(subject: str, condition: str) -> bool:
 
 def _places(story: Story) -> tuple[str, ...]:
     first, reduction = story.answers.first_wrong, story.reduction
+    if first is not None and place_of(first.where) == ARGUMENT:  # results come first, and agree
+        return (ARGUMENT,)
     if story.signature.places:
         return story.signature.places
     where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
@@ -376,14 +373,15 @@ def _places(story: Story) -> tuple[str, ...]:
 
 
 _LONGEST_VALUE = 14  # characters of one value of a tensor
+_FORMS = ("dtype", "shape", "stride", "device", "layout")  # differences in what a tensor is, and not in what it holds
 _FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
 def _short_values(first: FirstWrong | None) -> tuple[str, ...]:
-    """Eager's and the compiled value of the first wrong element, where both are short and differ in six digits."""
-    if first is None or first.what not in ("value", "nan"):
+    """What eager and the compiled program give at the first wrong place: a value in six digits, or a short form."""
+    if first is None or first.what not in ("value", "nan", *_FORMS):
         return ()
-    both = (first.eager, first.compiled)
+    both = (first.eager.removeprefix("torch."), first.compiled.removeprefix("torch."))
     eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
     fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
     return (eager, compiled) if fit and eager != compiled else ()

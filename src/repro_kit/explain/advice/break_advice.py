@@ -20,9 +20,9 @@ from repro_kit.explain.suggestion import (
     tree,
     without_branch,
 )
+from repro_kit.failure.messages import AT_THE_LIMIT
 from repro_kit.trace.dynamo_text import GraphBreak
 from repro_kit.trace.insights.ranks import GuardedValue, Parting
-from repro_kit.trace.insights.recompiles import AT_THE_LIMIT
 from repro_kit.trace.places import is_users
 
 _BUILTIN = re.compile(r"^builtin (\w+)\b")

@@ -13,7 +13,7 @@ _PREFIX = "torch.ops.higher_order."
 #: Definitions that undo what Dynamo took apart: {name that desugared code calls: its definition}.
 #: Sources: torch/_functorch/autograd_function.py (`AutogradFunctionApply`), torch/_higher_order_ops/scan.py,
 #: torch/nn/attention/flex_attention.py (`BlockMask.as_tuple`; the raw operator's logsumexp is in base 2).
-_HELPERS = {
+HELPERS = {
     "AutogradFunction": """class AutogradFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, forward, backward, *args):
@@ -58,7 +58,7 @@ def desugar(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def helpers(code: str) -> str:
     """The definitions that desugared `code` needs."""
-    return "\n\n\n".join(text for name, text in _HELPERS.items() if f"{name}(" in code or f"{name}.apply(" in code)
+    return "\n\n\n".join(text for name, text in HELPERS.items() if f"{name}(" in code or f"{name}.apply(" in code)
 
 
 def regions(statements: Iterable[ast.stmt]) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from repro_kit.diagnosis.axes import varied
 from repro_kit.diagnosis.cell import Cell, CellPlan
-from repro_kit.diagnosis.contrasts import AFRESH, OPERATORS_CHECKED, WITHOUT_OPERATORS
+from repro_kit.diagnosis.contrasts import AFRESH, FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
 from repro_kit.diagnosis.culprit import mismatch_of
 from repro_kit.diagnosis.layer import (
     FORGETFUL_EAGER,
@@ -49,6 +49,8 @@ _OF_RUNS = (Kind.ACCURACY, Kind.RUNTIME_ERROR, Kind.CRASH)
 _COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})
 #: The functions of torch whose answer a layer changes.
 _ASKED = {Layer.DYNAMO: _COMPILING, Layer.EXPORT: _COMPILING | {"is_exporting"}}
+#: Differences in what a result is, which tracing with fake tensors decides.
+_FORMS = ("shape", "dtype", "stride")
 _SETUP_FILE = "repro_setup"
 
 
@@ -94,6 +96,11 @@ def special_contrasts(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> 
     failure = failing.verdict.failure
     if layer not in (Layer.USER, Layer.BACKEND) and not (failure is not None and failure.kind.policy.measured):
         yield from taken_out(subject, failing)
+    wrong = failure.difference.kind if failure is not None and failure.difference is not None else ""
+    if subject.subject == "program" and wrong in _FORMS and layer not in (Layer.USER, Layer.BACKEND, Layer.DYNAMO):
+        check, axes = setup_of("own_operators", "check_forms()"), {"contrast": FORMS_CHECKED}
+        name = "eager with forms checked"
+        yield from subject.run([CellPlan(name, failing.recipe, compiled=False, axes=axes, setup=check)])
 
 
 def _plan(failing: Cell, name: str, contrast: str, setup: str = "") -> CellPlan:

@@ -10,7 +10,7 @@ from pathlib import Path
 from repro_kit.bundle.archive.contents import Contents
 from repro_kit.bundle.repro.program_repro import REPRO
 from repro_kit.bundle.repro.source_files import PLACE, source_text
-from repro_kit.bundle.story.operators import makes_tensors
+from repro_kit.bundle.story.constructs import makes_tensors
 from repro_kit.bundle.story.story import Excerpt
 from repro_kit.diagnosis.answers import TorchSource
 from repro_kit.diagnosis.evidence import Chain, Link

@@ -12,7 +12,7 @@ from repro_kit.case.stage_results import OBSERVATION, ROUNDING, Artifact, Observ
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import STATE, Failure
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.messages import is_loose, is_overwritten
+from repro_kit.failure.messages import AT_THE_LIMIT, is_loose, is_overwritten
 from repro_kit.failure.signature import Signature
 from repro_kit.files import read_text
 from repro_kit.graph import render
@@ -75,6 +75,8 @@ def _beside_graphs(target: Signature | None) -> str:
     """Why no graph alone can show `target`; "" where one may."""
     if target is not None and is_overwritten(target.message):
         return "no graph alone shows it, since a program reads the outputs of a call before the next call"
+    if target is not None and AT_THE_LIMIT in target.exceptions:
+        return "no graph alone shows it, since it takes several compilations of one function to reach the limit"
     if target is not None and target.difference == STATE:
         return "the difference is not in a result of a graph, but in the Python state that a call leaves"
     if target is not None and target.difference in ("random", "warning"):

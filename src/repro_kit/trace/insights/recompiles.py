@@ -10,6 +10,7 @@ from itertools import islice, zip_longest
 from typing import ClassVar
 
 from repro_kit.failure.failure import Frame
+from repro_kit.failure.messages import AT_THE_LIMIT
 from repro_kit.trace.dynamo_text import Guard, GuardText, parse_guard, whole_source
 from repro_kit.trace.insights.compile_index import CodeFrame, CompileFacts, CompileIndex, TensorSpec
 from repro_kit.trace.places import CodeKey, CompileRef, ref_of
@@ -23,7 +24,6 @@ _HIT = re.compile(r"(?:recompile|cache_size)[_ ]limit|RecompileLimit", re.IGNORE
 _ALLOWED = re.compile(r'"(?P<name>recompile|cache_size)_limit": (?P<n>\d{1,18})')
 _NAME = re.compile(r"(?:recompile|cache_size)_limit")
 OLDER_NAME = "cache_size_limit"  # of `recompile_limit`
-AT_THE_LIMIT = "FailOnRecompileLimitHit"
 _USUAL_LIMIT = 8
 _EXAMPLES = 20
 _ROWS = 64  # rows of a table of values

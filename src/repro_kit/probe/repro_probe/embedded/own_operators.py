@@ -1,4 +1,4 @@
-"""Hold the program's own operators to what they say, in eager; or keep them out of compiled graphs.
+"""Hold operators to what they say, in eager; or keep the program's own ones out of compiled graphs.
 
 This file is also the setup of a cell, so it needs the standard library and torch alone.
 """
@@ -60,6 +60,27 @@ def check() -> None:
     for owner in owners:
         if hasattr(owner, "register_autograd"):
             owner.register_autograd = _with_watched_formulas(owner.register_autograd)
+
+
+def check_forms() -> None:
+    """Raise OperatorMismatch where an operator of any origin returns another form with fake tensors than without."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Checked(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if not all(map(_is_plain, _tensors((args, kwargs)))):
+                return func(*args, **kwargs)
+            try:
+                promised, _ = _promised(func, func, args, kwargs)
+            except OperatorMismatch:
+                promised = None  # it raises: that is no other form
+            results = func(*args, **kwargs)
+            if promised is not None:
+                _compare(func, promised, results)
+            return results
+
+    Checked().__enter__()
 
 
 def keep_out() -> None:
