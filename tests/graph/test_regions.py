@@ -73,3 +73,11 @@ def test_regions_within_regions():
 def test_what_is_not_sure_stays_as_it_is(lines):
     function = graph(*lines)
     assert with_regions(function).splitlines()[1:-1] == [f"    {line}" for line in lines]
+
+
+def test_a_value_of_the_last_region_that_alone_is_returned_is_returned_there():
+    statements = (f"a = {ENTER}('cpu', torch.bfloat16, True, None)", "y = x @ x", f"b = {EXIT}(a)")
+    inside = ['    with torch.autocast("cpu", dtype=torch.bfloat16):', "        return (x @ x,)"]
+    assert with_regions(graph(*statements, returns="(y,)")).splitlines()[1:] == inside
+    both = with_regions(graph(*statements, returns="(x, y)")).splitlines()
+    assert both[-2:] == ["        y = x @ x", "    return (x, y)"]

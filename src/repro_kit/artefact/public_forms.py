@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from repro_kit.graph.program import Function, Statement
@@ -90,8 +90,30 @@ def with_regions(function: Function) -> str:
             depth -= 1
         else:
             lines += [f"{_INDENT * depth}{line}" for line in statement.line.splitlines()]
+    last = _returned_inside(function, closed)
+    if last is not None:
+        lines[-1] = lines[-1].replace(f"{last.target} = {last.text}", _return_of(function, last))
+    else:
+        lines.append(f"{_INDENT}return {function.returns.text}")
     decorators = "".join(f"@{decorator}\n" for decorator in function.decorators)
-    return decorators + "\n".join([*lines, f"{_INDENT}return {function.returns.text}"]) + "\n"
+    return decorators + "\n".join(lines) + "\n"
+
+
+def _returned_inside(function: Function, closed: Collection[int]) -> Statement | None:
+    """The last statement in the regions that end with `function`, if its value alone is returned."""
+    statements = list(function.statements)
+    while statements and len(statements) - 1 in closed:
+        statements.pop()
+    last = statements[-1] if 0 < len(statements) < len(function.statements) else None
+    if last is None or last.target is None or function.returns.text not in (last.target, f"({last.target},)"):
+        return None
+    read = any(last.target in each.reads for each in function.statements)
+    return None if read or len(statements) - 1 in closed else last
+
+
+def _return_of(function: Function, last: Statement) -> str:
+    alone = function.returns.text == last.target
+    return f"return {last.text}" if alone else f"return ({last.text},)"
 
 
 def _regions(statements: Sequence[Statement]) -> list[_Region]:
