@@ -240,6 +240,8 @@ def _layer(facts: TitleFacts) -> str:
     return f"[{layer}] " if layer else ""
 
 
+#: Operators that an index becomes. They compute nothing, so that what reads or writes through one is at fault.
+_VIEWS = ("slice", "select", "as_strided", "unsqueeze", "squeeze", "alias")
 _AT_FAULT = re.compile(r"\b(?P<home>aten|prims)\.(?P<name>\w+)")
 _LARGE = 1000  # a number from here on tells of an overflow, or of a limit
 
@@ -325,6 +327,8 @@ def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
     alike = [each for each in found if _stem(match["name"]).startswith(_stem(each.name))]
     if alike or len(found) == 1:
         return max(alike, key=lambda each: len(each.name)) if alike else found[0]
+    if match["name"] in _VIEWS:
+        return None
     name = f"{match['home']}.{match['name']}"
     return Operator(match["name"], name, name)
 
