@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -15,8 +14,6 @@ Bit = Literal["conj", "neg"]
 ZERO_TENSOR: DataKind = "_efficientzerotensor"  # zeros without a storage, as gradients may be
 _DEVICE = ("device", "torch.device")
 _SIZED = get_args(_Sized)
-_WHOLE = ("randint", "randperm", "arange")  # sources of integers
-_INTEGERS, _TRUTH = re.compile(r"[\d\s,()\[\]-]+"), re.compile(r"\b(?:True|False)\b")
 #: The kind of what the values are made of, and the method that makes them: probabilities, and a mask of one corner.
 _ENDINGS: dict[str, tuple[_Sized, str]] = {
     "softmax": ("rand", ".softmax(-1)"),
@@ -48,14 +45,6 @@ class Data:
         """The input that this is a view of; None for other kinds."""
         return self.args[0] if self.kind == "view" else None
 
-    @property
-    def dtype_name(self) -> str:
-        """The dtype that torch gives to such values; the default one for what only a file or a base tells."""
-        text = str(self.args[0]) if self.kind in ("full", "tensor") else ""
-        if self.kind in _WHOLE or _INTEGERS.fullmatch(text):
-            return "torch.int64"
-        return "torch.bool" if _TRUTH.search(text) else "torch.float32"
-
 
 @dataclass(frozen=True)
 class Strided:
@@ -84,11 +73,6 @@ class TensorInput:
     def shape(self) -> tuple[int, ...] | None:
         """The final shape; None if only the stored file has it."""
         return self.strided.shape if self.strided else self.data.sizes
-
-    @property
-    def dtype_name(self) -> str:
-        """The dtype: ``torch.float16``; that of the values, where the line has none."""
-        return self.dtype or self.data.dtype_name
 
     @property
     def stride(self) -> tuple[int, ...] | None:

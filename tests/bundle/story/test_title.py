@@ -279,6 +279,20 @@ RECORDED = {
             "    y = x.clone()\n    v = AutogradFunction.apply(body_0, body_1, x, y)\n    return (y, v[0])\n", [X]
         ),
     ),
+    "a message that names the operator first": (
+        "[aotautograd] abs_ does not compile: functionalization encountered a tensor",
+        {
+            "signature": Signature(Kind.COMPILE_ERROR, ("BackendCompilerFailed", "RuntimeError"), "While executing"),
+            "error": "RuntimeError: While executing unfold, functionalization encountered a tensor",
+            "layer": Layer.AOT,
+        },
+        program("    y = x.abs_()\n    return (y,)\n", [X]),
+    ),
+    "a view that an index becomes": (
+        "[inductor] wrong result of mul, add_, setitem",
+        {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR, "ablation": chain("#6 aten.slice.Tensor")},
+        program("    y = x * 2\n    y.add_(1)\n    x[2:5] = 2\n    return (y,)\n", [X]),
+    ),
     "a dtype that indices leave telling": (
         "[inductor] wrong result of amin in uint8",
         {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR},

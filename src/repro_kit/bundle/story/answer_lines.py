@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from repro_kit.bundle.story.aspects import dtype_of
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title import readable
 from repro_kit.diagnosis.answers import FirstWrong, TriedVariant
@@ -153,7 +154,7 @@ def _inputs(story: Story) -> Iterator[str]:
         if isinstance(each, ScalarInput):
             yield f"`{each.name}` = {code(repr(each.value))}"
             continue
-        dtype = each.dtype_name.removeprefix("torch.")
+        dtype = dtype_of(each).removeprefix("torch.")
         strides = f" strides {list(each.stride)}" if each.stride and not _is_contiguous(each) else ""
         grad = ", requires grad" if each.requires_grad or each.parameter else ""
         shape = "of stored sizes" if each.shape is None else str(list(each.shape))

@@ -21,6 +21,8 @@ _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass
 _MOST_SETTINGS = 3
 #: Dtypes that tell nothing of a failure: the default one, and those of indices and of masks.
 _USUAL, _OF_INDICES = "torch.float32", {"torch.int64", "torch.bool"}
+_WHOLE = ("randint", "randperm", "arange")  # sources of integers
+_INTEGERS, _TRUTH = re.compile(r"[\d\s,()\[\]-]+"), re.compile(r"\b(?:True|False)\b")
 #: A setting of torch that what a program carries changes.
 _SETTING = re.compile(r"\b(config(?:\.\w+)+)(?:\s*=[^=]|\()")
 
@@ -143,10 +145,20 @@ def run_under(program: Program) -> Iterator[str]:
     if recipe.autocast is not None:
         yield f"under autocast({recipe.autocast.dtype.removeprefix('torch.')})"
     yield from _of_state(recipe)
-    dtypes = {input_.dtype_name for input_ in program.inputs if isinstance(input_, TensorInput) and not input_.base}
+    dtypes = {dtype_of(input_) for input_ in program.inputs if isinstance(input_, TensorInput) and not input_.base}
     told = dtypes - _OF_INDICES
     if len(told) == 1 and _USUAL not in told:
         yield f"in {told.pop().removeprefix('torch.')}"
+
+
+def dtype_of(line: TensorInput) -> str:
+    """The dtype of an input: ``torch.float16``; the default one of what only a file or a base tells."""
+    text = str(line.data.args[0]) if line.data.kind in ("full", "tensor") else ""
+    if line.dtype is not None:
+        return line.dtype
+    if line.data.kind in _WHOLE or _INTEGERS.fullmatch(text):
+        return "torch.int64"
+    return "torch.bool" if _TRUTH.search(text) else "torch.float32"
 
 
 def _of_state(recipe: Recipe) -> Iterator[str]:

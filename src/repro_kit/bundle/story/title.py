@@ -38,6 +38,7 @@ _HANGING = re.compile(
     r"|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
 )
 _WITH = "with "
+_WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
 _NATIVE = ("CppCompileError", "CUDACompileError")
@@ -229,7 +230,7 @@ def _is_native(signature: Signature) -> bool:
 
 def _message(error: str) -> str:
     """``size 3`` of ``ValueError: size 3``, of ``wrong result: size 3``, and of a lost ``ValueError: size 3``."""
-    kind, colon, message = error.removeprefix(_LOST).partition(": ")
+    kind, colon, message = _WHILE.sub("", error.removeprefix(_LOST)).partition(": ")
     return message if colon and (" " not in kind or kind == "wrong result") else ("" if not colon else error)
 
 
@@ -240,6 +241,8 @@ def _layer(facts: TitleFacts) -> str:
     return f"[{layer}] " if layer else ""
 
 
+#: Operators that an index becomes. They compute nothing, so that what reads or writes through one is at fault.
+_VIEWS = ("slice", "select", "as_strided", "unsqueeze", "squeeze", "alias")
 _AT_FAULT = re.compile(r"\b(?P<home>aten|prims)\.(?P<name>\w+)")
 _LARGE = 1000  # a number from here on tells of an overflow, or of a limit
 
@@ -325,6 +328,8 @@ def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
     alike = [each for each in found if _stem(match["name"]).startswith(_stem(each.name))]
     if alike or len(found) == 1:
         return max(alike, key=lambda each: len(each.name)) if alike else found[0]
+    if match["name"] in _VIEWS:
+        return None
     name = f"{match['home']}.{match['name']}"
     return Operator(match["name"], name, name)
 
