@@ -14,6 +14,7 @@ from repro_kit.diagnosis.layer import (
     HELD_AT_TRUE,
     OVERWRITTEN,
     OWN_CHANGE,
+    PROMISES,
     REQUESTED_BREAK,
     REQUESTED_ERROR,
     TAKEN_OUT,
@@ -103,6 +104,16 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
+def test_a_promise_that_is_not_seen_to_be_broken_acquits_nobody() -> None:
+    """Guards that the program leaves out: code that is compiled for the very call has nothing to be out of date."""
+    whole, promises = (contrast(name, passes=True) for name in (WITHOUT_CHANGES, f"{WITHOUT_CHANGES}: {PROMISES}"))
+    wrong_at_once, wrong_later = (contrast(contrasts.AFRESH, passes=passes) for passes in (False, True))
+    assert told([*ladder("eager"), wrong_later, whole, promises]) == (Layer.USER, OWN_CHANGE)
+    assert told([*ladder("eager"), wrong_at_once, whole, promises])[0] is Layer.DYNAMO
+    marks = contrast(f"{WITHOUT_CHANGES}: marks", passes=True)
+    assert told([*ladder("eager"), wrong_at_once, whole, promises, marks])[0] is Layer.USER
 
 
 @pytest.mark.parametrize("ends", ["passes", "fails alike", "fails otherwise"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -19,6 +19,7 @@ from repro_kit.diagnosis.layer import (
     HELD_AT_FALSE,
     INTERPRETED,
     INTERPRETERS,
+    PROMISES,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     WITNESS,
@@ -28,6 +29,7 @@ from repro_kit.diagnosis.layer import (
     name_layer,
     passes,
 )
+from repro_kit.diagnosis.promises import withdrawn
 from repro_kit.errors import StageError
 from repro_kit.failure.differences import first_differing_call
 from repro_kit.failure.failure import Layer
@@ -218,9 +220,11 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     Torch's own is put back in the place of the changes. A check that asks what the program's own `__torch_dispatch__`
     keeps fails in eager, too, where that forgets it.
     """
-    backend = failing.recipe.backend
+    backend, failure = failing.recipe.backend, failing.verdict.failure
+    promises = withdrawn(failure) if failure is not None else {}
+    kinds = [kind for kind in TAKEN_OUT if kind != PROMISES or promises]
     every = f"{backend} without what the program changes in torch"
-    (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(tuple(TAKEN_OUT)))])
+    (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(kinds, promises))])
     if whole.outcome is not RunOutcome.PASSES:
         if not any("__torch_dispatch__" in text for text in subject.texts()):
             return [whole]
@@ -228,8 +232,8 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
         plan = CellPlan(without, failing.recipe, compiled=False, axes=axes, setup=keeping(("handlers",)))
         return [whole, *subject.run([plan])]
     by_kind = [
-        _plan(failing, f"{backend} without {words}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,)))
-        for kind, words in TAKEN_OUT.items()
+        _plan(failing, f"{backend} without {TAKEN_OUT[kind]}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,), promises))
+        for kind in kinds
     ]
     return [whole, *subject.run(by_kind)]
 
@@ -256,7 +260,7 @@ def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
     return [*cells, *subject.run([without])]
 
 
-def setup_of(module: Literal["originals", "own_operators"], call: str) -> str:
+def setup_of(module: Literal["originals", "own_operators", "promises"], call: str) -> str:
     """Python code that runs a module of the probe's `embedded` package, and then `call`.
 
     It runs under a file name of its own, which distinguishes its frames from the program's.
@@ -266,6 +270,8 @@ def setup_of(module: Literal["originals", "own_operators"], call: str) -> str:
     return f"exec(compile({code!r}, {_SETUP_FILE!r}, 'exec'), {names!r})\n"
 
 
-def keeping(kinds: Sequence[str]) -> str:
-    """Python code that keeps these kinds of things as torch has them."""
-    return setup_of("originals", f"keep(*{tuple(kinds)!r})")
+def keeping(kinds: Sequence[str], promises: Mapping[str, Mapping[str, object]] | None = None) -> str:
+    """Python code that keeps these kinds of things as torch has them. `promises`: the settings to put back."""
+    changes = tuple(kind for kind in kinds if kind != PROMISES)
+    kept = setup_of("originals", f"keep(*{changes!r})") if changes else ""
+    return kept + (setup_of("promises", f"withdraw({promises!r})") if PROMISES in kinds else "")
