@@ -9,6 +9,7 @@ from repro_kit.diagnosis import causes, contrasts
 from repro_kit.diagnosis.causes import diagnose, part_of
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.layer import (
+    EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
@@ -229,6 +230,15 @@ def test_a_script_that_does_another_thing_when_compiled(
     held = [contrast(HELD_AT_FALSE, passes=at_false), contrast(HELD_AT_TRUE, passes=at_true)]
     found = diagnose([*ladder("eager"), *held], Recipe())
     assert found.layer is layer and words in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("ends", "layer"), [("alike", Layer.USER), ("passes", Layer.DYNAMO), ("otherwise", Layer.DYNAMO)]
+)
+def test_a_check_that_fails_in_eager_in_the_branch_for_compiled_code_is_the_scripts(ends: str, layer: Layer) -> None:
+    held = [contrast(HELD_AT_FALSE, passes=True), contrast(HELD_AT_TRUE, passes=False)]
+    eager = contrast(EAGER_AT_TRUE, passes=ends == "passes", same=ends == "alike")
+    assert told([*ladder("eager"), *held, replace(eager, compiled=False)])[0] is layer
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,13 @@ OWN_CHANGES |= {
     + "scaled.__defaults__ = (2.0,)\n"
     + _RUN,
 }
+#: What the check asks for is what only the branch for eager does.
+OWN_CHANGES["branch_for_eager"] = (
+    "import torch\nseen = []\ndef own(x):\n    if not torch.compiler.is_compiling():\n        seen.append(x.shape)\n"
+    "    return x.tanh() * 2\ncompiled = torch.compile(own, backend='aot_eager')\n"
+    "outs = [compiled(torch.ones(size)) for size in (2, 3, 4)]\n"
+    "if len(seen) != len(outs):\n    raise RuntimeError(f'{len(seen)} calls in place of {len(outs)}')\n"
+)
 _OPERATORS = "x, compiled = torch.randn(32), torch.compile(own, backend='aot_eager_decomp_partition')\ncompiled(x)\n"
 UNSEEN |= {
     "profiled_calls": "import torch\nfrom torch.profiler import profile\ndef own(x):\n"

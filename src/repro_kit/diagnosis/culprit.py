@@ -15,6 +15,7 @@ from repro_kit.diagnosis.contrasts import (
 )
 from repro_kit.diagnosis.evidence import Chain
 from repro_kit.diagnosis.layer import (
+    EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
@@ -142,6 +143,11 @@ _BY_INTENT = (
     "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
     "is_compiling() held at False, and with that held at True everywhere too, so the compiler is not to blame."
 )
+_IN_EAGER_TOO = (
+    "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
+    "is_compiling() held at False, and with that held at True it fails without torch.compile too, so the compiler is "
+    "not to blame."
+)
 _OVERWRITTEN = (
     "The script reads an output of compiled code after a later call, in which a CUDA graph writes to the same memory: "
     "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
@@ -235,8 +241,12 @@ def _loads_wrong_artifact(evidence: Evidence) -> Diagnosis | None:
 
 
 def _does_otherwise_when_compiled(evidence: Evidence) -> Diagnosis | None:
-    held = passes(evidence.contrasts, HELD_AT_FALSE) and passes(evidence.contrasts, HELD_AT_TRUE)
-    return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT) if held else None
+    if not passes(evidence.contrasts, HELD_AT_FALSE):
+        return None
+    if passes(evidence.contrasts, HELD_AT_TRUE):
+        return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT)
+    eager = evidence.contrasts.get(EAGER_AT_TRUE)
+    return Diagnosis(Layer.USER, OWN_BRANCH, _IN_EAGER_TOO) if eager is not None and eager.same else None
 
 
 def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:

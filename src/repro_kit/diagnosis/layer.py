@@ -22,6 +22,8 @@ WITNESS = "witness"  # calls compared with eager's (failure/differences.py); see
 #: The forced answers to torch.compiler.is_compiling() and the like in the reduced script.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
+#: The same answer without torch.compile, where it is True and compiled code fails.
+EAGER_AT_TRUE = "eager-held-at-true"
 #: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.
 WITHOUT_CHANGES = "without-changes"
 #: The kind of what the program promises by settings (`promises.py`).

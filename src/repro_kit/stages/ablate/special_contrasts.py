@@ -14,9 +14,9 @@ from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import AFRESH, OPERATORS_CHECKED, WITHOUT_OPERATORS
 from repro_kit.diagnosis.culprit import mismatch_of
 from repro_kit.diagnosis.layer import (
+    EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD,
-    HELD_AT_FALSE,
     INTERPRETED,
     INTERPRETERS,
     PROMISES,
@@ -145,8 +145,9 @@ def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset
     """The failing cell with the answer of the functions `asked` held at False and, if that passes, at True.
 
     A script that asks whether it is being compiled may do another thing by intent when compiled. With the answer held,
-    eager and compiled code take the same branch, and any difference that is left is the compiler's. There are no cells
-    if the script does not ask, or if the compiler raises.
+    eager and compiled code take the same branch, and any difference that is left is the compiler's. A script that fails
+    at True is also run in eager: what fails there alike is the branch itself. There are no cells if the script does not
+    ask, or if the compiler raises.
     """
     held: list[Cell] = []
     failure = failing.verdict.failure
@@ -155,10 +156,13 @@ def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset
         if text is None:
             return []
         plan = _plan(failing, f"{failing.recipe.backend} with is_compiling() held at {answer}", contrast)
-        (cell,) = script.of_text(text).run([plan])
-        by_hand = f"{cell.repeat}  # with {answer} in place of each torch.compiler.is_compiling()"
-        held.append(replace(cell, repeat=by_hand))
-        if contrast == HELD_AT_FALSE and cell.outcome is not RunOutcome.PASSES:
+        cells = script.of_text(text).run([plan])
+        if answer and cells[0].same:
+            axes, name = {"contrast": EAGER_AT_TRUE}, "no torch.compile, with is_compiling() held at True"
+            cells += script.of_text(text).run([CellPlan(name, failing.recipe, compiled=False, axes=axes)])
+        by_hand = f"  # with {answer} in place of each torch.compiler.is_compiling()"
+        held += [replace(cell, repeat=cell.repeat + by_hand) for cell in cells]
+        if not answer and cells[0].outcome is not RunOutcome.PASSES:
             break
     return held
 
