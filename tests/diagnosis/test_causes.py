@@ -9,11 +9,13 @@ from repro_kit.diagnosis import causes, contrasts
 from repro_kit.diagnosis.causes import diagnose, part_of
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.layer import (
+    EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     OVERWRITTEN,
     OWN_CHANGE,
+    PROMISES,
     REQUESTED_BREAK,
     REQUESTED_ERROR,
     TAKEN_OUT,
@@ -103,6 +105,16 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
+def test_a_promise_that_is_not_seen_to_be_broken_acquits_nobody() -> None:
+    """Guards that the program leaves out: code that is compiled for the very call has nothing to be out of date."""
+    whole, promises = (contrast(name, passes=True) for name in (WITHOUT_CHANGES, f"{WITHOUT_CHANGES}: {PROMISES}"))
+    wrong_at_once, wrong_later = (contrast(contrasts.AFRESH, passes=passes) for passes in (False, True))
+    assert told([*ladder("eager"), wrong_later, whole, promises]) == (Layer.USER, OWN_CHANGE)
+    assert told([*ladder("eager"), wrong_at_once, whole, promises])[0] is Layer.DYNAMO
+    marks = contrast(f"{WITHOUT_CHANGES}: marks", passes=True)
+    assert told([*ladder("eager"), wrong_at_once, whole, promises, marks])[0] is Layer.USER
 
 
 @pytest.mark.parametrize("ends", ["passes", "fails alike", "fails otherwise"])
@@ -218,6 +230,15 @@ def test_a_script_that_does_another_thing_when_compiled(
     held = [contrast(HELD_AT_FALSE, passes=at_false), contrast(HELD_AT_TRUE, passes=at_true)]
     found = diagnose([*ladder("eager"), *held], Recipe())
     assert found.layer is layer and words in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("ends", "layer"), [("alike", Layer.USER), ("passes", Layer.DYNAMO), ("otherwise", Layer.DYNAMO)]
+)
+def test_a_check_that_fails_in_eager_in_the_branch_for_compiled_code_is_the_scripts(ends: str, layer: Layer) -> None:
+    held = [contrast(HELD_AT_FALSE, passes=True), contrast(HELD_AT_TRUE, passes=False)]
+    eager = contrast(EAGER_AT_TRUE, passes=ends == "passes", same=ends == "alike")
+    assert told([*ladder("eager"), *held, replace(eager, compiled=False)])[0] is layer
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,31 @@ UNSEEN["saved_values"] = (
     "        return torch.autograd.grad(function(x), x)[0]\n"
     "torch.testing.assert_close(gradient(torch.compile(own)), gradient(own), rtol=1e-3, atol=1e-3)\n"
 )
+_MODEL = "model, x = torch.nn.Linear(4, 4), torch.randn(2, 4)\ncompiled = torch.compile(model)\n"
+_FROZEN = _MODEL + (
+    "with torch.no_grad():\n    compiled(x)\n    {change}\n    torch.testing.assert_close(compiled(x), model(x))\n"
+)
+#: What these scripts promise by a setting, they do not keep.
+OWN_CHANGES |= {
+    "frozen": "import torch\ntorch._inductor.config.freezing = True\n" + _FROZEN.format(change="model.weight.mul_(2)"),
+    "frozen_by_data": "import os\nos.environ['TORCHINDUCTOR_FREEZING'] = '1'\nimport torch\n"
+    + _FROZEN.format(change="model.bias.data = torch.ones(4)"),
+    "unsafe_math": "import torch\ntorch._inductor.config.cpp.enable_unsafe_math_opt_flag = True\ndef own(x):\n"
+    + "    return x - x + 1\nx, compiled = torch.randn(64), torch.compile(own)\nx[3] = float('inf')\n"
+    + "if not torch.equal(compiled(x).isnan(), own(x).isnan()):\n    raise ValueError('a NaN is lost')\n",
+    "unguarded_default": "import torch\ntorch._dynamo.config.skip_guards_on_constant_func_defaults = True\n"
+    + "def scaled(x, scale=1.0):\n    return x * scale\ndef own(x):\n    return scaled(x)\n"
+    + "x, compiled = torch.ones(2), torch.compile(own, backend='aot_eager')\ncompiled(x)\n"
+    + "scaled.__defaults__ = (2.0,)\n"
+    + _RUN,
+}
+#: What the check asks for is what only the branch for eager does.
+OWN_CHANGES["branch_for_eager"] = (
+    "import torch\nseen = []\ndef own(x):\n    if not torch.compiler.is_compiling():\n        seen.append(x.shape)\n"
+    "    return x.tanh() * 2\ncompiled = torch.compile(own, backend='aot_eager')\n"
+    "outs = [compiled(torch.ones(size)) for size in (2, 3, 4)]\n"
+    "if len(seen) != len(outs):\n    raise RuntimeError(f'{len(seen)} calls in place of {len(outs)}')\n"
+)
 _OPERATORS = "x, compiled = torch.randn(32), torch.compile(own, backend='aot_eager_decomp_partition')\ncompiled(x)\n"
 UNSEEN |= {
     "profiled_calls": "import torch\nfrom torch.profiler import profile\ndef own(x):\n"

@@ -37,7 +37,7 @@ class Cell:
     @property
     def is_baseline(self) -> bool:
         """Whether it is the subject without torch.compile, and otherwise as it is."""
-        return not self.compiled and not self.setup
+        return not self.compiled and not self.setup and "contrast" not in self.changed
 
     @property
     def outcome(self) -> RunOutcome:

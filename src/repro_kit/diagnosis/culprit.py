@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.contrasts import (
+    AFRESH,
     NO_ARTIFACTS,
     OPERATORS_CHECKED,
     WITHOUT_OPERATORS,
 )
 from repro_kit.diagnosis.evidence import Chain
 from repro_kit.diagnosis.layer import (
+    EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     OVERWRITTEN,
     OWN_BRANCH,
     OWN_CHANGE,
+    PROMISES,
     REQUESTED_BREAK,
     REQUESTED_ERROR,
     TAKEN_OUT,
@@ -29,6 +32,7 @@ from repro_kit.diagnosis.layer import (
 )
 from repro_kit.failure.failure import Failure, Frame, Layer
 from repro_kit.failure.frames import is_compiling, is_generated, torch_path
+from repro_kit.failure.kinds import Kind
 from repro_kit.failure.messages import is_overwritten
 from repro_kit.failure.tracebacks import short
 
@@ -139,6 +143,11 @@ _BY_INTENT = (
     "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
     "is_compiling() held at False, and with that held at True everywhere too, so the compiler is not to blame."
 )
+_IN_EAGER_TOO = (
+    "The script asks whether it is being compiled, and then does another thing: it passes with torch.compiler."
+    "is_compiling() held at False, and with that held at True it fails without torch.compile too, so the compiler is "
+    "not to blame."
+)
 _OVERWRITTEN = (
     "The script reads an output of compiled code after a later call, in which a CUDA graph writes to the same memory: "
     "the compiler is not to blame. Clone the output, or call torch.compiler.cudagraph_mark_step_begin() before each "
@@ -232,18 +241,31 @@ def _loads_wrong_artifact(evidence: Evidence) -> Diagnosis | None:
 
 
 def _does_otherwise_when_compiled(evidence: Evidence) -> Diagnosis | None:
-    held = passes(evidence.contrasts, HELD_AT_FALSE) and passes(evidence.contrasts, HELD_AT_TRUE)
-    return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT) if held else None
+    if not passes(evidence.contrasts, HELD_AT_FALSE):
+        return None
+    if passes(evidence.contrasts, HELD_AT_TRUE):
+        return Diagnosis(Layer.USER, OWN_BRANCH, _BY_INTENT)
+    eager = evidence.contrasts.get(EAGER_AT_TRUE)
+    return Diagnosis(Layer.USER, OWN_BRANCH, _IN_EAGER_TOO) if eager is not None and eager.same else None
 
 
 def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
     if not passes(evidence.contrasts, WITHOUT_CHANGES):
         return None
-    alone = [words for kind, words in TAKEN_OUT.items() if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
-    what = " or ".join(f"without {words}" for words in alone) or "without what the program changes in torch"
+    alone = [kind for kind in TAKEN_OUT if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
+    if alone == [PROMISES] and _is_wrong_at_once(evidence):
+        return None
+    what = " or ".join(f"without {TAKEN_OUT[kind]}" for kind in alone) or "without what the program changes in torch"
     reason = f"The failure is gone {what}: the compiler is not to blame."
     seen = f" With them, {evidence.plain.evidence}." if evidence.plain.evidence else ""  # none if no layer is named
     return Diagnosis(Layer.USER, OWN_CHANGE, reason + seen)
+
+
+def _is_wrong_at_once(evidence: Evidence) -> bool:
+    """Whether code that was compiled for the very call gives wrong values: what changes later has no part in it."""
+    afresh, failure = evidence.contrasts.get(AFRESH), evidence.failure
+    wrong = failure is not None and failure.kind is Kind.ACCURACY
+    return wrong and afresh is not None and afresh.same
 
 
 _ASKS_WHAT_IS_KEPT = (

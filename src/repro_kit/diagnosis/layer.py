@@ -22,9 +22,13 @@ WITNESS = "witness"  # calls compared with eager's (failure/differences.py); see
 #: The forced answers to torch.compiler.is_compiling() and the like in the reduced script.
 HELD_AT_FALSE, HELD_AT_TRUE = "held-at-false", "held-at-true"
 HELD = {HELD_AT_FALSE: False, HELD_AT_TRUE: True}
+#: The same answer without torch.compile, where it is True and compiled code fails.
+EAGER_AT_TRUE = "eager-held-at-true"
 #: What the program changes in torch is taken out: all of it, or (``without-changes: lowerings``) one kind.
 WITHOUT_CHANGES = "without-changes"
-#: The kinds of changes (probe/repro_probe/embedded/originals.py), in words that follow "without".
+#: The kind of what the program promises by settings (`promises.py`).
+PROMISES = "promises"
+#: The kinds of changes (probe/repro_probe/embedded/originals.py) and the promises, in words that follow "without".
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",
@@ -35,6 +39,8 @@ TAKEN_OUT = {
     "skip_guard_eval_unsafe)",
     "passes": "the program's own passes",
     "handlers": "what the program's own __torch_dispatch__ keeps between calls",
+    PROMISES: "the promises that the program's settings make (frozen weights that never change, fast or unsafe math, "
+    "skipped guards, assumed sizes, alignment or strides)",
 }
 #: Plain eager, where each `__torch_dispatch__` of the program's forgets what it writes.
 FORGETFUL_EAGER = "forgetful-eager"

@@ -71,6 +71,42 @@ compiled = lambda x: x + (mine in (config.post_grad_custom_pre_pass, given.get("
 right = [x if given["max_fusion_size"] == 7 else -x]
 """,
 }
+#: Promises that the program makes by settings and does not keep. Frozen weights need Inductor, but no native compiler.
+SETTINGS = """
+config = torch._inductor.config
+config.cpp.enable_unsafe_math_opt_flag = True
+torch.compile(torch.neg, backend="eager")(x)  # no native compiler: it is looked at which settings are left
+options = {"cpp.enable_unsafe_math_opt_flag": True, "max_fusion_size": 7}
+given = torch._TorchCompileInductorWrapper(None, options, False).config
+compiled = lambda x: x + (config.cpp.enable_unsafe_math_opt_flag or len(given) == 2)
+right = [x if given["max_fusion_size"] == 7 else -x]
+"""
+FROZEN = """
+torch._inductor.config.freezing = True
+torch.set_grad_enabled(False)
+model = torch.nn.Linear(2, 2, bias=False)
+model.weight[0, 0] = float("nan")
+compiled_once = torch.compile(model)
+compiled_once(x)
+model.weight.data = torch.eye(2)
+compiled, right = compiled_once, [x]
+"""
+#: Freezing itself is wrong, and no weight changes.
+WRONGLY_FROZEN = """
+from torch._inductor import freezing
+fold = freezing.constant_fold
+
+def mine(graph):
+    for node in graph.graph.find_nodes(op="get_attr"):
+        setattr(graph, node.target, getattr(graph, node.target) * 2)
+    fold(graph)
+
+freezing.constant_fold = mine
+torch._inductor.config.freezing = True
+torch.set_grad_enabled(False)
+model = torch.nn.Linear(2, 2, bias=False)
+compiled, right = torch.compile(model), [model(x)]
+"""
 #: What the program's own `__torch_dispatch__` keeps, in ways that differ in how they are reached.
 COUNTS = """
 import itertools
@@ -181,12 +217,12 @@ os.waitpid(child, 0)
 
 
 def test_the_kinds_are_those_that_have_words() -> None:
-    from repro_kit.diagnosis.layer import TAKEN_OUT
+    from repro_kit.diagnosis.layer import PROMISES, TAKEN_OUT
 
     sys.path.insert(0, str(PROBE))
     from repro_probe.embedded import originals
 
-    assert tuple(TAKEN_OUT) == originals.KINDS
+    assert tuple(TAKEN_OUT) == (*originals.KINDS, PROMISES)
 
 
 @pytest.mark.torch
@@ -194,16 +230,26 @@ def test_the_kinds_are_those_that_have_words() -> None:
 def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
     """All in one interpreter, in forks: importing the compiler takes most of the time."""
     pytest.importorskip("torch")
-    from repro_kit.diagnosis.layer import TAKEN_OUT
+    from repro_kit.diagnosis.layer import PROMISES, TAKEN_OUT
+    from repro_kit.diagnosis.promises import withdrawn
+    from repro_kit.failure.failure import Failure
+    from repro_kit.failure.kinds import Kind
     from repro_kit.stages.ablate.special_contrasts import keeping
 
-    script = ["import os, sys, torch, torch._inductor.compile_fx"]
+    settings = withdrawn(Failure(Kind.ACCURACY))
     changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE), ("handlers", COUNTS), ("handlers", MODE)]
-    for kind, change in changes:
-        for setup in ("", keeping([kind]), keeping(tuple(TAKEN_OUT))):
-            path = tmp_path / f"{len(script)}.py"
-            path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
-            script.append(_IN_A_FORK.format(path=str(path)))
+    changes += [(PROMISES, SETTINGS), (PROMISES, FROZEN)]
+    runs = [
+        (setup, change, bool(setup))
+        for kind, change in changes
+        for setup in ("", keeping([kind], settings), keeping(tuple(TAKEN_OUT), settings))
+    ]
+    runs.append((keeping([PROMISES], settings), WRONGLY_FROZEN, False))
+    script = ["import os, sys, torch, torch._inductor.compile_fx"]
+    for at, (setup, change, _) in enumerate(runs):
+        path = tmp_path / f"{at}.py"
+        path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
+        script.append(_IN_A_FORK.format(path=str(path)))
     ran = subprocess.run([sys.executable, "-c", "\n".join(script)], capture_output=True, text=True, check=False)
     told = [eval(line) for line in ran.stdout.splitlines()]
-    assert [all(each) for each in told] == [False, True, True] * len(changes), ran.stdout + ran.stderr
+    assert [all(each) for each in told] == [right for _, _, right in runs], ran.stdout + ran.stderr

@@ -102,11 +102,38 @@ def test_what_a_script_does_by_intent_is_nobodys_bug(tmp_path: Path) -> None:
     assert (found.layer, found.cause) == (Layer.USER, OWN_BRANCH), found
 
 
+#: The check asks for what the branch for eager alone leaves behind.
+COUNTS = """import torch
+seen = []
+def f(x):
+    if not torch.compiler.is_compiling():
+        seen.append(1)
+    return x + 1
+torch.compile(f, backend='eager')(torch.ones(2))
+assert seen, 'the results differ'
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
+def test_a_check_that_fails_in_eager_too_where_the_script_takes_the_compiled_branch_is_nobodys_bug(
+    tmp_path: Path,
+) -> None:
+    cells, found = ablated(tmp_path, COUNTS)
+    assert [(cell.compiled, cell.verdict.status) for cell in cells[2:]] == [
+        (True, Status.PASS),
+        (True, Status.FAIL),
+        (False, Status.FAIL),
+    ]
+    assert (found.layer, found.cause) == (Layer.USER, OWN_BRANCH), found
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_zygote")
 def test_a_branch_that_is_traced_wrongly_is_dynamos(tmp_path: Path) -> None:
     cells, found = ablated(tmp_path, SCRIPT % (WRONG_IN_DYNAMO, "original(x)"))
-    assert [cell.verdict.status for cell in cells[2:]] == [Status.PASS, Status.FAIL]
+    assert [cell.verdict.status for cell in cells[2:]] == [Status.PASS, Status.FAIL, Status.PASS]
     assert found.layer is Layer.DYNAMO
     assert "held at False" in found.sentence

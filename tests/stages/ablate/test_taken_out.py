@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.diagnosis.layer import FORGETFUL_EAGER, TAKEN_OUT, WITHOUT_CHANGES
+from repro_kit.diagnosis.layer import FORGETFUL_EAGER, PROMISES, TAKEN_OUT, WITHOUT_CHANGES
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.recipe import LADDER, Recipe
@@ -52,10 +54,10 @@ class Told:
         return Cell(plan.name, plan.compiled, plan.recipe, verdict, same=same, changed=dict(plan.axes), setup="x")
 
 
-def contrasts(subject: Told, own: Recipe | None = None, wrong: Verdict = WRONG) -> list[str]:
-    own = own or Recipe()
+def contrasts(subject: Told, own: Recipe | None = None, failure: Failure | None = WRONG.failure) -> list[str]:
+    own, fails = own or Recipe(), Verdict(Status.FAIL, failure)
     ladder = [
-        Cell(name, True, own.with_(backend=name), wrong, same=True, changed={"backend": name}) for name in LADDER[1:]
+        Cell(name, True, own.with_(backend=name), fails, same=True, changed={"backend": name}) for name in LADDER[1:]
     ]
     return [str(cell.changed["contrast"]) for cell in special_contrasts(cast(Cells, subject), ladder, own)]
 
@@ -79,6 +81,15 @@ def test_eager_runs_without_what_handlers_keep_where_the_failure_stays_and_there
     assert FORGETFUL_EAGER not in contrasts(Told(operators=False, text=subject.text, without_changes=PASS))
 
 
+@pytest.mark.parametrize("kind", [Kind.ACCURACY, Kind.COMPILE_ERROR])
+def test_promises_are_withdrawn_where_a_result_is_wrong(kind: Kind) -> None:
+    subject = Told(operators=False, without_changes=PASS)
+    asked = contrasts(subject, failure=Failure(kind))
+    assert (f"{WITHOUT_CHANGES}: {PROMISES}" in asked) is (kind is Kind.ACCURACY)
+    assert ("withdraw({" in subject.ran[0].setup) is (kind is Kind.ACCURACY)
+    assert "keep(*(" in subject.ran[0].setup
+
+
 def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() -> None:
     subject = Told(changes=False, operators_checked=MISMATCH)
     contrasts(subject, Recipe(fullgraph=True))
@@ -91,7 +102,7 @@ def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() 
 def test_the_forms_of_all_operators_are_checked_where_a_result_has_another_form() -> None:
     strides = Verdict(Status.FAIL, Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("stride", "output 0")))
     subject = Told(changes=False, operators=False)
-    assert contrasts(subject, wrong=strides) == [FORMS_CHECKED]
+    assert contrasts(subject, failure=strides.failure) == [FORMS_CHECKED]
     assert not subject.ran[0].compiled and "check_forms()" in subject.ran[0].setup
     assert contrasts(Told(changes=False, operators=False)) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,6 +65,17 @@ _FORMS = tuple(
         rf"\bcookie\\*[\"']?:\s*[\w.-]+={_BARE}",
     )
 )  # fmt: skip
+#: The name of a field in a multipart form. Its value stands behind an empty line, or both are strings of a list.
+_FIELD = rf"(?i)\bform-data;[^\n]*?\bname=\\*[\"']?(?:{_NAME}|(?:[\w.-]*[_-])?(?:pass|token|pin|otp|key|auth))\\*[\"']?"
+_IN_FORMS = (
+    re.compile(
+        rf"{_FIELD}(?:;[^\n]*)?\r?\n(?:[\w-]+:[^\n]*\n)*\s*?\n(?P<value>[^\r\n]{{3,200}}?)(?=\s*(?:\\*[\"'][,)\]}}\s]*)?$)",
+        re.MULTILINE,
+    ),
+    re.compile(
+        rf"{_FIELD}[\"'],(?:\s*[bB]?(?:\"\"|''),)*\s*[bB]?(?P<quote>[\"'])(?P<value>[^\"'\n]{{3,200}})(?P=quote)"
+    ),
+)
 #: Values that are names, types, code or marks for a value.
 _NO_VALUE = re.compile(
     r"[$%&*<{\[(@/?.-].*|[\w.]*[(\[].*|(?:self|args|cfg|config|os|torch|process|env|settings|options)\..*|[x*.]+|\d{1,3}"
@@ -74,7 +86,9 @@ _NO_VALUE = re.compile(
 
 def settings_in(text: str) -> Iterator[str]:
     """The secrets that names in `text` announce."""
-    for match in (match for lines in lines_about(text, _WORD) for form in _FORMS for match in form.finditer(lines)):
+    named = (match for lines in lines_about(text, _WORD) for form in _FORMS for match in form.finditer(lines))
+    of_forms = (match for form in _IN_FORMS if "form-data" in text for match in form.finditer(text))
+    for match in itertools.chain(named, of_forms):
         value = match["value"].rstrip(".,;:!?)")
         if not _NO_VALUE.fullmatch(value):
             yield value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -14,11 +14,12 @@ from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import AFRESH, FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
 from repro_kit.diagnosis.culprit import mismatch_of
 from repro_kit.diagnosis.layer import (
+    EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD,
-    HELD_AT_FALSE,
     INTERPRETED,
     INTERPRETERS,
+    PROMISES,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     WITNESS,
@@ -28,6 +29,7 @@ from repro_kit.diagnosis.layer import (
     name_layer,
     passes,
 )
+from repro_kit.diagnosis.promises import withdrawn
 from repro_kit.errors import StageError
 from repro_kit.failure.differences import first_differing_call
 from repro_kit.failure.failure import Layer
@@ -150,8 +152,9 @@ def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset
     """The failing cell with the answer of the functions `asked` held at False and, if that passes, at True.
 
     A script that asks whether it is being compiled may do another thing by intent when compiled. With the answer held,
-    eager and compiled code take the same branch, and any difference that is left is the compiler's. There are no cells
-    if the script does not ask, or if the compiler raises.
+    eager and compiled code take the same branch, and any difference that is left is the compiler's. A script that fails
+    at True is also run in eager: what fails there alike is the branch itself. There are no cells if the script does not
+    ask, or if the compiler raises.
     """
     held: list[Cell] = []
     failure = failing.verdict.failure
@@ -160,10 +163,13 @@ def forced_is_compiling(script: OnReducedScript, failing: Cell, asked: frozenset
         if text is None:
             return []
         plan = _plan(failing, f"{failing.recipe.backend} with is_compiling() held at {answer}", contrast)
-        (cell,) = script.of_text(text).run([plan])
-        by_hand = f"{cell.repeat}  # with {answer} in place of each torch.compiler.is_compiling()"
-        held.append(replace(cell, repeat=by_hand))
-        if contrast == HELD_AT_FALSE and cell.outcome is not RunOutcome.PASSES:
+        cells = script.of_text(text).run([plan])
+        if answer and cells[0].same:
+            axes, name = {"contrast": EAGER_AT_TRUE}, "no torch.compile, with is_compiling() held at True"
+            cells += script.of_text(text).run([CellPlan(name, failing.recipe, compiled=False, axes=axes)])
+        by_hand = f"  # with {answer} in place of each torch.compiler.is_compiling()"
+        held += [replace(cell, repeat=cell.repeat + by_hand) for cell in cells]
+        if not answer and cells[0].outcome is not RunOutcome.PASSES:
             break
     return held
 
@@ -225,9 +231,11 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     Torch's own is put back in the place of the changes. A check that asks what the program's own `__torch_dispatch__`
     keeps fails in eager, too, where that forgets it.
     """
-    backend = failing.recipe.backend
+    backend, failure = failing.recipe.backend, failing.verdict.failure
+    promises = withdrawn(failure) if failure is not None else {}
+    kinds = [kind for kind in TAKEN_OUT if kind != PROMISES or promises]
     every = f"{backend} without what the program changes in torch"
-    (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(tuple(TAKEN_OUT)))])
+    (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(kinds, promises))])
     if whole.outcome is not RunOutcome.PASSES:
         if not any("__torch_dispatch__" in text for text in subject.texts()):
             return [whole]
@@ -235,8 +243,8 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
         plan = CellPlan(without, failing.recipe, compiled=False, axes=axes, setup=keeping(("handlers",)))
         return [whole, *subject.run([plan])]
     by_kind = [
-        _plan(failing, f"{backend} without {words}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,)))
-        for kind, words in TAKEN_OUT.items()
+        _plan(failing, f"{backend} without {TAKEN_OUT[kind]}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,), promises))
+        for kind in kinds
     ]
     return [whole, *subject.run(by_kind)]
 
@@ -263,7 +271,7 @@ def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
     return [*cells, *subject.run([without])]
 
 
-def setup_of(module: Literal["originals", "own_operators"], call: str) -> str:
+def setup_of(module: Literal["originals", "own_operators", "promises"], call: str) -> str:
     """Python code that runs a module of the probe's `embedded` package, and then `call`.
 
     It runs under a file name of its own, which distinguishes its frames from the program's.
@@ -273,6 +281,8 @@ def setup_of(module: Literal["originals", "own_operators"], call: str) -> str:
     return f"exec(compile({code!r}, {_SETUP_FILE!r}, 'exec'), {names!r})\n"
 
 
-def keeping(kinds: Sequence[str]) -> str:
-    """Python code that keeps these kinds of things as torch has them."""
-    return setup_of("originals", f"keep(*{tuple(kinds)!r})")
+def keeping(kinds: Sequence[str], promises: Mapping[str, Mapping[str, object]] | None = None) -> str:
+    """Python code that keeps these kinds of things as torch has them. `promises`: the settings to put back."""
+    changes = tuple(kind for kind in kinds if kind != PROMISES)
+    kept = setup_of("originals", f"keep(*{changes!r})") if changes else ""
+    return kept + (setup_of("promises", f"withdraw({promises!r})") if PROMISES in kinds else "")

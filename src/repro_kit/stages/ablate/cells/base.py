@@ -15,6 +15,7 @@ import orjson
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ENVIRONMENT
 from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.diagnosis.promises import makes_promises
 from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.frames import brief
 from repro_kit.failure.signature import Signature, Strength, signature_of
@@ -175,8 +176,8 @@ class Cells(ABC):
 
 
 def may_change_torch(text: str) -> bool:
-    """Whether `text` names what changes torch, or assigns to an attribute of a module."""
-    return bool(_CHANGES.search(text))
+    """Whether `text` names what changes torch or a setting that promises something, or assigns to a module."""
+    return bool(_CHANGES.search(text)) or makes_promises(text)
 
 
 def interpreter(case: Case) -> list[object]:

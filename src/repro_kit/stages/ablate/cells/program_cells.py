@@ -94,8 +94,9 @@ class OnProgram(Cells):
         return [self.text]
 
     def changes_torch(self) -> bool:
-        """As in `Cells`: a program does so in its preamble."""
-        return may_change_torch(self.program.preamble)
+        """As in `Cells`: a program does so in its preamble, or by the settings of its recipe."""
+        recipe = self.recipe()
+        return may_change_torch("\n".join((self.program.preamble, *recipe.config, *recipe.options)))
 
     def about(self) -> list[object]:
         """The text and values of the program, the time limit that the user gave, and this torch."""

@@ -182,7 +182,7 @@ class OnScript(Cells):
 
     def run_once(self, plan: CellPlan) -> tuple[Verdict, bool]:
         """Run the plan once; returns the verdict, and whether no size became symbolic."""
-        if not plan.compiled and (plan.setup or self.observation.eager is None):
+        if not plan.compiled and (plan.setup or "contrast" in plan.axes or self.observation.eager is None):
             return self.eager_again(plan), False
         if not plan.compiled:
             return Verdict(self.observation.eager or Status.CANNOT_TELL), False
