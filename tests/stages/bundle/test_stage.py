@@ -140,18 +140,3 @@ def test_a_bundle_that_does_not_fail_says_so_loudly(tmp_path):
     files = texts(Path(result.path))
     assert "NOT VERIFIED" in files["README.md"] and "NOT VERIFIED" in files["issue.md"]
     assert any("NOT VERIFIED" in note for note in ui.notes)
-
-
-def test_a_failure_of_the_user_s_own_c_compiler_is_not_verified(tmp_path, few_runs, monkeypatch):
-    own = tmp_path / "own-g++"
-    refuses = 'case "$*" in *" -o "*) echo "own-g++: error: no plugin" >&2; exit 4;; esac'
-    own.write_text(f'#!/bin/sh\n{refuses}\nexec g++ "$@"\n')  # before it has compiled torch's headers
-    own.chmod(0o755)
-    monkeypatch.setenv("CXX", str(own))
-    (tmp_path / "x.py").write_text("print('well')\n")
-    signature = Signature(Kind.COMPILE_ERROR, ("InductorError", "CppCompileError"), "no plugin")
-    healthy = BACKEND_ERROR.text.replace("relu_compile_error_TESTING_ONLY", "inductor")
-    case = make_case(tmp_path, ("x.py",), Failure(Kind.COMPILE_ERROR), signature, healthy)
-    run(case, BundleOptions(), SilentUi())
-    result = case.read("bundle.json", BundleResult)
-    assert not result.verified and "passes without the environment variable CXX" in result.reason
