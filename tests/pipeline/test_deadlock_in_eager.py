@@ -42,7 +42,7 @@ def test_the_script_is_reduced_without_the_compiler(tmp_path: Path, monkeypatch:
         "10.255.255.1",
     ]  # the job runs on one machine all the same
     launch = [sys.executable, "-m", "torch.distributed.run", *node, "--nproc-per-node", "1", "train.py"]
-    ran = CliRunner().invoke(cli, ["collect", "--yes", "--budget", "4", "--", *launch])
+    ran = CliRunner().invoke(cli, ["collect", "--yes", "--budget", "12", "--", *launch])
     assert ran.exit_code == Exit.USER_BUG, ran.output
     assert "The job of 2 nodes is run on this machine alone, with 2 ranks" in ran.output
     assert "Verified, and not a compiler bug" in ran.output
