@@ -118,6 +118,7 @@ def test_settings_and_the_limit_of_memory_reach_the_run() -> None:
     }
     alike = {"env": recipe["env"]}  # a server with the same variables
     with ProgramOracle(sys.executable, memory=1 << 30, cache=probes(sys.executable)) as small:
+        assert check(small, program()).status is Status.PASS  # a server without the variables
         verdict = check(small, failing_backend("\n    ".join(f"assert {claim}" for claim in claims), **recipe))
         assert verdict.status is Status.PASS, verdict
         assert check(small, program(calls="x = torch.ones(1 << 20)\nreturn [(x,)]", **alike)).status is Status.PASS
