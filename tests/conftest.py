@@ -24,7 +24,8 @@ from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.supervised import Run
 from repro_kit.runner.supervised import launch as launched
 from repro_kit.session.oracles import shared_oracles
-from subjects_in_forks import subjects_in_forks
+from repro_kit.subject import users_environment
+from subjects_in_forks import AskedOnce, subjects_in_forks
 
 #: The same examples in each run of a continuous integration: a change is judged by what it changed. Elsewhere new ones.
 settings.register_profile("ci", derandomize=True)
@@ -95,8 +96,9 @@ def scripts_in_forks(one_zygote: None, oracle: ProgramOracle) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def one_zygote(user_directories: None) -> Iterator[None]:
-    """All cases that this worker works on in its own process share one zygote."""
-    with shared_oracles():
+    """All cases that this worker works on in its own process share one zygote, and what it says of its environment."""
+    with shared_oracles(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(users_environment, "Probe", AskedOnce)
         yield
 
 

@@ -1,4 +1,4 @@
-"""The whole pipeline on each example: what examples/expected.toml promises is what `repro-kit collect` finds.
+"""The whole pipeline on examples: what examples/expected.toml promises is what `repro-kit collect` finds.
 
 scripts/wheel_check runs two of them as a user does, in processes of their own and with all runs of the final check.
 """
@@ -18,7 +18,7 @@ from repro_kit.case.stage_results import ABLATION, CAPTURE, OBSERVATION
 from repro_kit.failure.failure import Status
 
 #: The reduction of a script is slow, and is followed to its end in tests/stages/minify/test_source_stage.py.
-_FEWER_TRIES = {"dynamo_error.py": ["--budget", "20"]}
+_FEWER_TRIES = {"dynamo_error.py": ["--budget", "5"]}
 
 
 def test_every_example_is_expected_to_fail_in_some_way():
@@ -48,7 +48,7 @@ def test_the_matrix_collects_what_the_tests_leave_out():
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_zygote", "few_runs")
+@pytest.mark.usefixtures("scripts_in_forks", "few_runs")
 @pytest.mark.parametrize("name", of_the_tests())
 def test_collect_finds_the_failure(name, tmp_path):
     expected = EXPECTED[name]
@@ -80,7 +80,7 @@ def _all_came_from_one_run(case, runs):
 
 
 def _collect(name: str, place: Path, options: list[str]) -> dict[str, Any]:
-    """The JSON that `collect` prints. The script starts as a user's does, in an interpreter of its own."""
+    """The JSON that `collect` prints."""
     words = ["--include-source", "--python", sys.executable, "--output", str(place / "case.repro"), *options]
     result = told(place, "collect", *words, str(EXAMPLES / name))
     assert result["exit"] == 0, result

@@ -66,7 +66,7 @@ def test_the_matrix_collects_what_the_tests_cannot(monkeypatch) -> None:
     monkeypatch.setitem(cells.EXPECTED, "old.py", {"fails_on": "<2.12"})
     assert "old.py" in worth_collecting("2.10.0")
     assert "old.py" not in worth_collecting("2.15.0")
-    assert "crash_signal.py" not in worth_collecting("2.10.0")
+    assert "dynamo_error.py" not in worth_collecting("2.10.0")
 
 
 def test_the_worst_cell_of_a_command_is_shown_with_its_reason() -> None:

@@ -27,7 +27,7 @@ def told(place: Path, command: str, *words: str) -> dict[str, Any]:
 def collected(place: Path, script: str, *options: str, subject: str = "user.py") -> tuple[dict[str, Any], Case]:
     """What `collect` tells of the script ``place/user.py``, and the case. `subject`: what is collected, with its words.
 
-    A script that is given words starts anew, whatever the fixture `scripts_in_forks` does.
+    A script whose last word is "anew" starts anew, whatever the fixture `scripts_in_forks` does.
     """
     (place / "user.py").write_text(script, encoding="utf-8")
     words = ["--yes", "--trace", "no", "--python", sys.executable, *options, *subject.split()]

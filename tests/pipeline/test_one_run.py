@@ -27,7 +27,7 @@ torch.testing.assert_close(torch.compile(plain)(x), plain(x))
 """
 OWN_BUG = """
 import torch
-torch.compile(lambda x: x + 1)(torch.ones(3))
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
 raise KeyError("no such column")
 """
 NO_GRAPH = """
@@ -69,19 +69,21 @@ torch.compile(lambda: y.sum().backward(), backend="eager")()
 """
 #: Two graphs give wrong values, and the script looks at those of the second alone.
 TWO_WRONG = """
-import torch, torch._inductor.config
-torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+import torch
 
-@torch.compile
+def wrong(gm, example_inputs):
+    return lambda *values: [value + 1 for value in gm(*values)]
+
+@torch.compile(backend=wrong)
 def stamps():
-    return torch.arange(12) * 1000000000
+    return torch.arange(12) * 1000
 
 def plain(x):
     return torch.relu(x - 0.5).sum()
 
 stamps()
 x = torch.ones(8)
-raise SystemExit(not torch.allclose(torch.compile(plain)(x), plain(x)))
+raise SystemExit(not torch.allclose(torch.compile(plain, backend=wrong)(x), plain(x)))
 """
 #: A wrong graph that nobody looks at, and a check that fails without the compiler too.
 OWN_CHECK = """
@@ -113,11 +115,11 @@ except TypeError:
 NO_GRAPH_MATTERS = """
 import torch
 
-@torch.compile
+@torch.compile(backend="aot_eager")
 def labelled(x, scale):
     return x.sin() * 2, format(scale, ".1f")
 
-x = torch.compile(torch.cos)(torch.ones(4))
+x = torch.compile(torch.cos, backend="aot_eager")(torch.ones(4))
 label = labelled(x, 1.23456)[1]
 assert label == f"{1.23456:.1f}", label
 """
@@ -133,11 +135,11 @@ class Factor(metaclass=Tenfold):
     def __init__(self, value):
         self.value = value
 
-@torch.compile
+@torch.compile(backend="aot_eager")
 def scaled(x):
     return x.sin() * Factor(2).value
 
-print(torch.compile(torch.cos)(torch.ones(4)), scaled(torch.ones(4)))
+print(torch.compile(torch.cos, backend="aot_eager")(torch.ones(4)), scaled(torch.ones(4)))
 """
 #: What torch imports for the joint graph's patterns is there once a process has compiled something.
 FIRST_COMPILE = """

@@ -34,7 +34,7 @@ for size in (2, 3):
 
 
 def test_a_lost_side_effect_becomes_a_verified_script(tmp_path: Path) -> None:
-    summary, case = collected(tmp_path, SCRIPT, "--check", "accuracy", "--budget", "8", "--skip", "ablate")
+    summary, case = collected(tmp_path, SCRIPT, "--check", "accuracy", "--budget", "3", "--skip", "ablate")
     assert (summary["failure"], summary["level"], summary["verified"]) == ("accuracy", "script", True)
     (failure,) = case.load(OBSERVATION).failures
     assert failure.failure.difference is not None

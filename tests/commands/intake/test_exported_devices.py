@@ -131,7 +131,7 @@ def test_a_moved_program_is_the_one_that_was_saved_on_the_cpu(
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_zygote", "few_runs")
+@pytest.mark.usefixtures("scripts_in_forks", "few_runs")
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -150,11 +150,11 @@ def test_what_does_not_fail_on_the_cpu_is_gpu_only(script: str, said: str, save:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_zygote", "few_runs")
+@pytest.mark.usefixtures("scripts_in_forks", "few_runs")
 def test_a_failure_on_the_cpu_is_never_said_to_be_that_of_cuda(save: Save, tmp_path: Path) -> None:
     as_of_cuda(save(PLAIN), tmp_path / "model.pt2")
     Path("launcher.py").write_text(LAUNCHER)
-    ran, words = run("collect", "--yes", "--skip", "minify", "--skip", "ablate", "launcher.py")
+    ran, words = run("collect", "--yes", "--trace", "no", "--skip", "minify", "--skip", "ablate", "launcher.py")
     assert ran.exit_code == Exit.UNVERIFIED, words  # what is not reduced needs stored values
     claim = (
         "The program was recorded on CUDA and moved to the CPU. The record does not say how it failed on CUDA, so"

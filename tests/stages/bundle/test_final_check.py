@@ -57,12 +57,13 @@ def test_a_setting_of_torch_is_carried_where_torch_itself_reads_it(
     assert 'os.environ["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"' in files["repro.py"]
 
 
-def test_what_needs_the_users_own_compiler_is_not_verified(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["CPATH", "CXX"])
+def test_what_needs_the_users_own_compiler_is_not_verified(tmp_path: Path, name: str) -> None:
     """The check has the variables that choose a compiler, as a stranger has his own."""
-    unclean = Unclean("a compiler", '"CPATH" in os.environ', "variable CPATH", {"CPATH": "old"})
+    unclean = Unclean("a compiler", f'os.environ.get("{name}") == "old"', f"variable {name}", {name: "old"})
     with machine(unclean, tmp_path / "work"):
         result, files = bundled(case_of(tmp_path / "work", PLAIN, unclean.when))
-    assert not result.verified and result.needs == ("the environment variable CPATH",)
+    assert not result.verified and result.needs == (f"the environment variable {name}",)
     assert f"repro.py passes without the environment {unclean.need}" in files["README.md"]
 
 

@@ -140,20 +140,3 @@ def test_a_bundle_that_does_not_fail_says_so_loudly(tmp_path):
     files = texts(Path(result.path))
     assert "NOT VERIFIED" in files["README.md"] and "NOT VERIFIED" in files["issue.md"]
     assert any("NOT VERIFIED" in note for note in ui.notes)
-
-
-def test_a_failure_of_the_user_s_own_c_compiler_is_not_verified(tmp_path, few_runs, monkeypatch):
-    own = tmp_path / "own-g++"
-    own.write_text(
-        '#!/bin/sh\ncase "$*" in *-shared*) echo "own-g++: error: no plugin" >&2; exit 4;; esac\nexec g++ "$@"\n'
-    )
-    own.chmod(0o755)
-    monkeypatch.setenv("CXX", str(own))
-    (tmp_path / "x.py").write_text("print('well')\n")
-    signature = Signature(Kind.COMPILE_ERROR, ("InductorError", "CppCompileError"), "no plugin")
-    scalar = "'inductor', 'config': {'inductor.cpp.vec_isa_ok': False}"  # or each run would try all vector instructions
-    healthy = BACKEND_ERROR.text.replace("'relu_compile_error_TESTING_ONLY'", scalar)
-    case = make_case(tmp_path, ("x.py",), Failure(Kind.COMPILE_ERROR), signature, healthy)
-    run(case, BundleOptions(), SilentUi())
-    result = case.read("bundle.json", BundleResult)
-    assert not result.verified and "passes without the environment variable CXX" in result.reason

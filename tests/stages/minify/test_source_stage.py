@@ -48,7 +48,7 @@ def minify(directory: Path, *words: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.usefixtures("one_zygote")
+@pytest.mark.usefixtures("scripts_in_forks")
 def test_a_script_without_a_graph_is_reduced_to_one_file(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "nets.py").write_text(NETS)
