@@ -30,17 +30,11 @@ print(out)
 def test_the_script_is_reduced_without_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # The two calls can never meet: a second of waiting is as good as five.
-    monkeypatch.setattr(deadlocks, "_CERTAIN", deadlocks.STUCK)
-    monkeypatch.setattr(deadlocks, "_LOOK", 0.5)
+    monkeypatch.setattr(deadlocks, "CERTAIN", deadlocks.STUCK)
+    monkeypatch.setattr(deadlocks, "LOOK", 0.5)
     Path("train.py").write_text(SCRIPT, encoding="utf-8")
-    node = [
-        "--nnodes",
-        "2",
-        "--node-rank",
-        "1",
-        "--master-addr",
-        "10.255.255.1",
-    ]  # the job runs on one machine all the same
+    # The job runs on one machine all the same.
+    node = ["--nnodes", "2", "--node-rank", "1", "--master-addr", "10.255.255.1"]
     launch = [sys.executable, "-m", "torch.distributed.run", *node, "--nproc-per-node", "1", "train.py"]
     ran = CliRunner().invoke(cli, ["collect", "--yes", "--budget", "12", "--", *launch])
     assert ran.exit_code == Exit.USER_BUG, ran.output

@@ -14,7 +14,7 @@ from repro_kit.trace.rank_history import Collective, RankState
 
 STUCK = 20.0  # seconds in one collective, in a run that may go on
 STUCK_AT_END = 3.0  # the same, in a run that has used up its time, or that is repeated many times
-_CERTAIN = 4  # so many times sooner it is sure, where two ranks are in calls that can never meet
+CERTAIN = 4  # so many times sooner it is sure, where two ranks are in calls that can never meet
 
 
 def latest(findings: Findings) -> tuple[RankState, ...]:
@@ -37,7 +37,7 @@ def deadlock(states: Sequence[RankState], alive: Collection[int], stuck: float =
     if len(living) == states[0].size and len({_call(wait) for wait in waits}) == 1:
         return ""
     began = max(wait.began for wait in waits)  # from then on all of them waited: an older state shows nothing
-    if any(state.time - began < stuck / (_CERTAIN if _never_meet(waits) else 1) for state, _ in living):
+    if any(state.time - began < stuck / (CERTAIN if _never_meet(waits) else 1) for state, _ in living):
         return ""
     counted = len({wait.named() for wait in waits}) < len(waits)  # one line of a loop, or of different calls
     return "; ".join(
@@ -59,7 +59,7 @@ def _never_meet(waits: Sequence[Collective]) -> bool:
     return len(set(map(_call, waits))) > len({(wait.group, wait.number) for wait in waits})
 
 
-_LOOK = 3.0  # seconds between looks
+LOOK = 3.0  # seconds between looks
 
 
 class DeadlockWatch:
@@ -73,7 +73,7 @@ class DeadlockWatch:
 
     def look(self, seconds: float) -> None:
         """Look; `seconds` since the run began. Raises EndedEarly where no rank can go on."""
-        if seconds - self._looked < _LOOK:
+        if seconds - self._looked < LOOK:
             return
         self._looked = seconds
         waits = _running(self._probe, self._stuck)
