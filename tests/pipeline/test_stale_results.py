@@ -61,10 +61,8 @@ def case(tmp_path: Path) -> Case:
 
 def test_what_is_about_the_failure_is_used(case: Case) -> None:
     assert stage.planned(case, AblateOptions(), SilentUi()).cells.subject == "program"
-    assert [candidate.level for candidate in candidates(case, results_of(case)) if candidate.whole] == [
-        "program",
-        "script",
-    ]
+    levels = [candidate.level for candidate in candidates(case, results_of(case)) if candidate.whole]
+    assert levels == ["program", "program", "script"], "as a person writes it, with every name, and the script"
 
 
 @pytest.mark.parametrize("skipped", [True, False], ids=["capture was skipped", "the records claim to be done"])

@@ -76,7 +76,7 @@ class ReproForm:
     path: Path | None = None
     program: Program | None = None
     reduced: bool = False  # whether the reduction accepted the program
-    rewritten: bool = True  # whether public names and `with` blocks replace the calls of the graph
+    rewritten: bool = True  # whether it is written as a person would: public names, `with` blocks, calls within calls
     whole: bool = True  # whether results of every kind are compared; else a shorter text is tried
     text: str = ""  # of a reduced script that compares its compiled call itself
     env: Mapping[str, str] = field(default_factory=dict)  # variables that `repro.py` sets before it imports torch
