@@ -84,6 +84,7 @@ def test_fresh_starts_anew_and_keeps_the_lock(work, fakes, repro_kit):
     assert (case / ".lock").stat().st_ino == lock
 
 
+@pytest.mark.slow
 def test_two_fresh_runs_at_once_are_one(work):
     """Both begin on the same case; one is refused, and the other's result is whole."""
     modules = work / "modules"

@@ -68,6 +68,7 @@ def interrupt(process: subprocess.Popen, number: signal.Signals) -> tuple[str, s
 
 @pytest.mark.parametrize("stage", ["observe", "ablate", "minify"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.slow
 def test_interrupted_stage_is_recorded(work, stage, number):
     process = start(work, stage, "collect", "--until", stage, "--fresh", "train.py", "a b")
     out, err = interrupt(process, number)
@@ -89,6 +90,7 @@ def test_interrupted_json(work):
     assert (data["exit"], data["error"], data["stages"][0]["status"]) == (130, "interrupted", "interrupted")
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_killed_is_not_done(work):
     start(work, "none", "collect", "--until", "minify", "train.py").communicate()
     process = start(work, "minify", "minify", "train.repro")

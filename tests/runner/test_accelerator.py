@@ -89,6 +89,7 @@ def test_the_error_of_a_kernel_belongs_to_the_step_that_started_the_kernel(tmp_p
     assert verdict.status is Status.INVALID, "eager fails too"
 
 
+@pytest.mark.slow
 def test_a_query_that_lacks_device_memory_beside_others_is_asked_again_alone(
     oracle: ProgramOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

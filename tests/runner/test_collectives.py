@@ -101,6 +101,7 @@ def peer_calls():
 OTHERS = {**GLOO, "rank": 1, "others": [0]}
 
 
+@pytest.mark.slow
 def test_ranks_may_run_different_code(oracle: ProgramOracle) -> None:
     assert check(oracle, program(body=BODY, preamble=TWO_CODES, group=OTHERS)).status is Status.PASS
     silent = TWO_CODES.replace("torch.ops._c10d_functional.all_reduce(x, 'sum', '0')", "x + 1")
@@ -118,6 +119,7 @@ def run_repro(
     return subprocess.run([python, directory / "check.py"], capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_the_repro_starts_its_ranks_itself(python_in_forks: Path, tmp_path: Path) -> None:
     ended = run_repro(python_in_forks, tmp_path, Signature(Kind.ACCURACY), LOCAL)
     assert ended.returncode == 1 and "FAIL accuracy" in ended.stderr, ended.stderr

@@ -87,6 +87,7 @@ def test_a_crash_after_the_verdict_counts(oracle: ProgramOracle) -> None:
     assert (failure.kind, failure.signal, failure.phase) == (Kind.CRASH, "SIGABRT", Phase.EXIT)
 
 
+@pytest.mark.slow
 def test_a_hang_is_a_timeout_with_the_stack_it_hangs_in(oracle: ProgramOracle) -> None:
     verdict = check(oracle, failing_backend("import time; time.sleep(1000)"), timeout=8)
     failure = failure_of(verdict, Status.FAIL)

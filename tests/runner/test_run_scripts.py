@@ -91,6 +91,7 @@ torch.compile(lambda x: x / paths(12, 12), backend="eager")(torch.randn(2))
 """
 
 
+@pytest.mark.slow
 def test_a_hang_is_read_with_the_place_where_it_hangs(oracle: ProgramOracle, tmp_path: Path) -> None:
     end = run(oracle, HANGS, tmp_path / "a", timeout=12)
     verdict = verdict_of(tmp_path / "a", end, None, None, passes_in_eager=False)

@@ -25,6 +25,7 @@ def interpreter(path: Path, text: str) -> str:
         ("echo 'ImportError: libtorch.so is missing' >&2; exit 1", "cannot import torch (ImportError: libtorch.so"),
     ],
 )
+@pytest.mark.slow
 def test_slow_is_told_from_broken(tmp_path: Path, text: str, said: str) -> None:
     server = ServerProcess(interpreter(tmp_path / "python", text), how="fork", start_seconds=1.0)
     with pytest.raises(StageError, match=r"again|repair") as raised:

@@ -36,6 +36,7 @@ def state_in(place: Path) -> BisectState:
     return state
 
 
+@pytest.mark.slow
 def test_the_first_bad_wheel_of_a_directory(project, bisect) -> None:
     make_wheels(project / "dist", VERSIONS, broken_from(8, _6=OTHER, _5=""))
     code, _ = bisect("use.py", "--wheels", "dist", "--good", "1.0", "--bad", "1.11", "--json", "-q")
@@ -121,6 +122,7 @@ def served(tmp_path):
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_server_dates_downloads_once_and_offline_when_cached(project, bisect, served, tmp_path) -> None:
     url, handler = served
     wheels = make_wheels(tmp_path / "www" / "files", VERSIONS, broken_from(5))

@@ -100,6 +100,7 @@ def bundle(path: Path) -> None:
     pack(path, {**files, CHECKSUMS: checksums(files)})
 
 
+@pytest.mark.slow
 def test_a_regression_is_found_between_two_builds_and_its_fix_is_told(project: Path) -> None:
     bundle(project / "a.repro.zip")
     versions = [f"1.{number}.0" for number in range(5)]

@@ -345,6 +345,7 @@ def test_the_backend_of_torch_2_0_and_a_module_that_is_moved_within_a_call():
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_a_graph_of_dynamo_s_of_torch_2_0_keeps_its_modules(python_in_forks: Path, tmp_path: Path):
     program = from_runnable(DYNAMO_OF_TORCH_2_0)
     assert program.recipe == Recipe(backward="sum", check=False)

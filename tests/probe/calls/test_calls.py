@@ -122,6 +122,7 @@ def test_a_call_that_a_profiler_sees_is_noted(oracle: ProgramOracle, tmp_path: P
     assert [(call.compared, call.watched) for call in calls] == [(1, ""), (1, "a profiler")]
 
 
+@pytest.mark.slow
 def test_time_and_memory_are_measured_against_eager(oracle: ProgramOracle, tmp_path: Path) -> None:
     printed, findings = run(oracle, tmp_path, "memory time")
     found = {call.name.partition(" ")[0]: call for call in findings.compiled}

@@ -125,6 +125,7 @@ def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path, monkeypa
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_the_order_of_keys_is_state(python_in_forks: Path) -> None:
     code = (
         "import torch\nfrom repro_probe.calls.recorded_calls import Witness\n"

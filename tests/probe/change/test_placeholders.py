@@ -42,6 +42,7 @@ assert os.path.exists(f"{made}-shipped/model.pt2")
 """
 
 
+@pytest.mark.slow
 def test_a_script_finds_its_files_and_the_users_stay_as_they_are(tmp_path: Path) -> None:
     project, temporary = tmp_path / "project", tmp_path / "tmp"
     project.mkdir()

@@ -54,6 +54,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_the_tolerance_of_a_failed_check_is_read_off_its_frames(tmp_path: Path) -> None:
     script = tmp_path / "check.py"
     script.write_text(SCRIPT)

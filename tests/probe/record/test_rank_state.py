@@ -33,6 +33,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_the_last_state_of_a_rank_has_its_collectives_and_their_lines(python_in_forks: Path, tmp_path: Path) -> None:
     if not hasattr(pytest.importorskip("torch")._C._distributed_c10d, "_dump_fr_trace"):  # nothing to read it with
         pytest.skip("this torch has no flight recorder for gloo")
