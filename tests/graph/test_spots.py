@@ -29,7 +29,7 @@ def test_every_number_has_words_and_can_be_another_one() -> None:
         ("argument 2 of `avg_pool2d`", 3),
         ("argument 2 of `avg_pool2d`", 2),
         ("`stride` of `avg_pool2d`", 2),
-        ("the number in `a.sum(-1) * 0.5`", 0.5),
+        ("the number in `….sum(-1) * 0.5`", 0.5),
         ("`n`", 4),
     ]
     changed = [render(spot.put(7)) for spot in numbers(PROGRAM)]

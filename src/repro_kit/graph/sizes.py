@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -192,7 +193,7 @@ def numbers(program: Program) -> Iterator[Spot]:
     for function in program.functions():
         for statement in function.statements:
             indices = {id(part.slice) for part in ast.walk(statement.node) if isinstance(part, ast.Subscript)}
-            for at, (what, number) in enumerate(_literals(statement)):
+            for at, (what, number) in enumerate(_literals(function, statement)):
                 put = partial(_with_literal, program, function, statement, at)
                 yield Spot(what, number.value, put, is_index=id(number) in indices)  # type: ignore[arg-type]
     for line in program.inputs:
@@ -209,8 +210,11 @@ def sizes(program: Program) -> Iterator[Spot]:
                 yield Spot(what, size, partial(_with_size, program, line.name, axis), is_size=True)
 
 
-def _literals(statement: Statement) -> Iterator[tuple[str, ast.Constant]]:
-    """The numbers of the statement in the order of `_numbers`, each after what it is in words."""
+def _literals(function: Function, statement: Statement) -> Iterator[tuple[str, ast.Constant]]:
+    """The numbers of a statement of `function` in the order of `_numbers`, each after what it is in words.
+
+    Values are "…" in these words: a script may write them without a name.
+    """
     node = statement.node
     names: dict[int, str] = {}
     call = statement.expression
@@ -220,8 +224,12 @@ def _literals(statement: Statement) -> Iterator[tuple[str, ast.Constant]]:
             names.update((id(part), f"argument {at + 1} {of}") for part in ast.walk(argument))
         for keyword in call.keywords:
             names.update((id(part), f"`{keyword.arg}` {of}") for part in ast.walk(keyword.value))
+    values = {each.target for each in function.statements if each.target is not None}
+    text = with_slices(statement.text)
+    for name in values.intersection(statement.reads):
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", "…", text)
     for part in _numbers(node):
-        yield names.get(id(part), f"the number in `{with_slices(statement.text)}`"), part
+        yield names.get(id(part), f"the number in `{text}`"), part
 
 
 def _numbers(node: ast.AST) -> list[ast.Constant]:
