@@ -13,7 +13,9 @@ from repro_kit.graph.program import Function, Program, Statement, canonical
 
 _WIDTH = 76  # columns, without the indent of a function
 _DEPTH = 3  # calls and operators within each other
-_WRITES = re.compile(r"\.[a-z]\w*[a-z0-9]_\(|\bout=|_foreach_|^\w+_\(")
+_WRITES = re.compile(r"\.[a-z]\w*[a-z0-9]_(?:\.\w+)?\(|\bout=|_foreach_|^\w+_\(")
+#: What has variables of its own, and is not evaluated where it stands, or more than once.
+_SCOPES = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 _OPERATIONS = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)
 
 
@@ -36,7 +38,7 @@ def _nested(function: Function) -> Function:
 
 def _with_values(reader: Statement, done: list[Statement], times: Counter[str]) -> Statement:
     """`reader` with the values of the last statements of `done` in the place of their names; they leave `done`."""
-    names = [] if _is_apart(reader) else _names(reader)
+    names = [] if _is_apart(reader) else list(_read(reader.node, within=False))
     end = len(names)
     while done and done[-1].target in names[:end] and times[done[-1].target or ""] == 1 and not _is_apart(done[-1]):
         value = done[-1]
@@ -54,15 +56,17 @@ def _is_apart(statement: Statement) -> bool:
 
 
 def _names(statement: Statement) -> list[str]:
-    """The names that a statement reads, in the order in which Python reads them."""
+    """The names in a statement."""
     return list(_read(statement.node))
 
 
-def _read(node: ast.AST) -> Iterator[str]:
+def _read(node: ast.AST, *, within: bool = True) -> Iterator[str]:
+    """The names in the order in which Python reads them; those in lambdas too, if `within`."""
     if isinstance(node, ast.Name):
         yield node.id
     for child in ast.iter_child_nodes(node):
-        yield from _read(child)
+        if within or not isinstance(child, _SCOPES):
+            yield from _read(child, within=within)
 
 
 def _depth(node: ast.AST) -> int:
@@ -75,11 +79,16 @@ def _put(reader: Statement, value: Statement) -> Statement:
 
 
 class _Values(ast.NodeTransformer):
+    """Writes expressions in place of names, except in lambdas."""
+
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self.values = values
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.values.get(node.id, node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        return node
 
 
 def _without_short_bodies(program: Program) -> Program:
@@ -88,12 +97,16 @@ def _without_short_bodies(program: Program) -> Program:
     short = {
         body.name: body
         for body in program.bodies
-        if not body.statements and not body.decorators and calls[body.name] == 1
+        if not body.statements and not body.decorators and calls[body.name] == 1 and not _has_scope(body.returns)
     }
     functions = {function.name: _with_bodies(function, short) for function in program.functions()}
     left = {name for function in functions.values() for one in _all(function) for name in one.reads}
     kept = tuple(functions[body.name] for body in program.bodies if body.name not in short or body.name in left)
     return replace(program, graph=functions[program.graph.name], bodies=kept)
+
+
+def _has_scope(statement: Statement) -> bool:
+    return any(isinstance(node, _SCOPES) for node in ast.walk(statement.node))
 
 
 def _all(function: Function) -> tuple[Statement, ...]:

@@ -34,10 +34,23 @@ def test_a_value_that_the_next_statement_alone_reads_needs_no_name() -> None:
             ["a = torch.sin(x)", "b = x.add_(1)", "torch.mul(a, x)"],
         ),
         (("a = x.add_(1)", "torch.sin(a)"), ["a = x.add_(1)", "torch.sin(a)"]),
+        (("a = torch.ops.aten.add_.Tensor(x, 1)", "torch.sin(a)"), None),
+        (("a = torch.rand(2)", "torch.vmap(lambda z: z * a)(y)"), None),
+        (("z = torch.rand(2)", "torch.vmap(lambda z: z * 2)(y)"), None),
         (("a = torch._C._set_grad_enabled(False)", "(a,)"), ["a = torch._C._set_grad_enabled(False)", "(a,)"]),
         (("a = torch.add(x, 123456789, alpha=123456789)", f"torch.{'long' * 10}(a)"), None),
     ],
-    ids=["the order in which numbers are drawn", "read twice", "written between", "writes", "a region", "too long"],
+    ids=[
+        "the order in which numbers are drawn",
+        "read twice",
+        "written between",
+        "writes",
+        "an overload writes",
+        "run for each z",
+        "another z",
+        "a region",
+        "too long",
+    ],
 )
 def test_what_would_run_otherwise_or_be_long_keeps_its_line(given: tuple[str, ...], expected: list[str] | None) -> None:
     assert lines(*given) == (list(given) if expected is None else expected)
@@ -59,3 +72,9 @@ def test_a_body_that_is_called_twice_or_compiled_once_stays() -> None:
     region = function("body", "y", "y * 2", decorators=("torch.compiler.nested_compile_region",))
     assert nested(Program(once, (region,))).bodies == (region,)
     assert nested(Program(once, (region,))).graph.returns.text == once.returns.text
+
+
+def test_a_body_with_variables_of_its_own_stays() -> None:
+    body = function("body", "y, z", "torch.vmap(lambda y: y * 2)(z) * y")
+    graph = function("graph", "b, c", "(torch.vmap(lambda y: body(y, b))(c),)")
+    assert nested(Program(graph, (body,))).bodies == (body,)
