@@ -132,6 +132,19 @@ def test_what_was_not_seen_to_pass_is_not_said_to() -> None:
     assert "plain eager passes" not in named([broken, *ladder("eager")], Recipe())[1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "layer"), [(Kind.ACCURACY, None), (Kind.RUNTIME_ERROR, None), (Kind.COMPILE_ERROR, Layer.INDUCTOR)]
+)
+def test_a_wrong_result_names_no_layer_where_nothing_passes(kind: Kind, layer: Layer | None) -> None:
+    signature, verdict = Signature(kind, ("AssertionError",), "apart"), Verdict(Status.FAIL, Failure(kind))
+    before = [cell(name, True, same=False) for name in LADDER[:3]]
+    broken = replace(BASELINE, verdict=verdict, signature=Signature(Kind.RUNTIME_ERROR, ("ValueError",), "in eager"))
+    last = replace(cell("inductor", True), verdict=verdict, signature=signature)
+    found, sentence = named([broken, *before, last], Recipe())
+    assert found == layer
+    assert ("without torch.compile: ValueError: in eager" in sentence) is (layer is None)
+
+
 def test_a_failure_of_one_mode_alone_is_inductors() -> None:
     cells = [*(cell(name, False) for name in LADDER), cell("inductor", True, mode="max-autotune")]
     layer, sentence = named(cells, Recipe())

@@ -28,10 +28,16 @@ else:
 GOES_ON = """
 import torch
 
-backend = "aot_eager_decomp_partition"
-out = torch.compile(lambda x: torch.nn.functional.celu(x + 1, alpha=0.0), backend=backend)(torch.ones(4))
-raise SystemExit(f"an invalid alpha gave {out}")
+def pick(x):
+    return torch.nn.functional.celu(x + 1, alpha=0.0)
+
+try:
+    refused = pick(torch.ones(4)) is None
+except RuntimeError:
+    refused = True
+out = torch.compile(pick, backend="aot_eager_decomp_partition")(torch.ones(4))
 """
+ENDS = ('raise SystemExit(f"an invalid alpha gave {out}")', 'assert not refused, f"eager raises, {out} compiled"')
 PLAIN = """
 import torch
 torch.compile(lambda x: torch.nn.functional.smooth_l1_loss(x, 2 * x, beta=-1.0))(torch.ones(4))
@@ -73,8 +79,9 @@ def test_a_script_that_expects_the_exception_becomes_a_verified_program(tmp_path
     assert (summary["layer"], summary["statements"]) == ("decomposition", 1)
 
 
-def test_a_script_that_goes_on_where_eager_ends_has_lost_the_exception(tmp_path: Path) -> None:
-    summary, _ = collected(tmp_path, GOES_ON, "--until", "capture")
+@pytest.mark.parametrize("end", ENDS, ids=["exits", "asserts"])
+def test_a_script_that_goes_on_where_eager_ends_has_lost_the_exception(tmp_path: Path, end: str) -> None:
+    summary, _ = collected(tmp_path, GOES_ON + end, "--until", "capture")
     assert (summary["exit"], summary["failure"]) == (0, "validation")
     assert summary["signature"].startswith("compiled code does not raise eager's RuntimeError: ZeroDivisionError")
     assert summary["statements"]

@@ -135,6 +135,8 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     good = (
         f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
     )
+    if not before and not plain and first.signature is not None and _needs_a_pass(first.signature.kind):
+        return Diagnosis(None, reason=_without_a_pass(cells, failing))
     raising = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
     worded = [name for name in raising if _says_as(ladder[name], first)]
     if worded:  # each backend picks its own overload of an operator
@@ -153,6 +155,23 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
     words += _uncertain_words(ladder, failing, contrasts_of(cells))
     return Diagnosis(layer, who=who, evidence=f"{good}, {failing!r} fails{words}")
+
+
+def _needs_a_pass(kind: Kind) -> bool:
+    """Whether a failure of this kind tells of a layer only beside a way to run the program that passes.
+
+    What a compiler raises while it compiles tells of itself.
+    """
+    return kind is Kind.RUNTIME_ERROR or kind.policy.compared
+
+
+def _without_a_pass(cells: Sequence[Cell], failing: str) -> str:
+    baseline = next((cell for cell in cells if cell.is_baseline and cell.signature is not None), None)
+    eager = f" (without torch.compile: {baseline.signature.summary()})" if baseline and baseline.signature else ""
+    return (
+        f"The layer at fault is not known: {failing!r} fails in this way, and neither plain eager nor another backend "
+        f"is seen to pass{eager}."
+    )
 
 
 def _between(before: Sequence[str], failing: str) -> list[str]:

@@ -326,11 +326,12 @@ def _not_passed(
         how_it_fails = raised_words(eager.failures[0].failure) if eager.failures else "it ends with an error"
         why = f"Without torch.compile the program fails as well, but differently ({how_it_fails}); see observe/eager/"
         status = Status.INVALID
-    if goes_on:
-        return Blame(status, tuple(failures), (f"{why}.",))
-    lost = _lost(runs, eager) if chosen is failures[0] and status is Status.INVALID else None
+    may_be_lost = status is Status.INVALID and (not goes_on or by_rounding.is_comparison(chosen))
+    lost = _lost(runs, eager) if chosen is failures[0] and may_be_lost else None
     if lost is not None:  # the script fails because it goes on where eager ends
         return Blame(None, (lost, *failures), settled=False)
+    if goes_on:
+        return Blame(status, tuple(failures), (f"{why}.",))
     return Blame(
         status,
         tuple(failures),
