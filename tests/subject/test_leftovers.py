@@ -42,4 +42,7 @@ def test_the_cache_is_the_users_own_unless_chosen(monkeypatch: pytest.MonkeyPatc
 def test_a_cache_is_measured_though_files_of_it_go_away(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_bytes(b"12345")
     (tmp_path / "gone.py").symlink_to(tmp_path / "removed.py")
+    header = tmp_path / "precompiled_headers" / "a" / "header.gch"
+    header.parent.mkdir(parents=True)
+    header.write_bytes(b"a copy leaves this out")
     assert size_of_cache(tmp_path) == 5 and size_of_cache(tmp_path / "none") == 0

@@ -85,8 +85,7 @@ def private_caches(python: str, copy_of: Path | None = None) -> Iterator[dict[st
             shutil.copytree(
                 copy_of,
                 cache,
-                # Headers are large, and torch finds them elsewhere. A leftover "bisect" directory forces a backend.
-                ignore=shutil.ignore_patterns("precompiled_headers", "bisect"),
+                ignore=shutil.ignore_patterns(*NOT_COPIED),
                 copy_function=_copy_what_stays,
                 ignore_dangling_symlinks=True,
             )
@@ -105,6 +104,9 @@ def _copy_what_stays(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
+#: Directories of a cache that a copy of it leaves out: headers are large, and torch finds them elsewhere; a leftover
+#: "bisect" forces a backend.
+NOT_COPIED = ("precompiled_headers", "bisect")
 _LIBRARY = "libtorch"  # part of the name of a file that every process with torch has mapped
 #: Words of commands that compile nothing of the user's. boot.py leaves the first two alone too. The last one is torch's
 #: test of the CPU's vector instructions (torch/_inductor/cpu_vec_isa.py).

@@ -18,14 +18,17 @@ from repro_kit.probe.repro_probe.protocol.orders import EnvironmentData
 from repro_kit.runner.ask import Probe, Question
 from repro_kit.runner.compiler import users_cache
 from repro_kit.runner.places import breaks_commands
+from repro_kit.runner.subject_start import NOT_COPIED
 from repro_kit.runner.supervised import PROBE
 from repro_kit.ui import Ui
 
 
 def size_of_cache(cache: Path) -> int:
-    """The size of a cache in bytes; 0 where there is none. Another process may remove files of it meanwhile."""
+    """The size of what a copy of a cache takes, in bytes; 0 where there is none. Files may go away meanwhile."""
     size = 0
     for file in cache.rglob("*"):
+        if not set(file.relative_to(cache).parts).isdisjoint(NOT_COPIED):
+            continue
         with suppress(OSError):
             status = file.stat()
             size += status.st_size if stat.S_ISREG(status.st_mode) else 0
