@@ -67,6 +67,7 @@ FLAT = "torch.ones(24)"
         ('load("x.pt").as_strided((2, 3), (1, 2))', "", ""),
         ("base.as_strided((4, 6), (6, 1))", FLAT, "base.view(4, 6)"),
         ("base.as_strided((3, 6), (6, 1), 6)", FLAT, "base[6:].view(3, 6)"),
+        ("base.as_strided((10,), (1,))", FLAT, "base[:10]"),
         ("base.as_strided((6, 2), (1, 6), 6)", FLAT, "base[6:18].view(2, 6).t()"),
         ("base.as_strided((4, 6), (6, 1))", "torch.ones(4, 6)", ""),
         ("base.as_strided((4, 6), (6, 1))", "torch.ones(48).as_strided((24,), (2,))", ""),

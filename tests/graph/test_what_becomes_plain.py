@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from repro_kit.graph import Data, Program, TensorInput, parse, render, size
+from repro_kit.graph.inputs import parse_input
 from repro_kit.graph.program_text import PRIMS_IMPORT
 from repro_kit.graph.reducer import minify
 from repro_kit.graph.values import TensorRecord, contiguous
@@ -30,6 +32,29 @@ def test_the_fewest_ranks_in_one_process_are_kept_that_fail():
     program = planted(3, 10).with_(recipe=Recipe(group=ProcessGroup(8, backend="gloo", rank=5)))
     result = minify(program, NeedsRanks(["bug0"]))
     assert result.program.recipe == Recipe(group=ProcessGroup(2, rank=1))
+
+
+RELATED = {
+    "no_grad": "whole = torch.ones(17)\nbase = whole.clone()\nX = torch.no_grad()(base.as_strided)((4, 4), (4, 1), 1)",
+    "inference_mode": "whole = torch.ones(17)\nX = torch.inference_mode()(whole.as_strided)((4, 4), (4, 1), 1)",
+}
+
+
+@pytest.mark.parametrize("kind", RELATED)
+@pytest.mark.parametrize("needed", [False, True], ids=["", "needed"])
+def test_a_view_made_in_a_mode_becomes_a_plain_view_of_what_it_shares(kind: str, needed: bool) -> None:
+    class NeedsABase(Synthetic):
+        def fails(self, program):
+            text = render(program)
+            return super().fails(program) and ".as_strided" in text and (kind in text or not needed)
+
+    program = planted(3, 10)
+    first, second = program.inputs
+    lines = RELATED[kind].replace("X", first.name).splitlines()
+    made = tuple(parse_input(ast.parse(line).body[0]) for line in lines)
+    result = minify(program.with_(inputs=(*made, second)), NeedsABase(["bug0"]))
+    assert all(isinstance(each, TensorInput) for each in result.program.inputs) is not needed
+    assert ".clone()" not in render(result.program)
 
 
 def test_settings_and_inputs_become_plain():

@@ -49,8 +49,11 @@ _PLUMBING = re.compile(
     r"|torch/_functorch/_aot_autograd/(?:runtime_wrappers|utils|logging_utils)\.py"
 )
 
-#: A function in another file that runs every operator: (file, function).
-_RUNS_ALL = ("torch/fx/experimental/symbolic_shapes.py", "run_node")
+#: Functions in other files that run every operator, or raise for every caller: ``file:function``.
+_FOR_ALL = re.compile(
+    r"torch/fx/experimental/symbolic_shapes\.py:run_node|torch/__init__\.py:_check\w*"
+    r"|torch/_dynamo/variables/builder\.py:_?wrap_fx_proxy\w*"
+)
 
 #: Files that every compile passes through on its way to the step that matters.
 _TRUNK = re.compile(
@@ -104,8 +107,11 @@ def innermost_torch(frames: Sequence[Frame], limit: int) -> tuple[str, ...]:
     """Up to `limit` innermost frames inside torch as ``file.py:function``, innermost first, without plumbing."""
     inside = ((torch_path(frame.file), frame.function) for frame in reversed(frames) if not is_generated(frame))
     telling = [(path, name) for path, name in inside if path and not (_PLUMBING.search(path) or _RUNTIME.search(path))]
-    passing = {*_RUNTIME_FUNCTIONS, _RUNS_ALL}
-    names = (f"{path.rsplit('/', 1)[-1]}:{name}" for path, name in telling if (path, name) not in passing)
+    names = (
+        f"{path.rsplit('/', 1)[-1]}:{name}"
+        for path, name in telling
+        if (path, name) not in _RUNTIME_FUNCTIONS and not _FOR_ALL.fullmatch(f"{path}:{name}")
+    )
     return tuple(dict.fromkeys(names))[:limit]
 
 

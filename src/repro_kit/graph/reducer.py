@@ -49,6 +49,7 @@ STRUCTURE: tuple[Callable[[Search], None], ...] = (
 FINISH: tuple[Callable[[Search], None], ...] = (
     plain,
     inputs.generate,
+    inputs.relations,
     inputs.plain_inputs,
     inputs.dtypes,
     shapes,

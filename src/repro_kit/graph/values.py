@@ -294,7 +294,8 @@ def plain_view(line: TensorInput, base: TensorInput | None = None) -> str:
     if base is not None:
         end = "" if strided.offset + total == whole else strided.offset + total
         part = f"[{strided.offset or ''}:{end}]" if total != whole else ""
-        return line.line.replace(written, f"{part}.view({', '.join(map(str, inside))}){turned}")
+        shaped = "" if part and len(inside) == 1 else f".view({', '.join(map(str, inside))})"
+        return line.line.replace(written, f"{part}{shaped}{turned}")
     if line.base or total != whole or line.data.kind == "tensor":
         return line.line
     return replace(line, data=replace(line.data, sizes=tuple(inside))).line.replace(written, turned)

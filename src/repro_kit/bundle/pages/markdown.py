@@ -309,7 +309,8 @@ def _opening(story: Story) -> str:
     how = "without torch.compile too" if story.in_eager else f"under `{story.call}`"
     told = "eager too" if story.in_eager else _COMPILES if story.call == "torch.compile" else re.escape(story.call)
     is_said = re.search(told, headline) or how in headline
-    return f"{prose(headline)}{'' if is_said else f', {how}'}. **Expected:** {story.expected}"
+    sentence = f"{prose(headline)}{'' if is_said else f', {how}'}."
+    return f"{sentence[:1].upper()}{sentence[1:]} **Expected:** {story.expected}"
 
 
 def checked(story: Story) -> str:

@@ -100,13 +100,23 @@ def headline(facts: TitleFacts) -> str:
     text = _head(facts, _subject(facts, full=True))
     if len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
-    follows = False
-    for condition in facts.conditions:
+    details = _details(facts)
+    for number in range(len(facts.conditions), -1, -1):
+        whole = text + _joined(facts.conditions[:number], LONGEST - len(text))
+        told = _fitting(details, LONGEST - len(whole))
+        if told or facts.operators or facts.construct:  # else the message alone tells what failed
+            return cut(whole + told, LONGEST)
+    return cut(text + _joined(facts.conditions, LONGEST - len(text)), LONGEST)
+
+
+def _joined(conditions: Sequence[str], room: int) -> str:
+    """Those of `conditions` that fit, one after the other."""
+    text, follows = "", False
+    for condition in conditions:
         more = f", {condition[len(_WITH) :]}" if follows and condition.startswith(_WITH) else f" {condition}"
-        if len(text) + len(more) <= LONGEST:
+        if len(text) + len(more) <= room:
             text, follows = text + more, condition.startswith(_WITH)
-    text += _fitting(_details(facts), LONGEST - len(text))
-    return cut(text, LONGEST)
+    return text
 
 
 def _fitting(details: Sequence[str], room: int) -> str:

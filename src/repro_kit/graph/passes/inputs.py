@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-from repro_kit.graph import Data, DynamicMark, Program, TensorInput
+from repro_kit.graph import Data, DynamicMark, OpaqueInput, Program, TensorInput
 from repro_kit.graph.edits import (
     Edit,
     generate_values,
@@ -19,8 +20,10 @@ from repro_kit.graph.edits import (
     set_values,
     stored_inputs,
 )
-from repro_kit.graph.inputs import ZERO_TENSOR, DataKind
+from repro_kit.graph.inputs import ZERO_TENSOR, DataKind, Input, parse_input
+from repro_kit.graph.names import renamed
 from repro_kit.graph.passes.recipe_settings import one_thread, reset, special
+from repro_kit.graph.reading.input_lines import MODES
 from repro_kit.graph.search import Proposal, Search
 from repro_kit.graph.sizes import flat, is_resizable, numbers_in, sizes_of, with_sizes, without_dimension
 from repro_kit.graph.values import TensorRecord, constants, generated, is_contiguous, plainer, plainest
@@ -146,6 +149,48 @@ def _without_parameter(_: Search, line: TensorInput) -> Edit | None:
 
 def _without_buffer(_: Search, line: TensorInput) -> Edit | None:
     return set_input(line.name, buffer=False) if line.buffer else None
+
+
+def relations(search: Search) -> None:
+    """Make plain what only autograd knows of inputs: in which mode a view was made, and what is a copy."""
+    related = [line.names[0] for line in search.program.inputs if isinstance(line, OpaqueInput) and _unrelated(line)]
+    sweep(search, related, lambda names: rewrite(partial(_without_relations, names=frozenset(names)), tidy=False))
+
+
+def _without_relations(program: Program, names: frozenset[str]) -> Program:
+    """`program` with plain lines for the inputs `names`; a line that would only name another input again goes."""
+    lines, same = list[Input](), dict[str, str]()
+    for line in program.inputs:
+        plain = _unrelated(line) if isinstance(line, OpaqueInput) and line.names[0] in names else line
+        if isinstance(plain, str):
+            same[line.names[0]] = same.get(plain, plain)
+        else:
+            lines.append(plain or line)
+    return renamed(program.with_(inputs=tuple(lines)), same)
+
+
+def _unrelated(line: OpaqueInput) -> TensorInput | str | None:
+    """The line of `reading/input_lines.py` as a plain one, or the name of the input that it copies; None for others.
+
+    A mode is called as a decorator: ``torch.no_grad()(base.as_strided)((2,), (1,))``.
+    """
+    statement = ast.parse(line.text).body[0]
+    match statement:
+        case ast.Assign(value=ast.Call(func=ast.Call(func=ast.Call() as mode, args=[function]), args=args)) if (
+            ast.unparse(mode) in MODES.values()
+        ):
+            value = ast.Call(function, args, [])
+        case ast.Assign(value=ast.Call() as value):
+            pass
+        case _:
+            return None
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="clone"), args=[ast.Name(id=copied)]):
+            return copied
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=copied), attr="clone"), args=[]):
+            return copied
+    plain = parse_input(ast.Assign(statement.targets, value))
+    return plain if isinstance(plain, TensorInput) else None
 
 
 _PLAIN: tuple[_Plain, ...] = (_contiguous, _without_bits, _without_gradient, _without_parameter, _without_buffer)

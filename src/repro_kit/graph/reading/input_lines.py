@@ -10,7 +10,8 @@ from repro_kit.graph.values import span
 
 _FLOATS = ("torch.float64", "torch.float32", "torch.float16", "torch.bfloat16")
 _INFERENCE = "torch.inference_mode()"
-_MODES = {"no_grad_mode": "torch.no_grad()", "inference_mode": _INFERENCE}
+#: The text of the mode in which a view was made, by torch's name of it.
+MODES = {"no_grad_mode": "torch.no_grad()", "inference_mode": _INFERENCE}
 
 
 def tensor_expression(record: InputRecord, base: str | None = None, *, buffer: bool = False) -> str:
@@ -133,9 +134,9 @@ def _view_expression(record: InputRecord, view: ViewRecord, base: str) -> str:
     if view.made == "multi_output_node":
         single = replace(record, shape=(1, *record.shape), stride=(1, *record.stride))
         text = f"{base}{_strided(single, view.offset)}.unbind(0)[0]"
-    elif view.made in _MODES:
+    elif view.made in MODES:
         arguments = _strided(record, view.offset).removeprefix(".as_strided")
-        text = f"{_MODES[view.made]}({base}.as_strided){arguments}"
+        text = f"{MODES[view.made]}({base}.as_strided){arguments}"
     else:
         text = base + _strided(record, view.offset)
     text = _with_bits(text, replace(record, bits=tuple({*record.bits} ^ {*view.base.bits})))
