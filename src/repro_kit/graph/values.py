@@ -272,6 +272,15 @@ def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInp
         yield replace(line, data=written)
 
 
+def _every(strided: Strided, whole: tuple[int, ...]) -> str:
+    """A row of a row as a slice with a step, ``[1::2]``; "" for others."""
+    if not (len(whole) == len(strided.shape) == 1 and strided.shape[0] > 1 and strided.stride[0] > 1):
+        return ""
+    (count,), (step,) = strided.shape, strided.stride
+    end = strided.offset + (count - 1) * step + 1
+    return f"[{strided.offset or ''}:{'' if end + step > whole[0] else end}:{step}]" if end <= whole[0] else ""
+
+
 def plain_view(line: TensorInput, base: TensorInput | None = None) -> str:
     """The line with ``.t()``, ``.permute(…)``, ``.view(…)`` or a slice in place of ``as_strided``, where they say it.
 
@@ -282,6 +291,10 @@ def plain_view(line: TensorInput, base: TensorInput | None = None) -> str:
         return line.line
     if base is not None and (len(base.data.sizes or ()) != 1 or base.strided is not None):
         return line.line
+    offset = f", {strided.offset}" if strided.offset else ""
+    written = f".as_strided({strided.shape!r}, {strided.stride!r}{offset})"
+    if part := _every(strided, source.data.sizes):
+        return line.line.replace(written, part)
     order = sorted(range(len(strided.shape)), key=lambda at: -strided.stride[at])
     inside = [strided.shape[at] for at in order]  # the sizes as they lie in memory
     total, whole = math.prod(inside), math.prod(source.data.sizes)
@@ -289,8 +302,6 @@ def plain_view(line: TensorInput, base: TensorInput | None = None) -> str:
         return line.line
     back = [order.index(at) for at in range(len(order))]
     turned = "" if back == sorted(back) else ".t()" if len(back) == 2 else f".permute({', '.join(map(str, back))})"
-    offset = f", {strided.offset}" if strided.offset else ""
-    written = f".as_strided({strided.shape!r}, {strided.stride!r}{offset})"
     if base is not None:
         end = "" if strided.offset + total == whole else strided.offset + total
         part = f"[{strided.offset or ''}:{end}]" if total != whole else ""
