@@ -38,6 +38,9 @@ GRAPHS: dict[str, tuple[str, ...]] = {
     "y = x.clone()\ny[:3].add_(y[3:])\nreturn y": (),
     "y = x.clone()\ny.add_(y)\nreturn y.mul_(y)": (),
     "y = x.clone()[:4, :4]\ny.copy_(y.t())\nreturn y": (OVERLAP,),
+    "y = x.clone().as_strided((2, 2), (1, 1))\ny.add_(1)\nreturn y": (OVERLAP,),
+    "y = x.clone().as_strided((2, 2), (1, 1))\ny.fill_(2.0)\nreturn y * 2": (),
+    "y = x.clone().as_strided((2, 2), (3, 1))\ny.add_(1)\nreturn y": (),
     "n = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 2, 6]))\nreturn n.values()": (),
     "n = torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 4, 2, 6]))\nreturn n.values()": (BAD_OFFSETS,),
 }

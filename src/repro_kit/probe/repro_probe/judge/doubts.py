@@ -1,9 +1,10 @@
 """Find out what makes the results of a program less than defined, so that a difference from eager would show no bug.
 
 A program may draw random numbers, read memory that nothing has written to, write different values to one place, read
-elements that the same operator writes to (``x[1:].add_(x[:-1])``), or change by hooks what is saved for its backward,
-which the compiler chooses. More runs in eager show that: with other values in uninitialised memory, with such writes in
-the opposite order, with copies of what is read, and without the hooks.
+elements that the same operator writes to (``x[1:].add_(x[:-1])``, or in place where two elements share memory), or
+change by hooks what is saved for its backward, which the compiler chooses. More runs in eager show that: with other
+values in uninitialised memory, with such writes in the opposite order, with copies of what is read, and without the
+hooks.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from repro_probe.run.outputs import Outcome, RunnableCalls
 _EMPTY = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 _WRITES = {"index_put", "_unsafe_index_put", "_index_put_impl", "index_copy", "scatter"}
 _JAGGED = {"_nested_view_from_jagged", "_nested_view_from_jagged_copy"}
+_MOST_PLACES = 10**6  # elements of a tensor whose places are compared
 _FILLS = (1, 2)  # what uninitialised memory is given in two runs
 
 
@@ -93,7 +95,8 @@ def _run(program: RunnableCalls, watch: _Watch) -> Outcome | None:
 class _Watch(TorchDispatchMode):
     """Gives uninitialised memory the value `fill`; with `backwards`, the last of several writes to a place goes first.
 
-    With `apart`, an operator reads copies of the other views of what it writes to. `filled`, `wrote`, `overlapped` and
+    With `apart`, an operator reads copies of the other views of what it writes to, and works on a copy of a tensor of
+    which several elements are one place in memory. `filled`, `wrote`, `overlapped` and
     `bad_offsets` say whether there was such memory, such a write, such a view, or a jagged tensor with offsets that do
     not rise from 0 to the number of its rows.
     """
@@ -114,10 +117,16 @@ class _Watch(TorchDispatchMode):
             given = _backwards(name.rstrip("_"), args, kwargs)
             self.wrote = self.wrote or given is not None
             args = given if given is not None and self.backwards else args
+        folded = None
         if function._schema.is_mutable:
+            folded = _folded(function._schema.arguments, args)
             given = _from_copies(function._schema.arguments, args, kwargs)
-            self.overlapped = self.overlapped or given is not None
+            self.overlapped = self.overlapped or given is not None or folded is not None
             args = given if given is not None and self.apart else args
+        if folded is not None and self.apart:
+            apart = folded.clone(memory_format=torch.contiguous_format)
+            function(apart, *args[1:], **kwargs)
+            return folded.copy_(apart)
         result = function(*args, **kwargs)
         if name in _EMPTY and isinstance(result, torch.Tensor) and result.layout == torch.strided:
             self.filled = True
@@ -164,6 +173,20 @@ def _from_copies(declared: Sequence[Any], args: Sequence[Any], kwargs: dict[str,
         for each, value in zip(declared, args)
     ]
     return tuple(copied) if any(new is not old for new, old in zip(copied, args)) else None
+
+
+def _folded(declared: Sequence[Any], args: Sequence[Any]) -> torch.Tensor | None:
+    """Return what an operator writes to in place, where two elements of it are one place in memory; else None.
+
+    torch refuses such a write only where it knows this at once (`has_internal_overlap`, ATen/MemoryOverlap.cpp).
+    """
+    tensor = args[0] if args and _writes(declared[0]) else None
+    if not isinstance(tensor, torch.Tensor) or not _has_memory(tensor) or not 1 < tensor.numel() <= _MOST_PLACES:
+        return None
+    places = torch.zeros(tensor.shape, dtype=torch.int64)
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+        places += (torch.arange(size) * stride).view([-1 if at == dim else 1 for at in range(tensor.dim())])
+    return tensor if len(places.unique()) < tensor.numel() else None
 
 
 def _writes(declared: Any) -> bool:
