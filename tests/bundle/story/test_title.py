@@ -684,6 +684,8 @@ def test_a_wrong_form_is_told_with_both_forms_and_no_tolerance() -> None:
     story = story_of("accuracy", program=text, ablation=None, signature=wrong("dtype", "output"), layer=None)
     story = replace(story, answers=seen, aspects=())
     assert title_of(story) == "wrong dtype from any: eager uint8, compiled bool"
+    kinds = Answers(first_wrong=FirstWrong("structure", "output 0", "generator", "tuple_iterator"))
+    assert title_of(replace(story, answers=kinds)).endswith(": eager generator, compiled tuple_iterator")
     assert story.expected == "The compiled code gives the same dtype as eager."
 
 

@@ -388,7 +388,8 @@ def _places(story: Story) -> tuple[str, ...]:
 
 
 _LONGEST_VALUE = 14  # characters of one value of a tensor
-_FORMS = ("dtype", "shape", "stride", "device", "layout")  # differences in what a tensor is, and not in what it holds
+#: Differences in what a result is, and not in what it holds.
+_FORMS = ("dtype", "shape", "stride", "device", "layout", "structure")
 _FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
