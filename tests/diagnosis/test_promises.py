@@ -89,7 +89,7 @@ def test_a_setting_that_cannot_be_the_reason_is_not_named() -> None:
 
 
 def test_every_promise_has_words() -> None:
-    assert {*promises.SETTINGS, *promises.OF_FORM, promises.FREEZING} == set(promises._PROMISED)
+    assert {*promises.SETTINGS, *promises.OF_FORM, promises.FREEZING} == set(promises.PROMISED)
 
 
 def test_marks_are_named_as_they_are_written() -> None:

@@ -27,7 +27,7 @@ OF_FORM: dict[str, object] = {"inductor.keep_output_stride": True}
 #: It promises that no weight changes. The promise is kept in its place (probe/repro_probe/embedded/promises.py).
 FREEZING = "inductor.freezing"
 #: What each promises, in words.
-_PROMISED = {
+PROMISED = {
     "inductor.use_fast_math": "faster, less exact functions will do",
     "inductor.cpp.enable_unsafe_math_opt_flag": "no NaN, infinity or rounding counts",
     "inductor.assume_aligned_inputs": "all inputs are aligned",
@@ -100,7 +100,7 @@ def promises_of(own: OwnSettings, failure: Failure) -> tuple[str, ...]:
     """
     promises = {**_broken_by(failure), FREEZING: False}
     made = dict([*_recorded(own, promises)] or _named_in(own.texts, promises))
-    return tuple(f"{written}: {_PROMISED[name]}" for written, name in made.items())
+    return tuple(f"{written}: {PROMISED[name]}" for written, name in made.items())
 
 
 def _recorded(own: OwnSettings, promises: Mapping[str, object]) -> Iterator[tuple[str, str]]:
