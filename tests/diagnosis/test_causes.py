@@ -13,6 +13,7 @@ from repro_kit.diagnosis.layer import (
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
+    MARKS,
     OVERWRITTEN,
     OWN_CHANGE,
     PROMISES,
@@ -23,6 +24,7 @@ from repro_kit.diagnosis.layer import (
     WITNESS,
     Diagnosis,
 )
+from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Layer, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
@@ -105,6 +107,19 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
+def test_the_programs_own_promises_and_marks_are_named_where_they_are_known() -> None:
+    cells = [*ladder("inductor"), *(contrast(f"{WITHOUT_CHANGES}: {kind}", passes=True) for kind in (PROMISES, MARKS))]
+    cells.append(contrast(WITHOUT_CHANGES, passes=True))
+    general = diagnose(cells, Recipe()).sentence
+    assert "(frozen weights that never change, fast" in general and "(assume_constant_result, allow_in" in general
+    own = OwnSettings({"inductor.freezing": True}, texts=["torch.compiler.allow_in_graph(f)"])
+    named = diagnose(cells, Recipe(), own).sentence
+    assert named.startswith(
+        "The failure is gone without the program's own marks for Dynamo (allow_in_graph) or without the promises that "
+        "the program's settings make (torch._inductor.config.freezing = True: no weight changes): the compiler is not"
+    )
 
 
 def test_a_promise_that_is_not_seen_to_be_broken_acquits_nobody() -> None:

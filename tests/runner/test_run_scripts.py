@@ -17,7 +17,7 @@ from repro_kit.runner.supervised import Run
 from repro_kit.script import Script
 from repro_kit.script.recording import instrumented, read_recorded, without_reads
 from repro_kit.trace import summarise
-from repro_kit.trace.insights.gather import causes
+from repro_kit.trace.insights.causes import causes
 from repro_kit.verdicts.deadlocks import is_stuck
 from repro_kit.verdicts.eager_run import PROBE
 from repro_kit.verdicts.settle import verdict_of

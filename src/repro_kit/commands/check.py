@@ -47,7 +47,7 @@ from repro_kit.pipeline.run import StageEnding, collect
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.stages.bundle.code_places import places_in
 from repro_kit.subject.subject_check import check_interpreter
-from repro_kit.trace.insights.gather import causes
+from repro_kit.trace.insights.causes import causes
 from repro_kit.ui import SilentUi, Ui
 
 COMMAND = "repro-kit check"

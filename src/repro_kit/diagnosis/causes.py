@@ -21,6 +21,7 @@ from repro_kit.diagnosis.contrasts import (
 )
 from repro_kit.diagnosis.culprit import RULES, Evidence, mismatch_of
 from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
+from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
 from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
@@ -90,13 +91,13 @@ PART_WORDS = {
 }
 
 
-def diagnose(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
-    """The layer at fault and its part, as the cells show them. `recipe` is the subject's own."""
+def diagnose(cells: Sequence[Cell], recipe: Recipe, own: OwnSettings | None = None) -> Diagnosis:
+    """The layer at fault and its part, as the cells show them. `recipe` and `own` settings are the subject's."""
     plain, failing = name_layer(cells, recipe), first_failing(cells, recipe)
     if failing is None or plain.layer in (Layer.USER, Layer.BACKEND):
         return plain
     contrasts = contrasts_of(cells)
-    evidence = Evidence(plain, failing, contrasts)
+    evidence = Evidence(plain, failing, contrasts, own or OwnSettings())
     other = next(filter(None, (rule(evidence) for rule in RULES)), None)
     if plain.layer is None:
         return other if other is not None and other.layer is Layer.USER else plain

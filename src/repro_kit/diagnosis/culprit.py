@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.contrasts import (
@@ -19,6 +19,7 @@ from repro_kit.diagnosis.layer import (
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
+    MARKS,
     OVERWRITTEN,
     OWN_BRANCH,
     OWN_CHANGE,
@@ -29,7 +30,9 @@ from repro_kit.diagnosis.layer import (
     WITHOUT_CHANGES,
     Diagnosis,
     passes,
+    taken_out,
 )
+from repro_kit.diagnosis.promises import OwnSettings, marks_in, promises_of
 from repro_kit.failure.failure import Failure, Frame, Layer
 from repro_kit.failure.frames import is_compiling, is_generated, torch_path
 from repro_kit.failure.kinds import Kind
@@ -173,6 +176,7 @@ class Evidence:
     plain: Diagnosis
     failing: Cell
     contrasts: Mapping[str, Cell]
+    own: OwnSettings = field(default_factory=OwnSettings)
 
     @property
     def failure(self) -> Failure | None:
@@ -255,10 +259,18 @@ def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
     alone = [kind for kind in TAKEN_OUT if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
     if alone == [PROMISES] and _is_wrong_at_once(evidence):
         return None
-    what = " or ".join(f"without {TAKEN_OUT[kind]}" for kind in alone) or "without what the program changes in torch"
+    without = [f"without {taken_out(kind, _own(kind, evidence))}" for kind in alone]
+    what = " or ".join(without) or "without what the program changes in torch"
     reason = f"The failure is gone {what}: the compiler is not to blame."
     seen = f" With them, {evidence.plain.evidence}." if evidence.plain.evidence else ""  # none if no layer is named
     return Diagnosis(Layer.USER, OWN_CHANGE, reason + seen)
+
+
+def _own(kind: str, evidence: Evidence) -> Sequence[str]:
+    """What the program has of this kind, as it is written; empty where that is not known."""
+    if kind == PROMISES and evidence.failure is not None:
+        return promises_of(evidence.own, evidence.failure)
+    return marks_in(evidence.own.texts) if kind == MARKS else ()
 
 
 def _is_wrong_at_once(evidence: Evidence) -> bool:

@@ -28,6 +28,7 @@ EAGER_AT_TRUE = "eager-held-at-true"
 WITHOUT_CHANGES = "without-changes"
 #: The kind of what the program promises by settings (`promises.py`).
 PROMISES = "promises"
+MARKS = "marks"
 #: The kinds of changes (probe/repro_probe/embedded/originals.py) and the promises, in words that follow "without".
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
@@ -35,12 +36,16 @@ TAKEN_OUT = {
     "kernels": "the kernels that the program gives to operators while they are traced",
     "patterns": "the program's own patterns for Inductor's passes",
     "functions": "the functions that the program puts in the place of torch's own",
-    "marks": "the program's own marks (assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, "
-    "skip_guard_eval_unsafe)",
+    MARKS: "the program's own marks for Dynamo",
     "passes": "the program's own passes",
     "handlers": "what the program's own __torch_dispatch__ keeps between calls",
-    PROMISES: "the promises that the program's settings make (frozen weights that never change, fast or unsafe math, "
-    "skipped guards, assumed sizes, alignment or strides)",
+    PROMISES: "the promises that the program's settings make",
+}
+#: What there is of a kind, where it is not known which of it the program has.
+_SUCH_AS = {
+    MARKS: "assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, skip_guard_eval_unsafe",
+    PROMISES: "frozen weights that never change, fast or unsafe math, skipped guards, assumed sizes, alignment or "
+    "strides",
 }
 #: Plain eager, where each `__torch_dispatch__` of the program's forgets what it writes.
 FORGETFUL_EAGER = "forgetful-eager"
@@ -51,6 +56,12 @@ OWN_BRANCH = "own-branch"
 #: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.
 OVERWRITTEN = "overwritten-output"
 REQUESTED_BREAK, REQUESTED_ERROR = "requested-break", "requested-error"
+
+
+def taken_out(kind: str, own: Sequence[str] = ()) -> str:
+    """What is taken out, in words that follow "without", with a list: the program's `own` where they are known."""
+    listed = ", ".join(own) or _SUCH_AS.get(kind, "")
+    return f"{TAKEN_OUT[kind]} ({listed})" if listed else TAKEN_OUT[kind]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 
@@ -211,6 +212,10 @@ _KINDS = (
     (re.compile(r"==|\bis (?:None|True|False|not None)\b|isnan|!="), Guard.VALUE),
 )  # fmt: skip
 
+#: The kinds of guards on what is no tensor.
+_OF_OBJECTS = (Guard.VALUE, Guard.TYPE, Guard.IDENTITY, Guard.PRESENCE)
+_ACCESS = re.compile(r"(?:\.[A-Za-z_]\w*|\[[^\]]*\])$")
+
 
 @dataclass(frozen=True)
 class GuardText:
@@ -232,6 +237,21 @@ class GuardText:
     def size_related(self) -> bool:
         """Whether dynamic shapes could satisfy the guard."""
         return self.kind in (Guard.SIZE, Guard.STRIDE) and "rank mismatch" not in self.text
+
+    @property
+    def form(self) -> str:
+        """The kind and, of a guard on an object of Python, where that is, and of which type: "value, str, attribute of
+        a local".
+
+        A program keeps it while names and values change.
+        """
+        if self.kind not in _OF_OBJECTS:
+            return self.kind
+        source = whole_source(self.source)
+        scope = {"L": "local", "G": "global"}.get(source[:1], "")
+        within = _ACCESS.search(source.partition("]")[2])
+        access = ("item of a " if within[0].endswith("]") else "attribute of a ") if within else ""
+        return ", ".join(filter(None, (self.kind, _type_of(self.expected), f"{access}{scope}" if scope else "")))
 
 
 def parse_guard(text: str) -> GuardText:
@@ -297,6 +317,15 @@ def _innermost(stack: str) -> Frame | None:
         return None
     last = matches[-1]
     return Frame(last["file"], int(last["line"]), last["function"], (last["code"] or "").strip())
+
+
+def _type_of(literal: str) -> str:
+    """``str`` for ``'train'``; "" for what is no literal."""
+    try:
+        value = ast.literal_eval(literal)
+    except (ValueError, SyntaxError):
+        return ""
+    return type(value).__name__
 
 
 def _source(body: str) -> str:

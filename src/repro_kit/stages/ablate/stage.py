@@ -225,7 +225,7 @@ def judge(case: Case, options: AblateOptions, ui: Ui, *, captured: bool = False)
     cells = with_graphs_interpreted(work.cells, cells, work.recipe)
     cells += work.cells.run(contrasts(cells, work.recipe, work.cells.texts()))
     cells += special_contrasts(work.cells, cells, work.recipe)
-    return Judged(work, cells, tally, diagnose(cells, work.recipe))
+    return Judged(work, cells, tally, diagnose(cells, work.recipe, work.cells.own_settings()))
 
 
 def _on_script(case: Case, options: AblateOptions, ui: Ui, judged: Judged) -> list[Confirmation]:

@@ -34,7 +34,7 @@ from repro_kit.runner.supervised import Run
 from repro_kit.script import Script
 from repro_kit.script.recording import Recorded, instrumented, read_recorded
 from repro_kit.serialize import to_data
-from repro_kit.trace.insights.gather import causes
+from repro_kit.trace.insights.causes import kept_causes
 from repro_kit.trace.reader import read
 from repro_kit.verdicts import eager_run, symptoms
 from repro_kit.verdicts.deadlocks import is_stuck
@@ -55,12 +55,16 @@ class Expected:
 
     signature: Signature
     symptom: Symptom | None = None
-    causes: frozenset[str] = frozenset()
+    causes: frozenset[str] = frozenset()  # of recompiles and graph breaks; see `kept_causes`
     same_random: bool = False  # the failure shows with `fallback_random` too
     seeds: frozenset[str] = frozenset()  # the functions by which the script sets seeds
     unseeded: bool = False  # the script has a generator without a seed
     in_eager: bool = False  # the failure needs no compiler, so that candidates run without it
     compared: Compared | None = None  # of a check of the script's own: how its compiled calls differ from eager
+
+    def is_caused_by(self, causes: frozenset[str]) -> bool:
+        """Whether `causes` are among the expected ones, and at least one where some are expected."""
+        return causes <= self.causes and bool(causes) == bool(self.causes)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class ScriptVerdict:
-    """The verdict on a source program, the causes of the symptom, and the lines of the calls that compiled."""
+    """The verdict on a source program, the causes of its failure, and the lines of the calls that compiled."""
 
     verdict: Verdict
     causes: frozenset[str] = frozenset()
@@ -157,8 +161,8 @@ class SourceOracle:
         outcome = outcome_of(verdict, expected.signature, strength)
         failure = verdict.failure
         if outcome is RunOutcome.FAILS_ALIKE:
-            if not run.causes <= expected.causes:
-                return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the same symptom with another cause")
+            if not expected.is_caused_by(run.causes):
+                return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, "the same failure with another cause")
             if draws_unseeded(program.text) and not expected.unseeded:
                 return Answer(RunOutcome.INVALID, verdict.seconds, "it draws other random numbers in each run")
             if not self.needs_compiler(program):
@@ -289,9 +293,8 @@ class SourceOracle:
             return ScriptVerdict(verdict)
         trace = directory / "trace"
         calls = read_findings(directory / "probe").compiled if is_check else ()
-        return ScriptVerdict(
-            verdict, causes(expected.signature.kind, trace), _script_lines(_compile_stacks(trace)), calls
-        )
+        causes = kept_causes(verdict.failure, trace) if verdict.failure else frozenset()
+        return ScriptVerdict(verdict, causes, _script_lines(_compile_stacks(trace)), calls)
 
 
 def _compile_stacks(trace: Path) -> Iterator[Frame]:

@@ -288,17 +288,18 @@ def _with_less(attempt: _Attempt, program: Script, start: _Start) -> tuple[Scrip
         if form is None:  # the script has this backend itself, or no call that could be changed
             break
         less = attempt.first(form)
-        if not isinstance(less, _Start) or not _is_as_wrong(less, start):
+        if not isinstance(less, _Start) or not _has_its_evidence(less, start):
             continue
         if not attempt.is_right_interpreted(form, less):
             return form, less, backend
     return program, start, ""
 
 
-def _is_as_wrong(less: _Start, start: _Start) -> bool:
-    """Whether with less of the compiler the calls differ from eager as those of the script do."""
+def _has_its_evidence(less: _Start, start: _Start) -> bool:
+    """Whether with less of the compiler the failure has the script's causes, and calls differ from eager as its do."""
     before, now = start.expected.compared, less.expected.compared
-    return before is None or now is None or not before.unlike(now)
+    is_as_wrong = before is None or now is None or not before.unlike(now)
+    return is_as_wrong and start.expected.is_caused_by(less.expected.causes)
 
 
 def _failure_afresh(
@@ -311,7 +312,7 @@ def _failure_afresh(
     for _ in range(result.repeats):
         (seen,) = judge.runs([result.program])
         failure = failure_alike(seen.verdict, expected.signature)
-        if failure is None or not judge.needs_compiler(result.program):
+        if failure is None or not expected.is_caused_by(seen.causes) or not judge.needs_compiler(result.program):
             continue
         now = judge.compared(result.program) if expected.compared else Compared()
         if expected.compared is None or not expected.compared.unlike(now):

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from repro_kit.failure.kinds import Kind
 from repro_kit.trace.compiles import Compiles
-from repro_kit.trace.dynamo_text import GraphBreak, parse, parse_guard
+from repro_kit.trace.dynamo_text import GraphBreak
 from repro_kit.trace.insights.breaks import ExportProblem, ExportProblems, FailedCompile, GraphBreaks, grouped
 from repro_kit.trace.insights.collectives import Collectives, collectives_in
 from repro_kit.trace.insights.compile_index import CompileIndex, Similar, SimilarGraphs
@@ -17,7 +16,7 @@ from repro_kit.trace.insights.guards import Guards, GuardTrees
 from repro_kit.trace.insights.overview import COMPILED, Overview, Overviews
 from repro_kit.trace.insights.provenance import Provenance, Provenances
 from repro_kit.trace.insights.ranks import Parting, RankBooks, Ranks, parting
-from repro_kit.trace.insights.recompiles import Recompiled, Recompiles, reasons_of
+from repro_kit.trace.insights.recompiles import Recompiled, Recompiles
 from repro_kit.trace.insights.specializations import Specialization, Specializations
 from repro_kit.trace.places import CodeKey
 from repro_kit.trace.reader import Problems, read
@@ -148,18 +147,3 @@ def _ask(records: Iterable[Record]) -> Insights:
         shapes.result(), similar.result(), grouped(outcomes), exports.result(), ranks.result(),
         provenance=provenances.result(),
     )  # fmt: skip
-
-
-def causes(kind: Kind, directory: Path) -> frozenset[str]:
-    """The kinds of the guards that failed, or of the graph breaks; empty for other symptoms, and without a trace."""
-    if kind not in (Kind.RECOMPILES, Kind.GRAPH_BREAKS) or not directory.is_dir():
-        return frozenset()
-    return frozenset(cause for record in read(directory) for cause in _of_record(kind, record))
-
-
-def _of_record(kind: Kind, record: Record) -> list[str]:
-    if kind is Kind.RECOMPILES and record.name == "recompile_reasons":
-        return [parse_guard(reason.partition(": ")[2] or reason).kind for reason in reasons_of(record)]
-    if kind is Kind.GRAPH_BREAKS and record.name == "dynamo_graph_break_reason" and record.payload:
-        return [parse(record.payload).kind]
-    return []

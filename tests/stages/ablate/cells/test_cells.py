@@ -1,5 +1,6 @@
 """Cells of a script: which are run, which follow from others, which are known from before. No script is run here."""
 
+import json
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -17,6 +18,7 @@ from repro_kit.failure.failure import ExceptionLink, Failure, Frame, Layer, Stat
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.options.stages import AblateOptions
+from repro_kit.probe.repro_probe.protocol.findings import EVENTS, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.recipe import LADDER, Recipe
 from repro_kit.runner.supervised import Run
@@ -24,7 +26,7 @@ from repro_kit.session.oracles import open_oracle, shared_oracles
 from repro_kit.stages.ablate import stage
 from repro_kit.stages.ablate.cells import script_cells
 from repro_kit.stages.ablate.cells.base import STOPPED
-from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnScript
+from repro_kit.stages.ablate.cells.script_cells import Abandoned, OnReducedScript, OnScript
 from repro_kit.stages.ablate.matrix import Matrix
 from repro_kit.stages.ablate.stage import deciding_cells
 from repro_kit.stages.ablate.table import plan_sentence
@@ -255,3 +257,25 @@ def test_the_plan_is_told_once_the_failure_is_known_to_be_flaky(case: Case, monk
     assert judged.tally.flaky
     (again,) = (note for note in ui.notes if "to run" in note)
     assert "up to" in again and "--repeat N" in again
+
+
+def test_what_the_script_sets_is_known_from_its_runs_and_its_text(case: Case) -> None:
+    script = Path(case.file.subject.cwd) / "a.py"
+    script.write_text("import torch\nfreezing = 1\n")
+    config = {"inductor.freezing": True, "inductor.use_fast_math": True}
+    variables = {"TORCHINDUCTOR_FREEZING": "1"}
+    case.write("env.json", Environment("3.11", "python", "linux", "2.13.0", config=config, variables=variables))
+    options = {"freezing": True, "assume_aligned_inputs": True}
+    settings = {"backend": "inductor", "mode": None, "dynamic": None, "fullgraph": None, "options": options}
+    event = {"event": "compile-call", "graph": None, "time": 1.0, "settings": settings}
+    events = case.path / "observe" / "probe" / finding(EVENTS, 7, "jsonl")
+    events.parent.mkdir(parents=True)
+    events.write_text(json.dumps(event) + "\n", encoding="utf-8")
+    own = OnScript(case, AblateOptions(), SilentUi()).own_settings()
+    assert (own.config, own.options, own.variables) == (config, options, variables)
+    assert own.texts == [script.read_text()]
+    reduced = object.__new__(OnReducedScript)
+    reduced.case, reduced.text = case, script.read_text()
+    of_reduced = reduced.own_settings()
+    assert (of_reduced.config, of_reduced.options) == ({"inductor.freezing": True}, {"freezing": True})
+    assert of_reduced.texts == [reduced.text]

@@ -88,3 +88,15 @@ def test_a_cell_that_tells_is_run_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Failure, backend: str
 ) -> None:
     assert ran(tmp_path, monkeypatch, failure, backend, PASS) == "pass 1"
+
+
+def test_what_a_program_sets_is_in_its_recipe(tmp_path: Path) -> None:
+    case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
+    recipe = {"config": {"inductor.freezing": True}, "options": {"freezing": True}, "env": {"A": "1"}}
+    text = PROGRAM.replace("{'backend': 'inductor'}", repr(recipe))
+    case.write("env.json", Environment("3.11", "python", "linux", "2.13.0"))
+    case.write("capture/capture.json", Capture("program"))
+    (case.path / "capture" / "program.py").write_text(text, encoding="utf-8")
+    own = OnProgram(case, AblateOptions(), SilentUi()).own_settings()
+    assert {"config": own.config, "options": own.options, "env": own.variables} == recipe
+    assert own.texts == [text]

@@ -15,7 +15,7 @@ import orjson
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ENVIRONMENT
 from repro_kit.diagnosis.cell import Cell, CellPlan
-from repro_kit.diagnosis.promises import makes_promises
+from repro_kit.diagnosis.promises import OwnSettings, makes_promises
 from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.frames import brief
 from repro_kit.failure.signature import Signature, Strength, signature_of
@@ -110,6 +110,10 @@ class Cells(ABC):
     @abstractmethod
     def texts(self) -> list[str]:
         """The texts of the subject, as far as they are known."""
+
+    @abstractmethod
+    def own_settings(self) -> OwnSettings:
+        """What the subject sets, as far as it is known."""
 
     @abstractmethod
     def about(self) -> list[object]:

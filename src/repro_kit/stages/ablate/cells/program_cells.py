@@ -13,6 +13,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import CAPTURE, REDUCTION
 from repro_kit.diagnosis.axes import setup_words
 from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
@@ -92,6 +93,11 @@ class OnProgram(Cells):
     def texts(self) -> list[str]:
         """The text of the program."""
         return [self.text]
+
+    def own_settings(self) -> OwnSettings:
+        """Those of the recipe, and the text of the program."""
+        recipe = self.recipe()
+        return OwnSettings(recipe.config, recipe.options, recipe.env, self.texts())
 
     def changes_torch(self) -> bool:
         """As in `Cells`: a program does so in its preamble, or by the settings of its recipe."""

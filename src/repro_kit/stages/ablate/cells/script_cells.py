@@ -20,6 +20,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ENVIRONMENT, OBSERVATION, SOURCE_FAILURE, SOURCE_REDUCTION
 from repro_kit.diagnosis.axes import overrides, repeat_by_hand, slug
 from repro_kit.diagnosis.cell import Cell, CellPlan
+from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.files import read_text
@@ -28,7 +29,7 @@ from repro_kit.probe.repro_probe.protocol.orders import Measure, Override, Probe
 from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
 from repro_kit.recipe import LADDER, Recipe
 from repro_kit.runner.program_oracle import script_order
-from repro_kit.runner.read_findings import probe_failure, read_recorded
+from repro_kit.runner.read_findings import Recorded, probe_failure, read_recorded
 from repro_kit.runner.subject_start import command
 from repro_kit.runner.supervised import Run
 from repro_kit.script import Script
@@ -69,18 +70,29 @@ class OnScript(Cells):
 
     def recipe(self) -> Recipe:
         """The settings of the script's first `torch.compile`; by default, Inductor's."""
+        settings = next(filter(None, (recorded.compile_settings() for recorded in self._recorded())), None)
+        if settings is None:
+            return Recipe()
+        return Recipe(
+            backend=settings["backend"],
+            mode=settings["mode"],
+            dynamic=settings["dynamic"],
+            fullgraph=bool(settings["fullgraph"]),
+        )
+
+    def _recorded(self) -> Iterator[Recorded]:
+        """What was recorded of the processes of the script's runs."""
         of_capture = ["capture/record"] if self.case.is_current("capture") else []
-        directories = ["observe/probe", *of_capture, "observe/eager/probe"]
-        for recorded in [process for directory in directories for process in read_recorded(self.case.path / directory)]:
-            settings = recorded.compile_settings()
-            if settings:
-                return Recipe(
-                    backend=settings["backend"],
-                    mode=settings["mode"],
-                    dynamic=settings["dynamic"],
-                    fullgraph=bool(settings["fullgraph"]),
-                )
-        return Recipe()
+        for directory in ("observe/probe", *of_capture, "observe/eager/probe"):
+            yield from read_recorded(self.case.path / directory)
+
+    def own_settings(self) -> OwnSettings:
+        """Those that were recorded, and the texts of the files that the command names."""
+        environment = self.case.load(ENVIRONMENT)
+        events = (event for recorded in self._recorded() for event in recorded.events)
+        options = [event.settings["options"] or {} for event in events if event.settings]
+        together = {name: value for given in options for name, value in given.items()}
+        return OwnSettings(environment.config, together, environment.variables, self.texts())
 
     def usual(self) -> float:
         """The time of the observed run of the command."""
@@ -304,6 +316,12 @@ class OnReducedScript(OnScript):
     def texts(self) -> list[str]:
         """The text of the reduced script."""
         return [self.text]
+
+    def own_settings(self) -> OwnSettings:
+        """Those of the script that the reduced one names, too."""
+        own, text = super().own_settings(), self.text
+        config = {name: value for name, value in own.config.items() if name.rpartition(".")[2] in text}
+        return replace(own, config=config, options={name: own.options[name] for name in own.options if name in text})
 
     def changes_torch(self) -> bool:
         """As in `Cells`: the reduced script is all there is."""
