@@ -88,6 +88,27 @@ def test_parallel_judging_takes_the_same_steps(places, seed):
     assert [step.program for step in alone.history] == [step.program for step in two.history]
 
 
+class Matches(SyntheticScripts):
+    """Fails alike where the text of a script matches each pattern of `bugs`."""
+
+    def fails(self, program):
+        return all(re.search(pattern, program.text, re.DOTALL) for pattern in self.bugs)
+
+
+@pytest.mark.parametrize(
+    ("source", "needed", "left"),
+    [
+        ("torch.manual_seed(0)\nx = torch.randn(2)\nbug(x, torch.rand(2))", ("bug", "(rand|ones).*(rand|ones)"),
+         "bug(torch.ones(), torch.ones())"),
+        ("torch.manual_seed(0)\nbug(torch.randn(2), torch.rand_like(a))", (r"bug\(torch.randn", "_like"),
+         "bug(torch.randn(), torch.ones_like())"),
+        ("bug(torch.rand(2, generator=g))", ("bug", r"torch\.", "generator="), "bug(torch.rand(generator=g))"),
+    ],
+)  # fmt: skip
+def test_random_numbers_become_ones_and_a_seed_goes_where_the_failure_needs_neither(source, needed, left) -> None:
+    assert minify_script(program_of(source), Matches(needed)).program.text.strip() == left
+
+
 def test_what_decides_stays_as_it_is():
     program = program_of("x = 1\nassert close(x + 1, 2, atol=0.125)\nfine(x)\n")
     decisive = ("assert close(x + 1, 2, atol=0.125)",)

@@ -166,6 +166,11 @@ def _simpler(search: ScriptSearch) -> bool:
     return False
 
 
+def drawn(search: ScriptSearch) -> None:
+    """Put ones in the place of random numbers."""
+    sweep(search, expressions.drawn(search.rebase()), _together)
+
+
 def literals(search: ScriptSearch) -> None:
     """Make sizes smaller and literals plainer."""
     each(search, expressions.sizes(search.rebase()))

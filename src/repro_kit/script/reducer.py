@@ -65,6 +65,7 @@ DETAILS: tuple[Pass, ...] = (
     passes.unused,
     passes.simpler,
     passes.unused,
+    passes.drawn,
     passes.literals,
     passes.names,
 )

@@ -230,20 +230,25 @@ def statements(tree: ast.AST) -> list[ast.stmt]:
     return [node for node in preorder(tree) if isinstance(node, ast.stmt)]
 
 
+#: Functions that make a tensor of random numbers, and those that make one of ones from the same arguments.
+DRAWS = {"randn": "ones", "rand": "ones", "randn_like": "ones_like", "rand_like": "ones_like"}
+
+
 def measure(program: Script) -> tuple[int, ...]:
-    """The criteria, most important first: statements, nodes, weight of the literals, length of the text.
+    """The criteria, most important first: statements, nodes, random draws, weight of the literals, length of the text.
 
     Tuples compare lexicographically, and smaller is better.
     """
-    statements = nodes = literals = 0
+    statements = nodes = draws = literals = 0
     for node in preorder(program.tree):
         if isinstance(node, LEAVES):
             continue
         nodes += 1
         statements += isinstance(node, ast.stmt) and not isinstance(node, ast.Pass)
+        draws += isinstance(node, ast.Attribute) and node.attr in DRAWS
         if isinstance(node, ast.Constant):
             literals += weight(node.value)
-    return statements, nodes, literals, len(program.text)
+    return statements, nodes, draws, literals, len(program.text)
 
 
 def weight(value: object) -> int:

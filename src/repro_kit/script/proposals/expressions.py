@@ -9,7 +9,7 @@ from typing import TypeAlias
 from repro_kit.reduce.proposing import EXACT, powers_of_ten
 from repro_kit.script.compile_calls import is_partial
 from repro_kit.script.proposals.structure import first_of, is_kept
-from repro_kit.script.tree import Edits, NumberedTree, Replacement, bound_by, weight
+from repro_kit.script.tree import DRAWS, Edits, NumberedTree, Replacement, bound_by, weight
 
 #: The value of a literal that a candidate may have.
 Literal: TypeAlias = str | int | float | None
@@ -135,6 +135,16 @@ def _constants(numbered: NumberedTree, node: ast.expr) -> Iterator[Literal]:
 
 def _is_decorator(parent: ast.AST | None, node: ast.expr) -> bool:
     return node in getattr(parent, "decorator_list", ())
+
+
+def drawn(numbered: NumberedTree) -> list[Edits]:
+    """For each tensor of random numbers: one of ones, so that no run fails, or passes, by chance."""
+    return [
+        {numbered.number(called): ast.Attribute(called.value, DRAWS[called.attr], ast.Load())}
+        for node in numbered.nodes
+        if isinstance(node, ast.Call) and isinstance(called := node.func, ast.Attribute) and called.attr in DRAWS
+        if _may_change(numbered, node) and all(keyword.arg != "generator" for keyword in node.keywords)
+    ]
 
 
 def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:
