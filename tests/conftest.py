@@ -5,6 +5,7 @@ At the end, the CPU seconds of each folder of tests are shown, so that it is see
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -23,6 +24,7 @@ from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.supervised import Run
 from repro_kit.runner.supervised import launch as launched
+from repro_kit.runner.supervisor import descendants
 from repro_kit.session.oracles import shared_oracles
 from repro_kit.subject import users_environment
 from subjects_in_forks import AskedOnce, subjects_in_forks
@@ -59,9 +61,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = ordered + quick
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: garbage collections need not look at it."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end: garbage collections need not look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -130,7 +138,10 @@ def few_runs(repros_in_forks: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class CpuSeconds:
-    """Attaches to each report the CPU seconds of this worker and its descendants since the report before."""
+    """Attaches to the last report of each test the CPU seconds of this worker and its descendants since the one before.
+
+    The first test has those of the collection, too.
+    """
 
     def __init__(self) -> None:
         self.last = _cpu_seconds()
@@ -138,9 +149,11 @@ class CpuSeconds:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        now = _cpu_seconds()
-        report.user_properties.append((_CPU, max(0.0, now - self.last)))  # a child that nobody waits for takes its time
-        self.last = now
+        if report.when == "teardown":
+            now = _cpu_seconds()
+            spent = max(0.0, now - self.last)  # a child that nobody waits for takes its time
+            report.user_properties.append((_CPU, spent))
+            self.last = now
         return report
 
 
@@ -174,11 +187,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _cpu_seconds() -> float:
     """CPU seconds of this process, its living descendants, and all that these have waited for."""
-    me = psutil.Process()
-    total = sum(_cpu_times(me)[:4])
-    for process in me.children(recursive=True):
-        try:
-            total += sum(_cpu_times(process)[:4])
-        except psutil.Error:
-            continue
+    total = sum(os.times()[:4])
+    for pid in descendants():
+        with contextlib.suppress(psutil.Error):
+            total += sum(_cpu_times(psutil.Process(pid))[:4])
     return total

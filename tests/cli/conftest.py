@@ -1,4 +1,7 @@
-"""Fakes for the stages: small modules that write what real ones would, injected through the registry."""
+"""Fakes for the stages: small modules that write what real ones would, injected through the registry.
+
+An interpreter is asked once whether it can run the same script; tests/subject asks it each time.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,17 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
 
 from repro_kit.cli.main import cli
 from repro_kit.pipeline.run import REGISTRY
+from repro_kit.runner.ask import Probe, Question
+from repro_kit.subject import subject_check
+
+T = TypeVar("T")
 
 STAGES = {
     "observe": """
@@ -66,6 +74,24 @@ STAGES = {
 }
 
 _numbers = itertools.count()
+_OF_A_TEST = "PYTEST_CURRENT_TEST"
+
+
+class CheckedOnce(Probe):
+    """Asks an interpreter of a script, or of a module, once for all that its answer may depend on."""
+
+    _answers: ClassVar[dict[tuple[object, ...], Any]] = {}
+
+    def ask(self, question: Question, reply_type: type[T], asked: object = None) -> T:
+        """The answer, of now or of before."""
+        assert isinstance(asked, dict) and self.cwd is not None and self.env is not None
+        script = Path(asked["script"]).read_bytes() if asked["script"] else None
+        env = tuple(sorted((name, value) for name, value in self.env.items() if name != _OF_A_TEST))
+        key = (self.python, tuple(sorted(path.name for path in self.cwd.iterdir())), env, script, asked["module"])
+        if key not in self._answers:
+            self._answers[key] = super().ask(question, reply_type, asked)
+        answer: T = self._answers[key]
+        return answer
 
 
 class Fakes:
@@ -98,6 +124,7 @@ class Fakes:
 def fakes(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Fakes:
     place = tmp_path_factory.mktemp("fakes")
     monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setattr(subject_check, "Probe", CheckedOnce)
     return Fakes(place, monkeypatch)
 
 

@@ -1,5 +1,6 @@
 """Private values of every place that a bundle could take them from, and how texts spell them."""
 
+import functools
 import hashlib
 import html
 import json
@@ -164,6 +165,12 @@ def with_trace(case: Case, records: list[tuple[dict[str, object], str]]) -> None
     (place / "dedicated_log_torch_trace_a.log").write_text(text, encoding="utf-8", errors="replace")
 
 
+@functools.cache
+def _validators() -> dict[str, jsonschema.Draft202012Validator]:
+    """By the name of the schema; that each is a schema is tested in tests/bundle/archive/test_schemas.py."""
+    return {name: jsonschema.Draft202012Validator(schema) for name, schema in schemas().items()}
+
+
 def problems_of(files: dict[str, str]) -> list[str]:
     """What is wrong with the files of a bundle: JSON that does not load or fit, Python that does not compile."""
     found = []
@@ -171,7 +178,7 @@ def problems_of(files: dict[str, str]) -> list[str]:
         try:
             if file.endswith(".json") and file in files:
                 data = json.loads(files[file])
-                jsonschema.validate(data, schemas()[name])
+                _validators()[name].validate(data)
                 if name != "story":
                     from_data(data, cls)
             elif file in files:

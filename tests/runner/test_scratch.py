@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.runner.places import Scratch, remove_abandoned, scratch
+from samples.hard_to_kill import wait_until
 
 OWNER = """
 import sys, time
@@ -22,6 +23,17 @@ made = Scratch(Path(sys.argv[1]))
 (made.path / "deep").chmod(0)
 print(made.path, flush=True)
 time.sleep(600)
+"""
+
+WORKER = """
+import os, sys
+from pathlib import Path
+from repro_kit.runner.places import Scratch
+from repro_kit.runner.supervised import launch
+place = Scratch(Path(sys.argv[1])).path
+print(place, flush=True)
+launch(["/bin/sh", "-c", "touch begun; exec sleep 600"], cwd=place, env=os.environ, timeout=600,
+       stdout=place / "out", stderr=place / "err")
 """
 
 
@@ -52,6 +64,14 @@ def test_the_next_directory_takes_the_abandoned_away(tmp_path, owner):
     process.wait()
     with scratch(tmp_path):
         assert not path.exists()
+
+
+def test_what_a_killed_process_holds_goes_with_the_command_that_it_ran(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        path = Path(process.stdout.readline().strip())
+        assert wait_until((path / "begun").exists, seconds=600)
+        process.kill()
+    assert wait_until(lambda: not path.exists())
 
 
 def test_what_only_looks_alike_stays(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.errors import StageError
+from repro_kit.runner.compiler import probes
 from repro_kit.runner.server import ServerDied, ServerProcess
 
 
@@ -35,7 +36,7 @@ def test_slow_is_told_from_broken(tmp_path: Path, text: str, said: str) -> None:
 
 @pytest.mark.torch
 def test_a_server_that_is_stopped_before_it_is_ready_starts_again() -> None:
-    server = ServerProcess(sys.executable, how="fork")
+    server = ServerProcess(sys.executable, how="spawn", cache=probes(sys.executable))
     server.begin()
     server.stop()
     with pytest.raises(ServerDied, match="not running"):

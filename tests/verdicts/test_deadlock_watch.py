@@ -1,21 +1,13 @@
 """The watch that ends a run whose ranks wait for each other, on files as a run leaves them."""
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from repro_kit.probe.repro_probe.protocol.findings import RANK, finding
+from rank_states import write_state
 from repro_kit.runner.supervised import EndedEarly
 from repro_kit.verdicts.deadlocks import DeadlockWatch
-
-
-def write_state(directory: Path, pid: int, rank: int, name: str, waited: float) -> None:
-    call = {"name": name, "group": "0", "number": 1, "sizes": [], "dtypes": [], "line": "", "began": 100.0}
-    state = {"rank": rank, "size": 2, "time": 100.0 + waited, "doing": "collective", "line": "", "compiles": []}
-    state["collectives"] = [{**call, "done": False}]
-    (directory / finding(RANK, pid)).write_text(json.dumps(state))
 
 
 def test_ranks_that_wait_in_different_collectives_end_the_run(tmp_path: Path) -> None:

@@ -124,20 +124,21 @@ _FOLDERS = ("_inductor", "_dynamo", "_functorch", "distributed", "fx", "_export"
 def harmless(count: int, seed: int) -> list[str]:
     """`count` lines without a secret: of torch's own code, the half with a word that a secret may stand beside.
 
-    The first ones are sentences and commands in which nothing is told, and lines of tracebacks through torch.
+    The first ones are sentences and commands in which nothing is told, and lines of tracebacks through torch. A few
+    lines are drawn from a few files: most of the time is for reading.
     """
     root = Path(find_spec("torch").origin or "").parent
+    chance = random.Random(seed)
+    files = [path for folder in _FOLDERS for path in sorted((root / folder).rglob("*.py"))]
     lines: list[str] = []
     traps: list[str] = []
     frames: list[str] = []
-    for folder in _FOLDERS:
-        for path in sorted((root / folder).rglob("*.py")):
-            name = f"/usr/local/lib/python3.11/site-packages/torch/{path.relative_to(root).as_posix()}"
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                if line.strip():
-                    (traps if _TRAPS.search(line) else lines).append(line)
-                    frames.append(f'  File "{name}", line {number}, in call\n    {line.strip()}')
-    chance = random.Random(seed)
+    for path in chance.sample(files, min(count // 3, len(files))):
+        name = f"/usr/local/lib/python3.11/site-packages/torch/{path.relative_to(root).as_posix()}"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.strip():
+                (traps if _TRAPS.search(line) else lines).append(line)
+                frames.append(f'  File "{name}", line {number}, in call\n    {line.strip()}')
     rest = count - len(_NOTHING_TOLD)
     parts = ((frames, rest // 5), (traps, rest * 2 // 5), (lines, rest - rest // 5 - rest * 2 // 5))
     return [*_NOTHING_TOLD, *(line for source, some in parts for line in chance.sample(source, some))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -211,44 +211,62 @@ def removals(search: Search) -> Iterator[tuple[str, Proposal]]:
 def look_around(search: Search) -> Iterator[Neighbours[Program]]:
     """The neighbours judged so far, after each query, so that a limit loses only the rest."""
     removals_judged: list[Removal] = []
-    passing: list[Twin[Program]] = []
+    text = render(search.program)
+    passing: list[_Apart] = []
     proposals = list(removals(search))
     for description, edit in proposals[:_MOST]:
         program = search.made_by(edit) if edit else None
         removal = judged(search, description, program)
         removals_judged.append(removal)
         if removal.outcome is RunOutcome.PASSES and program is not None and size(program):
-            passing.append(Twin(description, program))  # a variant that computes nothing would prove nothing
-        yield Neighbours(tuple(removals_judged), twin=_nearest(search.program, passing))
+            passing.append(_apart(text, description, program))  # a variant that computes nothing would prove nothing
+        yield Neighbours(tuple(removals_judged), twin=_twin(_nearest(passing)))
     complete = len(proposals) <= _MOST
     number: DecidingNumber | None = None
     for number, program in deciding_number(search):
         yield Neighbours(tuple(removals_judged), complete, Twin(number.change, program), number)
     if number is not None:
         return
-    nearest = _nearest(search.program, passing)
-    text = render(search.program)
+    nearest = _nearest(passing)
     variants: list[Removal] = []
-    for description, program in _by_distance(text, _tweaks(search))[:_MOST_TWINS]:
-        if nearest is not None and _distance_to(text, nearest.program) <= _distance_to(text, program):
+    tweaks = [_apart(text, description, program) for description, program in _tweaks(search) if program is not None]
+    for tweak in sorted(tweaks, key=_by_distance)[:_MOST_TWINS]:
+        if nearest is not None and nearest.distance <= tweak.distance:
             break  # all later variants differ more
-        yield Neighbours(tuple(removals_judged), complete, nearest, variants=tuple(variants))
-        variant = judged(search, description, program)
+        yield Neighbours(tuple(removals_judged), complete, _twin(nearest), variants=tuple(variants))
+        program = tweak.twin.program
+        variant = judged(search, tweak.twin.what, program)
         if variant.outcome is RunOutcome.PASSES and not passes_with_other_values(search, program):
             continue  # it says something of the values, and not of what was changed
         variants.append(variant)
         if variant.outcome is RunOutcome.PASSES:
-            nearest = Twin(description, program)
-    yield Neighbours(tuple(removals_judged), complete, nearest, variants=tuple(variants))
+            nearest = tweak
+    yield Neighbours(tuple(removals_judged), complete, _twin(nearest), variants=tuple(variants))
 
 
-def _by_distance(text: str, tweaks: Iterable[tuple[str, Program | None]]) -> list[tuple[str, Program]]:
-    made = [(description, program) for description, program in tweaks if program is not None]
-    return sorted(made, key=lambda tweak: _distance_to(text, tweak[1]))
+@dataclass(frozen=True)
+class _Apart:
+    """A variant of the result, and by how many characters their texts differ."""
+
+    distance: int
+    twin: Twin[Program]
 
 
-def _distance_to(text: str, program: Program) -> int:
-    return distance(text, render(program))
+def _apart(text: str, description: str, program: Program) -> _Apart:
+    return _Apart(distance(text, render(program)), Twin(description, program))
+
+
+def _by_distance(variant: _Apart) -> int:
+    return variant.distance
+
+
+def _nearest(passing: Sequence[_Apart]) -> _Apart | None:
+    """The variant whose text differs least from the program's."""
+    return min(passing, key=_by_distance, default=None)
+
+
+def _twin(variant: _Apart | None) -> Twin[Program] | None:
+    return None if variant is None else variant.twin
 
 
 def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
@@ -281,12 +299,6 @@ def _other_dtype(line: TensorInput) -> str | None:
     if line.dtype is not None:
         return None
     return "torch.int32" if line.data.kind in ("randint", "randperm", "arange") else "torch.float64"
-
-
-def _nearest(program: Program, passing: Sequence[Twin[Program]]) -> Twin[Program] | None:
-    """The variant whose text differs least from the program's."""
-    text = render(program)
-    return min(passing, key=lambda twin: _distance_to(text, twin.program), default=None)
 
 
 def distance(text: str, other_text: str) -> int:

@@ -193,7 +193,7 @@ def end_descendants(group: int | None = None) -> None:
     beyond: set[int] = set()
     deadline = time.monotonic() + _UNKILLABLE
     while time.monotonic() < deadline:
-        alive = set(_descendants()) - beyond
+        alive = set(descendants()) - beyond
         beyond |= {pid for pid in alive if not _kill(pid)}
         if group is not None and not _LINUX:
             _kill(-group)
@@ -225,16 +225,16 @@ def _reap_ended() -> bool:
     return True
 
 
-def _descendants() -> list[int]:
+def descendants() -> list[int]:
     """Return every descendant of this process."""
-    descendants: list[int] = []
+    found: list[int] = []
     below = _lookup()
     waiting = below(os.getpid())
     while waiting:
         pid = waiting.pop()
-        descendants.append(pid)
+        found.append(pid)
         waiting += below(pid)
-    return descendants
+    return found
 
 
 def _lookup() -> Any:
@@ -275,7 +275,7 @@ def _all_parents() -> dict[int, int]:
 def _memory() -> int:
     """Return the bytes of memory that all descendants use; 0 if the system has no /proc."""
     total = 0
-    for pid in _descendants() if _LINUX else ():
+    for pid in descendants() if _LINUX else ():
         try:
             with open(f"/proc/{pid}/statm", "rb") as file:
                 total += int(file.read().split()[1]) * _PAGE

@@ -1,14 +1,19 @@
 """What a candidate of a source reduction must show."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from rank_states import write_state
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature, signature_of
+from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.supervised import Run
 from repro_kit.script import Script
 from repro_kit.stages.minify.source_oracle import Compared, Expected, ScriptVerdict, SourceOracle, raising_lines
 
@@ -108,3 +113,30 @@ def test_the_calls_of_a_candidate_differ_as_those_of_the_script(
 ) -> None:
     unlike = script.unlike(candidate)
     assert why in unlike and bool(why) is bool(unlike)
+
+
+class Waiting(ProgramOracle):
+    """The ranks of its scripts wait for each other; who does not notice that sees a script that ends well."""
+
+    def run_scripts(
+        self,
+        orders: Sequence[ScriptOrder],
+        *,
+        timeout: float = 120.0,
+        is_stuck: Callable[[ScriptOrder], bool] | None = None,
+    ) -> Iterator[Run]:
+        for order in orders:
+            probe = Path(order["directory"], "probe")
+            probe.mkdir()
+            for rank, (pid, name) in enumerate([(os.getpid(), "all_reduce"), (os.getppid(), "all_gather")]):
+                write_state(probe, pid, rank, name, waited=30.0)
+            noticed = is_stuck is not None and is_stuck(order)
+            yield Run(None if noticed else 0, None, timed_out=noticed, seconds=1.0, peak_memory=0)
+
+
+@pytest.mark.parametrize("in_eager", [True, False])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_that_wait_for_each_other_are_noticed_while_they_run(ranks: int, in_eager: bool) -> None:
+    expected = Expected(Signature(Kind.DEADLOCK), in_eager=in_eager)
+    (seen,) = SourceOracle(Waiting("python"), expected, 60, ranks).runs([Script("import torch")])
+    assert (seen.verdict.failure is not None) is (ranks == 2)
