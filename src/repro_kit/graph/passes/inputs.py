@@ -161,11 +161,11 @@ def _without_relations(program: Program, names: frozenset[str]) -> Program:
     """`program` with plain lines for the inputs `names`; a line that would only name another input again goes."""
     lines, same = list[Input](), dict[str, str]()
     for line in program.inputs:
-        plain = _unrelated(line) if isinstance(line, OpaqueInput) and line.names[0] in names else line
-        if isinstance(plain, str):
+        plain = _unrelated(line) if isinstance(line, OpaqueInput) and line.names[0] in names else None
+        if isinstance(line, OpaqueInput) and isinstance(plain, str):
             same[line.names[0]] = same.get(plain, plain)
         else:
-            lines.append(plain or line)
+            lines.append(plain if isinstance(plain, TensorInput) else line)
     return renamed(program.with_(inputs=tuple(lines)), same)
 
 
