@@ -5,6 +5,7 @@ from repro_kit.errors import Exit
 from repro_kit.failure.failure import ExceptionLink, Failure, Frame
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
+from repro_kit.verdicts.blame import as_wrong_result
 from repro_kit.verdicts.not_the_compiler import stop_for_eager_failure
 
 
@@ -63,3 +64,15 @@ def test_an_exported_program_that_torch_cannot_load_is_no_failure_of_the_program
     for failure in failures:
         ended = stop_for_eager_failure(ObservedFailure(failure, signature_of(failure), source="exit"))
         assert ended.exit_code is Exit.CANNOT_RUN and "cannot be run with this torch" in ended.sentence
+
+
+def test_an_exception_of_compiled_code_is_no_wrong_result_but_that_of_a_check_is() -> None:
+    def kind_of(line: str, *, compiled: bool = True) -> Kind:
+        called = Frame("/venv/lib/site-packages/torch/_dynamo/eval_frame.py", 1166, "compile_wrapper", "result = fn()")
+        frames = (Frame("/a.py", 9, "<module>", "step(x)"), *[called] * compiled, Frame("/a.py", 3, "step", line))
+        failure = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AttributeError", "no such", frames),))
+        return as_wrong_result(ObservedFailure(failure, signature_of(failure), source="exception")).failure.kind
+
+    assert kind_of("@torch.compile") is kind_of("y = table[i]") is Kind.RUNTIME_ERROR
+    assert kind_of("raise ValueError(y)") is kind_of("assert y.sum() > 0") is Kind.ACCURACY
+    assert kind_of("y = table[i]", compiled=False) is Kind.ACCURACY

@@ -46,6 +46,8 @@ _WITH_FAKE_TENSORS = "TorchRuntimeError"
 #: A graph break's exception: one that fake tensors raise, or one of the code that Dynamo traces.
 _BREAKS_WITH_FAKE_TENSORS = re.compile(r"with fake tensors: .*?: got (\w+)\(", re.DOTALL)
 _BREAKS_BY_RAISING = re.compile(r"\braised exception (?:\w+\.)*(\w+)\((.*)\)")
+_CALLS_COMPILED = ("torch/_dynamo/eval_frame.py", "compile_wrapper")
+_RAISES = re.compile(r"\s*(?:raise|assert)\b|.*\b(?:assert\w*|exit)\(")
 _OF_FAKE_TENSORS = "torch/_subclasses/"
 _TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
@@ -131,8 +133,20 @@ def as_wrong_result(failure: ObservedFailure) -> ObservedFailure:
     """`failure` of a program that passes in eager: an exception of the user's own check becomes a wrong result."""
     if not _needs_eager(failure) or failure.nature in (Nature.MACHINE, Nature.OBSERVER, Nature.TIME):
         return failure
+    if _of_compiled_code(failure):
+        return failure
     wrong = replace(failure.failure, kind=Kind.ACCURACY)
     return replace(failure, failure=wrong, signature=signature_of(wrong))
+
+
+def _of_compiled_code(failure: ObservedFailure) -> bool:
+    """Whether code that Dynamo has made raised the exception: below a compiled call, and by no statement that raises.
+
+    Such code stands on the first line of its function, or on a line that reads what Dynamo has computed.
+    """
+    frames = failure.failure.exceptions[-1].frames if failure.failure.exceptions else ()
+    places = {(torch_path(frame.file), frame.function) for frame in frames}
+    return _CALLS_COMPILED in places and not _RAISES.match(frames[-1].code or "")
 
 
 def _needs_eager(failure: ObservedFailure) -> bool:

@@ -34,8 +34,8 @@ _PHRASE = re.compile(
     r"|before|during|into|over|under|without|due)\b|[‘“'\"`(\[{])"
 )
 _HANGING = re.compile(
-    r"(?:\W|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should|must|may|can"
-    r"|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
+    r"(?:[^\w'\"’”`)\]}]|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should"
+    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
 )
 _WITH = "with "
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
