@@ -151,6 +151,7 @@ def _without_buffer(_: Search, line: TensorInput) -> Edit | None:
     return set_input(line.name, buffer=False) if line.buffer else None
 
 
+@rebasing
 def relations(search: Search) -> None:
     """Make plain what only autograd knows of inputs: in which mode a view was made, and what is a copy."""
     related = [line.names[0] for line in search.program.inputs if isinstance(line, OpaqueInput) and _unrelated(line)]

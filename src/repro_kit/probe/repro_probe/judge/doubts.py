@@ -96,9 +96,9 @@ class _Watch(TorchDispatchMode):
     """Gives uninitialised memory the value `fill`; with `backwards`, the last of several writes to a place goes first.
 
     With `apart`, an operator reads copies of the other views of what it writes to, and works on a copy of a tensor of
-    which several elements are one place in memory. `filled`, `wrote`, `overlapped` and
-    `bad_offsets` say whether there was such memory, such a write, such a view, or a jagged tensor with offsets that do
-    not rise from 0 to the number of its rows.
+    which several elements are one place in memory. `filled`, `wrote`, `overlapped` and `bad_offsets` say whether there
+    was such memory, such a write, such a view, or a jagged tensor with offsets that do not rise from 0 to the number of
+    its rows.
     """
 
     def __init__(self, fill: int, *, backwards: bool = False, apart: bool = False) -> None:
@@ -182,6 +182,13 @@ def _folded(declared: Sequence[Any], args: Sequence[Any]) -> torch.Tensor | None
     """
     tensor = args[0] if args and _writes(declared[0]) else None
     if not isinstance(tensor, torch.Tensor) or not _has_memory(tensor) or not 1 < tensor.numel() <= _MOST_PLACES:
+        return None
+    reach = 0  # of the dimensions with smaller strides, in elements
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1 and stride <= reach:
+            break
+        reach += stride * (size - 1)
+    else:
         return None
     places = torch.zeros(tensor.shape, dtype=torch.int64)
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
