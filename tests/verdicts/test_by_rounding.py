@@ -152,6 +152,22 @@ def test_a_script_that_passes_with_eagers_casts_is_rounding(
         assert "narrow dtype" in explained.sentence
 
 
+@pytest.mark.parametrize(
+    ("told", "nudged", "explained"),
+    [(3e-3, 2e-3, True), (3e-3, 1e-3, False), (9e-3, 2e-3, False), (3e-3, None, False)],
+    ids=["as large", "little disturbed", "another difference", "not disturbed"],
+)
+def test_a_difference_of_the_calls_that_disturbed_rounding_makes_is_rounding_whatever_few_runs_of_the_script_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: float, nudged: float | None, explained: bool
+) -> None:
+    monkeypatch.setattr(by_rounding, "run_overridden", only_passing_with([]))
+    own = Failure(Kind.ACCURACY, difference=Difference("value", "", told, told, 0.1))
+    observed = ObservedFailure(own, signature_of(own))
+    row = replace(VERDICT.errors[0], nudged=nudged)
+    runs = Reruns(case_of(tmp_path, observed), SilentUi(), timeout=60, limit=60, copy_of=None)
+    assert (explained_by_rounding(runs, observed, [replace(ROUNDED, errors=(row,))]) is not None) is explained
+
+
 def test_what_the_script_raises_by_itself_may_be_rounding_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as `sys.exit("other logits")`, which does not say that values were compared."""
     own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("SystemExit", "other logits"),))

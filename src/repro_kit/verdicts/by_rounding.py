@@ -14,7 +14,7 @@ from repro_kit.case.case import Case
 from repro_kit.case.stage_results import OBSERVATION, ROUNDING, ObservedFailure
 from repro_kit.errors import Exit, Stop
 from repro_kit.failure.compiled_calls import CompiledCall, is_explained
-from repro_kit.failure.differences import Rounding
+from repro_kit.failure.differences import ResultErrors, Rounding
 from repro_kit.failure.exception_origin import Nature
 from repro_kit.failure.failure import Difference, Frame
 from repro_kit.failure.frames import is_generated, torch_path
@@ -29,6 +29,7 @@ from repro_kit.verdicts import eager_run, observed_failures
 _SLOWER = 4.0  # a run with nudged results may take this many times longer than one in eager
 _DIRECTIONS = (1, -1, 2, -2)  # the sign is that of the first nudges; each size has its own random numbers
 _BY_NOTHING = 0  # runs the operators of a nudge, and changes no value
+_TWICE = 2.0  # so much more counts as about as large
 _ROOM = 30.0  # the script may differ this many times more when it is compiled than when its rounding is disturbed
 
 _SETTING = "inductor.fallback_random"
@@ -77,6 +78,9 @@ def explained_by_rounding(runs: Reruns, chosen: ObservedFailure, calls: Sequence
             "the script's own check fails in the same way"
         )
         return replace(rounding, evidence=(*rounding.evidence, of_script))
+    if all_compared and is_explained(calls) and _is_within(chosen.failure.difference, rounding.errors):
+        of_calls = "the script's check tells the same difference, and disturbed rounding alone makes one about as large"
+        return replace(rounding, evidence=(*rounding.evidence, of_calls))
     # A result that overflows in the narrow dtype, or falls on a step, is far from what any nudge makes of it.
     if not all(_passes_with(_CASTS, runs, "eager's roundings between two operators") for _ in range(2)):
         return None  # a second time, since a script that fails at random may pass once
@@ -165,6 +169,18 @@ def is_as_large(chosen: ObservedFailure, nudged: ObservedFailure, *, all_compare
 
 def _is_bounded(difference: Difference) -> bool:
     return difference.kind != "nan" and math.isfinite(difference.max_abs)
+
+
+def _is_within(told: Difference | None, errors: Sequence[ResultErrors]) -> bool:
+    """Whether a check's difference is that of the calls, and disturbed rounding makes each about as large in eager.
+
+    The few runs of the whole script with disturbed rounding may miss what one of several runs of a call has shown.
+    """
+    if told is None or told.kind != "value" or not _is_bounded(told) or not errors:
+        return False
+    return told.max_abs <= _TWICE * max(row.gap for row in errors) and all(
+        row.nudged is not None and row.gap <= _TWICE * row.nudged for row in errors
+    )
 
 
 def _when_nudged(
