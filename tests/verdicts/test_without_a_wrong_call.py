@@ -21,44 +21,27 @@ from repro_kit.ui import SilentUi
 from repro_kit.verdicts import blame, by_rounding
 
 
-def judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: CompiledCall, own: Failure, nature: Nature
-) -> blame.Blame:
-    """The blame for a script's own check, where its calls compare as `call` and it passes with all graphs in eager."""
+@pytest.mark.parametrize("watched", ["a profiler", ""])
+def test_a_check_of_the_operators_that_a_profiler_sees_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: str
+) -> None:
+    """It passes with all graphs in eager, which run eager's operators, and its condition has a tensor in it."""
 
     def ran(case: Case, run: SubjectRun, override: Override) -> Run:
         run.directory.mkdir(parents=True, exist_ok=True)
         fails = not override.get("eager_graphs") and "nudge" not in override
         return Run(int(fails), None, timed_out=False, seconds=1.0, peak_memory=0)
 
-    chosen = ObservedFailure(own, signature_of(own), nature=nature)
+    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "other operators"),))
+    chosen = ObservedFailure(own, signature_of(own), nature=Nature.COMPARISON)
     case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
     case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", failures=(chosen,)))
     case.update(signature=chosen.signature)
+    agree = CompiledCall("step at a.py:1", calls=1, compared=1, watched=watched)
     for module in (by_rounding, blame):
         monkeypatch.setattr(module, "run_overridden", ran)
-    monkeypatch.setattr(blame, "read_findings", lambda directory: Findings(compiled=(call,)))
+    monkeypatch.setattr(blame, "read_findings", lambda directory: Findings(compiled=(agree,)))
     monkeypatch.setattr(blame, "run_eager", lambda *_: SimpleNamespace(passes=True))
     monkeypatch.setattr(blame.observed_failures, "found_in", lambda _, ended, *rest: [] if ended.ok else [chosen])
-    return blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS))
-
-
-@pytest.mark.parametrize("watched", ["a profiler", ""])
-def test_a_check_of_the_operators_that_a_profiler_sees_blames_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: str
-) -> None:
-    """It passes with all graphs in eager, which run eager's operators, and its condition has a tensor in it."""
-    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "other operators"),))
-    agree = CompiledCall("step at a.py:1", calls=1, compared=1, watched=watched)
-    found = judged(tmp_path, monkeypatch, agree, own, Nature.COMPARISON)
+    found = blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS))
     assert ("runs other operators than eager, which a profiler sees" in found.nobody) is bool(watched)
-
-
-@pytest.mark.parametrize("both", ["RuntimeError", ""])
-def test_a_check_of_the_words_of_an_exception_that_both_raise_blames_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, both: str
-) -> None:
-    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "'a' is not 'b'"),))
-    call = CompiledCall("step at a.py:1", calls=1, both=both)
-    found = judged(tmp_path, monkeypatch, call, own, Nature.OPEN)
-    assert ("where eager raises RuntimeError, the compiled call raises too" in found.nobody) is bool(both)

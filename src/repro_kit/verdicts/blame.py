@@ -171,9 +171,6 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         undefined = _undefined(chosen, calls)
         if undefined:
             return Blame(Status.PASS, tuple(failures), nobody=undefined)
-        nobody = _raises_in_both(runs, chosen, calls)
-        if nobody:
-            return Blame(Status.PASS, tuple(failures), nobody=nobody)
         explain = (
             by_rounding.explained_by_random if any(call.random for call in calls) else by_rounding.explained_by_rounding
         )
@@ -196,20 +193,6 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         return Blame(Status.PASS, wrong, doubts)
     nobody = (_needs_eager(chosen) and _of_circumstances(chosen)) or _not_confirmed(runs, chosen)
     return Blame(Status.PASS, tuple(failures) if nobody else wrong, () if nobody else doubts, nobody=nobody)
-
-
-def _raises_in_both(runs: Reruns, chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str:
-    """Why a check shows no bug where compiled calls raise as eager does, and leave the same state; else empty."""
-    both = next((call.both for call in calls if call.both), "")
-    if not both or any(call.errors for call in calls):
-        return ""
-    states = _compared(runs, "state")
-    if wrong_result(states) is not None:
-        return ""
-    return (
-        f"{raised_words(chosen.failure)} comes from the script itself. No compiled call gives another result than "
-        f"eager, and where eager raises {both}, the compiled call raises too, if with other words; {ORACLE}"
-    )
 
 
 def _undefined(chosen: ObservedFailure, calls: Sequence[CompiledCall]) -> str:
