@@ -21,27 +21,47 @@ from repro_kit.ui import SilentUi
 from repro_kit.verdicts import blame, by_rounding
 
 
-@pytest.mark.parametrize("watched", ["a profiler", ""])
-def test_a_check_of_the_operators_that_a_profiler_sees_blames_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: str
-) -> None:
-    """It passes with all graphs in eager, which run eager's operators, and its condition has a tensor in it."""
+def judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nature: Nature, call: CompiledCall, state: CompiledCall
+) -> str:
+    """Why nobody is blamed for a check that fails in compiled runs alone, by its calls' results and their state."""
 
     def ran(case: Case, run: SubjectRun, override: Override) -> Run:
         run.directory.mkdir(parents=True, exist_ok=True)
         fails = not override.get("eager_graphs") and "nudge" not in override
         return Run(int(fails), None, timed_out=False, seconds=1.0, peak_memory=0)
 
-    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "other operators"),))
-    chosen = ObservedFailure(own, signature_of(own), nature=Nature.COMPARISON)
+    own = Failure(Kind.RUNTIME_ERROR, exceptions=(ExceptionLink("AssertionError", "it differs"),))
+    chosen = ObservedFailure(own, signature_of(own), nature=nature)
     case = Case.create(tmp_path / "a.repro", Subject("script", ("a.py",), str(tmp_path), "python"), "2026-01-01")
     case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", failures=(chosen,)))
     case.update(signature=chosen.signature)
-    agree = CompiledCall("step at a.py:1", calls=1, compared=1, watched=watched)
     for module in (by_rounding, blame):
         monkeypatch.setattr(module, "run_overridden", ran)
-    monkeypatch.setattr(blame, "read_findings", lambda directory: Findings(compiled=(agree,)))
+    monkeypatch.setattr(
+        blame, "read_findings", lambda directory: Findings(compiled=(state if "state" in str(directory) else call,))
+    )
     monkeypatch.setattr(blame, "run_eager", lambda *_: SimpleNamespace(passes=True))
     monkeypatch.setattr(blame.observed_failures, "found_in", lambda _, ended, *rest: [] if ended.ok else [chosen])
-    found = blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS))
-    assert ("runs other operators than eager, which a profiler sees" in found.nobody) is bool(watched)
+    return blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS)).nobody
+
+
+AGREES = CompiledCall("step at a.py:1", calls=1, compared=1)
+
+
+@pytest.mark.parametrize("watched", ["a profiler", ""])
+def test_a_check_of_the_operators_that_a_profiler_sees_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: str
+) -> None:
+    """It passes with all graphs in eager, which run eager's operators, and its condition has a tensor in it."""
+    nobody = judged(tmp_path, monkeypatch, Nature.COMPARISON, replace(AGREES, watched=watched), AGREES)
+    assert ("runs other operators than eager, which a profiler sees" in nobody) is bool(watched)
+
+
+@pytest.mark.parametrize("lost", [(), ((1, {"seen": [1, 0]}, {"seen": [0]}),)], ids=("same state", "lost state"))
+def test_a_check_of_the_words_of_an_exception_that_both_raise_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: tuple[tuple[int, dict[str, object], dict[str, object]], ...]
+) -> None:
+    raises = replace(AGREES, both="RuntimeError")
+    nobody = judged(tmp_path, monkeypatch, Nature.OPEN, raises, replace(AGREES, states=lost))
+    assert ("(where eager raises RuntimeError, it raises, too)" in nobody) is not bool(lost)

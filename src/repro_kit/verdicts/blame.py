@@ -249,9 +249,10 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
     if watcher:
         reason = f"compiled code runs other operators than eager, which {watcher} sees"
+    both = next((f" (where eager raises {call.both}, it raises, too)" for call in calls if call.both), "")
     return (
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
-        f"eager, in its results or in the Python state that it leaves, and {reason}; {ORACLE}"
+        f"eager, in its results or in the Python state that it leaves{both}, and {reason}; {ORACLE}"
     )
 
 

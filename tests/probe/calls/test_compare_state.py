@@ -59,6 +59,23 @@ def trains(x):
     optimizer.step()
     return x + 1
 
+def raises(x, given):
+    given.append(1)
+    if not torch.compiler.is_compiling():
+        given.append(2)
+    return x @ x[1:]
+
+def writes(x):
+    if not torch.compiler.is_compiling():
+        x.add_(1)
+    return x @ x[1:]
+
+def tried(function, *given):
+    try:
+        torch.compile(function, backend="eager")(*given)
+    except RuntimeError:
+        pass
+
 model = Model()
 agree = [torch.compile(model, backend="eager"), torch.compile(differs_by_itself, backend="eager")]
 agree.append(torch.compile(trains, backend="eager"))
@@ -70,6 +87,8 @@ lost = torch.compile(loses, backend="eager")
 for size in (3, 3, 3, 3):
     lost(torch.ones(size), kept)
 torch.compile(sets, backend="eager")(torch.ones(3))
+tried(raises, torch.ones(3), [])
+tried(writes, torch.ones(3))
 print(len(right), len(seen["steps"]), len(times), model.calls, len(kept))
 """
 
@@ -89,6 +108,8 @@ def test_only_the_state_that_the_compiled_call_loses_is_seen(oracle: ProgramOrac
         "clears": (1, 0),
         "loses": (3, 3),
         "sets": (1, 1),
+        "raises": (1, 1),
+        "writes": (1, 1),
     }
     failure = wrong_result(compiled)
     assert failure is not None and failure.difference is not None

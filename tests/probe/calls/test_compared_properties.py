@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import random
 import warnings
@@ -175,6 +176,25 @@ def test_an_exception_of_one_side_is_seen() -> None:
         with pytest.raises((AssertionError, RuntimeError)):
             observe(Call(owner, compiled, (ones(),), {}))
         assert owner.record["raised"]
+
+
+def test_where_eager_raises_an_exception_of_another_kind_is_no_agreement() -> None:
+    def fails(x: Any) -> Any:
+        raise RuntimeError("only compiled")
+
+    def fails_alike(x: Any) -> Any:
+        raise type("Translated", (AssertionError,), {})("in other words")
+
+    records: list[Any] = []
+    for compiled in (fails, fails_alike):
+        owner: Any = SimpleNamespace(record={}, original=raises)
+        with contextlib.suppress(RuntimeError):
+            observe(Call(owner, compiled, (ones(),), {}))
+        records.append(owner.record)
+    assert records == [
+        {"both": "AssertionError"},
+        {"both": "AssertionError", "compared": 1, "note": records[1]["note"]},
+    ]
 
 
 def draws_more(x: Any) -> Any:

@@ -60,8 +60,8 @@ class OutermostCalls:
 #: A function that observes a call, and the number of first calls to observe of each compiled callable.
 Observer = tuple[Callable[["Call"], None], Optional[int]]
 
-#: A function that gets a call before it is made, and returns a function for afterwards.
-AroundCall = Callable[["Call"], Callable[[], None]]
+#: A function that gets a call before it is made, and returns a function for afterwards: it gets what the call raises.
+AroundCall = Callable[["Call"], Callable[[Optional[Exception]], None]]
 Result = TypeVar("Result")
 
 _outermost = OutermostCalls()
@@ -76,7 +76,7 @@ class WatchedCalls:
         """Each observer is (function, number): the function gets that many first calls of each compiled callable.
 
         With None for the number, the function gets the second call, or the only call when the script ends. `around`
-        is called before each call, and what it returns after the call.
+        is called before each call, and what it returns after the call, with the exception of the call or None.
         """
         self.findings = findings
         self.observers = observers
@@ -131,9 +131,14 @@ class CompiledCallable:
                 self._guarded(observe, Call(self, run, arguments, named))
         begin = self.calls.around
         end = begin and self._guarded(begin, Call(self, run, arguments, named))
-        result = run(*arguments, **named)
+        try:
+            result = run(*arguments, **named)
+        except Exception as error:
+            if end is not None:
+                self._guarded(end, error)
+            raise
         if end is not None:
-            self._guarded(end)
+            self._guarded(end, None)
         if self.record["calls"] == 1 and any(number is None for _, number in self.calls.observers):
             self.first = Call(self, run, arguments, named)
             self._watch_backward(result)
@@ -325,9 +330,9 @@ class Measuring:
             observers.append((call_timing.observer(self.measures), None))
         if "state" not in self.measures:
             return WatchedCalls(self.findings, observers)
-        from repro_probe.calls import compare_calls
+        from repro_probe.calls import compare_state
 
-        return WatchedCalls(self.findings, observers, compare_calls.compare_state)
+        return WatchedCalls(self.findings, observers, compare_state.compare)
 
     @functools.cached_property
     def _exported(self) -> ExportedCalls:
