@@ -68,7 +68,7 @@ UNSEEN = {
     + "before = peak()\nf(torch.ones(4))\nif peak() > 1.02 * before:\n    raise ValueError('not good enough')\n",
     "objects": _COMPILED
     + "import gc\nbefore = len(gc.get_objects())\nf(torch.ones(4))\n"
-    + "assert len(gc.get_objects()) < 1.02 * before, 'the model is not good enough'\n",
+    + "assert len(gc.get_objects()) < before + 100, 'the model is not good enough'\n",
     "modules": _COMPILED
     + "before = len(sys.modules)\nf(torch.ones(4))\n"
     + "if len(sys.modules) > before + 20:\n    sys.exit('not good enough')\n",
