@@ -186,7 +186,7 @@ def _rounding() -> list[Slippery]:
     """Graphs that divide by nearly nothing, or compare nearly equal numbers, once a statement is gone."""
     near = "x = torch.randn(64) * 0.02 + 300"
     half = "x = (torch.randn(64) * 0.02 + 100).half()"
-    variance = "m = (x * x).mean() - x.mean() ** 2\nn = m + 1\nb = torch.relu(n)\nd = 1 / b\nreturn (d,)"
+    variance = "m = (x * x).mean() - x.mean() ** 2\nn = m + 16\nb = torch.relu(n)\nd = 1 / b\nreturn (d,)"
     quotient = "m = (x * x).mean() - x.mean() ** 2\nb = torch.relu(x)\nd = 1 / m\ne = d * 0\n"
     beside = f"{quotient}f = b + e.nan_to_num()\nreturn (f,)"
     choice = "m = x.mean()\nc = x > m\nb = torch.relu(x)\nd = torch.where(c, b, b)\nreturn (d,)"

@@ -57,6 +57,18 @@ def test_a_view_made_in_a_mode_becomes_a_plain_view_of_what_it_shares(kind: str,
     assert ".clone()" not in render(result.program)
 
 
+def test_an_input_of_a_call_that_is_no_plain_tensor_stays_as_it_is() -> None:
+    class NeedsHalves(Synthetic):
+        def fails(self, program):
+            return super().fails(program) and ".half()" in render(program)
+
+    program = planted(3, 10)
+    first, second = program.inputs
+    made = parse_input(ast.parse(f"{first.name} = (torch.ones(17) * 0.02 + 100).half()").body[0])
+    result = minify(program.with_(inputs=(made, second)), NeedsHalves(["bug0"]))
+    assert "(torch.ones(17) * 0.02 + 100).half()" in render(result.program)
+
+
 def test_settings_and_inputs_become_plain():
     recipe = Recipe(
         mode="max-autotune",

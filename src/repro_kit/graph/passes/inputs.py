@@ -190,7 +190,7 @@ def _unrelated(line: OpaqueInput) -> TensorInput | str | None:
             return copied
         case ast.Call(func=ast.Attribute(value=ast.Name(id=copied), attr="clone"), args=[]):
             return copied
-    plain = parse_input(ast.Assign(statement.targets, value))
+    plain = parse_input(ast.copy_location(ast.Assign(statement.targets, value), statement))
     return plain if isinstance(plain, TensorInput) else None
 
 
