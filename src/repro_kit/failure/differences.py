@@ -173,10 +173,10 @@ class DifferingCall:
 
     def __str__(self) -> str:
         if self.state is None:
-            return f"call {self.call} of compiled functions ({self.function}) returns another result than in eager"
+            return f"call {self.call} of compiled functions ({self.function}) returns or raises something else than in eager"
         name = self.state.where.removesuffix(_after(self.call))
         return (
-            f"call {self.call} of compiled functions ({self.function}) returns what it returns in eager, but leaves"
+            f"call {self.call} of compiled functions ({self.function}) ends as it does in eager, but leaves"
             f" another state: {name} ({self.state.eager} in eager, {self.state.compiled} when compiled)"
         )
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,25 +104,56 @@ def make():
 
 torch.compile(make(), backend="eager")(torch.rand(3))
 """
+RAISES = """
+import torch
+
+seen = []
+
+def f(x):
+    seen.append(1)
+    return x @ x[1:]
+
+try:
+    torch.compile(f, backend="eager")(torch.rand(3))
+except RuntimeError:
+    pass
+"""
 
 
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_witness_tells_lost_state_from_a_wrong_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = []
-    for name, disabled in (("plain", "1"), ("eager", "")):
-        place = tmp_path / name
-        place.mkdir()
-        monkeypatch.setenv("TORCH_COMPILE_DISABLE", disabled)
-        run_probed(place, STATE, "override", {"witness": True})
-        (found,) = (place / "probe").glob("witness-*.json")
-        runs.append(json.loads(found.read_text()))
+    runs = witnessed(STATE, tmp_path, monkeypatch)
     assert [call[0] for call in runs[0]] == ["make.<locals>.f"]
     touched = [call[3]["Helper"]["touch"]["seen"] for (call,) in runs]
     # Eager's list has an element; what Dynamo leaves is its own matter, and results must agree in any case.
     assert touched[0] == [1, 1]
     difference = first_differing_call(*runs)
     assert difference is None or difference.what == "state"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_witness_takes_an_exception_that_a_script_catches_alike_for_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = witnessed(RAISES, tmp_path, monkeypatch)
+    assert [call[2] for (call,) in runs] == [["raised", "RuntimeError"]] * 2
+    difference = first_differing_call(*runs)
+    assert difference is not None and difference.what == "state" and "leaves another state: seen" in str(difference)
+
+
+def witnessed(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls of a script without torch.compile, and with it."""
+    runs = []
+    for name, disabled in (("plain", "1"), ("eager", "")):
+        place = tmp_path / name
+        place.mkdir()
+        monkeypatch.setenv("TORCH_COMPILE_DISABLE", disabled)
+        run_probed(place, script, "override", {"witness": True})
+        (found,) = (place / "probe").glob("witness-*.json")
+        runs.append(json.loads(found.read_text()))
+    return runs
 
 
 @pytest.mark.torch

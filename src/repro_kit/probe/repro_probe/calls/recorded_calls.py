@@ -168,6 +168,12 @@ def _of(torch: Any, value: Any) -> Digest:
     return [list(tensor.shape), str(tensor.dtype), total, [float(number) for number in numbers.tolist()]]
 
 
+def _kind(error: Exception) -> str:
+    """Return the name of the class of `error`; of one of Dynamo's own, that of the class which a script can catch."""
+    own = "torch._dynamo."
+    return next(kind.__name__ for kind in type(error).__mro__ if not f"{kind.__module__}.".startswith(own))
+
+
 _CALLS = 1000  # calls that are recorded
 
 
@@ -205,7 +211,7 @@ class Witness:
             try:
                 result = compiled(*arguments, **named)
             except Exception as error:
-                self._note(original, before, ["raised", type(error).__name__], given)
+                self._note(original, before, ["raised", _kind(error)], given)
                 raise
             self._note(original, before, self._digest.of(result), given)
             return result
