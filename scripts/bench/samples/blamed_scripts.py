@@ -318,7 +318,7 @@ UNSEEN |= {
     + "    return sum(packed)\nwant, got = saved(own), saved(torch.compile(own, backend='aot_eager'))\n"
     + "if want != got:\n    raise RuntimeError(f'saves {got} elements in place of {want}')\n",
 }
-#: Hooks and limits of the script's own, which raise wherever the process is.
+#: Hooks of the script's own, which raise wherever the process is.
 OWN_CHANGES |= {
     "callback": "import torch\nfrom torch._dynamo.callback import on_compile_start\n@on_compile_start\n"
     + "def forbid(args):\n    raise RuntimeError('compiling is not allowed on this host')\n"
@@ -326,8 +326,6 @@ OWN_CHANGES |= {
     "audit_hook": "import sys, torch\ndef guard(event, args):\n    if event == 'subprocess.Popen':\n"
     + "        raise RuntimeError(f'sandbox: {event} is not allowed')\nsys.addaudithook(guard)\n"
     + "torch.compile(lambda x: torch.softmax(x.sin(), -1))(torch.ones(3))\n",
-    "recursion_limit": "import sys, torch\ncompiled = torch.compile(torch.sin, backend='aot_eager')\n"
-    + "sys.setrecursionlimit(90)\ncompiled(torch.ones(3))\n",
 }
 #: The backend is the script's own.
 OWN_BACKENDS = {
