@@ -170,4 +170,4 @@ def test_a_check_of_what_else_the_process_has_loaded_blames_nobody(
     Path("train.py").write_text(OF_THE_PROCESS, encoding="utf-8")
     ran = CliRunner().invoke(cli, ["capture", "--python", sys.executable, "train.py", "anew"])
     assert ran.exit_code == Exit.FAILED, ran.output
-    assert "its check asks about no tensor" in " ".join(ran.output.split())
+    assert "its check is not seen to ask about values of tensors" in " ".join(ran.output.split())

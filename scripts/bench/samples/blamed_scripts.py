@@ -307,6 +307,26 @@ UNSEEN |= {
     + _OPERATORS
     + "assert calls(compiled, x) == calls(own, x), 'other operators'\n",
 }
+UNSEEN |= {
+    "text_of_a_result": "import torch\ndef own(x):\n    return (x * 2).sum()\nx = torch.ones(3, requires_grad=True)\n"
+    + "a, b = str(torch.compile(own, backend='aot_eager')(x)), str(own(x))\n"
+    + "assert a == b, f'printed {a}, expected {b}'\n",
+    "packed_elements": "import torch\npacked = []\ndef pack(t):\n    packed.append(t.numel())\n    return t\n"
+    + "def own(x):\n    return (x.exp() * x.sin()).tanh().sum()\n"
+    + "x = torch.linspace(0, 3, 50, requires_grad=True)\ndef saved(function):\n    packed.clear()\n"
+    + "    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):\n        function(x).backward()\n"
+    + "    return sum(packed)\nwant, got = saved(own), saved(torch.compile(own, backend='aot_eager'))\n"
+    + "if want != got:\n    raise RuntimeError(f'saves {got} elements in place of {want}')\n",
+}
+#: Hooks of the script's own, which raise wherever the process is.
+OWN_CHANGES |= {
+    "callback": "import torch\nfrom torch._dynamo.callback import on_compile_start\n@on_compile_start\n"
+    + "def forbid(args):\n    raise RuntimeError('compiling is not allowed on this host')\n"
+    + "torch.compile(torch.sin, backend='aot_eager')(torch.ones(3))\n",
+    "audit_hook": "import sys, torch\ndef guard(event, args):\n    if event == 'subprocess.Popen':\n"
+    + "        raise RuntimeError(f'sandbox: {event} is not allowed')\nsys.addaudithook(guard)\n"
+    + "torch.compile(lambda x: torch.softmax(x.sin(), -1))(torch.ones(3))\n",
+}
 #: The backend is the script's own.
 OWN_BACKENDS = {
     "function": "import torch\ndef mine(graph, inputs):\n    return lambda *args: [-y for y in graph(*args)]\n"

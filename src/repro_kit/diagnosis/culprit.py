@@ -19,6 +19,7 @@ from repro_kit.diagnosis.layer import (
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
+    INTERRUPTIONS,
     MARKS,
     OVERWRITTEN,
     OWN_BRANCH,
@@ -85,6 +86,7 @@ _CALLERS = tuple(
         ),
     )
 )
+_OF_LIMITS = ("RecursionError", "MemoryError")
 #: A file that is installed, built into Python, or repro-kit's own: none of the user's.
 _NOT_USERS = re.compile(r"^<|(?:site|dist)-packages/|/lib/python\d|/repro_probe/")
 
@@ -126,6 +128,18 @@ def script_code(failure: Failure) -> ScriptCode | None:
 def _is_users(frame: Frame) -> bool:
     file = frame.file.replace("\\", "/")
     return torch_path(file) is None and not is_generated(frame) and not _NOT_USERS.search(file)
+
+
+def may_be_interrupted(failure: Failure) -> bool:
+    """Whether a limit of the process, or a function of the script that ran while something was compiled, raised.
+
+    Python calls such a function wherever the process is: a hook, or the handler of a signal.
+    """
+    return any(
+        short(link.type) in _OF_LIMITS
+        or (bool(link.frames) and _is_users(link.frames[-1]) and any(map(is_compiling, link.frames)))
+        for link in failure.exceptions
+    )
 
 
 def _called_as(caller: Frame) -> str:
@@ -286,6 +300,11 @@ _ASKS_WHAT_IS_KEPT = (
 )
 
 
+def _is_interrupted(evidence: Evidence) -> Diagnosis | None:
+    gone = passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {INTERRUPTIONS}")
+    return _passes_without_its_changes(evidence) if gone else None
+
+
 def _depends_on_what_handlers_keep(evidence: Evidence) -> Diagnosis | None:
     forgetful = evidence.contrasts.get(FORGETFUL_EAGER)
     fails = forgetful is not None and forgetful.same
@@ -297,6 +316,7 @@ RULES: tuple[Rule, ...] = (
     _fake_kernel_raises,
     _asks_for_break,
     _asks_for_no_recompile,
+    _is_interrupted,
     _script_code_was_running,
     _operator_is_not_as_it_says,
     _loads_wrong_artifact,

@@ -29,7 +29,10 @@ WITHOUT_CHANGES = "without-changes"
 #: The kind of what the program promises by settings (`promises.py`).
 PROMISES = "promises"
 MARKS = "marks"
-#: The kinds of changes (probe/repro_probe/embedded/originals.py) and the promises, in words that follow "without".
+#: What the program sets that makes other code raise (probe/repro_probe/embedded/interruptions.py).
+INTERRUPTIONS = "interruptions"
+#: The kinds of changes (probe/repro_probe/embedded/originals.py), interruptions and promises, in words that follow
+#: "without".
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",
@@ -39,6 +42,7 @@ TAKEN_OUT = {
     MARKS: "the program's own marks for Dynamo",
     "passes": "the program's own passes",
     "handlers": "what the program's own __torch_dispatch__ keeps between calls",
+    INTERRUPTIONS: "the hooks, handlers and limits that the program gives to its own process",
     PROMISES: "the promises that the program's settings make",
 }
 #: What there is of a kind, where it is not known which of it the program has.

@@ -4,6 +4,6 @@ from pathlib import Path
 from typing import Literal
 
 
-def embedded(name: Literal["growth", "originals", "own_operators", "promises"]) -> str:
+def embedded(name: Literal["growth", "interruptions", "originals", "own_operators", "promises"]) -> str:
     """The text of a module of `repro_probe.embedded`, to be written into `repro.py` or into the setup of a cell."""
     return (Path(__file__).parent / "repro_probe" / "embedded" / f"{name}.py").read_text(encoding="utf-8")

@@ -246,9 +246,13 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
         return ""
     if any(call.problem for call in states):
         return None
-    reason = "its check asks about no tensor" if of_no_tensor else "the script fails with all graphs in eager, too"
+    reason = (
+        "its check is not seen to ask about values of tensors"
+        if of_no_tensor
+        else "the script fails with all graphs in eager, too"
+    )
     if watcher:
-        reason = f"compiled code runs other operators than eager, which {watcher} sees"
+        reason = f"compiled code runs other operators than eager, and saves other tensors, which {watcher} sees"
     both = next((f" (where eager raises {call.both}, it raises, too)" for call in calls if call.both), "")
     return (
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "

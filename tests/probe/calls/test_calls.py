@@ -111,15 +111,20 @@ def test_only_the_named_functions_are_nudged(oracle: ProgramOracle, tmp_path: Pa
         assert run_forked(oracle, tmp_path / name, code, "override", asked).strip() == same
 
 
-def test_a_call_that_a_profiler_sees_is_noted(oracle: ProgramOracle, tmp_path: Path) -> None:
+def test_a_call_is_noted_of_which_a_profiler_or_a_hook_sees_more(oracle: ProgramOracle, tmp_path: Path) -> None:
     code = "import torch\nfrom torch.profiler import profile\nx = torch.ones(2)\n"
-    code += "first, other = (torch.compile(it, backend='eager') for it in (torch.sin, torch.cos))\n"
+    code += "first, other, third = (torch.compile(it, backend='eager') for it in (torch.sin, torch.cos, torch.tan))\n"
     code += "first(x)\nwith profile():\n    other(x)\n"
+    code += "with torch.autograd.graph.save_on_cpu():\n    third(x)\n"
     run_forked(
         oracle, tmp_path, code + "import atexit\natexit._run_exitfuncs()\n", "override", {"measure": ["accuracy"]}
     )
     calls = read_findings(tmp_path / "probe").compiled
-    assert [(call.compared, call.watched) for call in calls] == [(1, ""), (1, "a profiler")]
+    assert [(call.compared, call.watched) for call in calls] == [
+        (1, ""),
+        (1, "a profiler"),
+        (1, "a hook for saved tensors"),
+    ]
 
 
 @pytest.mark.slow

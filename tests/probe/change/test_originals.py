@@ -217,12 +217,12 @@ os.waitpid(child, 0)
 
 
 def test_the_kinds_are_those_that_have_words() -> None:
-    from repro_kit.diagnosis.layer import PROMISES, TAKEN_OUT
+    from repro_kit.diagnosis.layer import INTERRUPTIONS, PROMISES, TAKEN_OUT
 
     sys.path.insert(0, str(PROBE))
     from repro_probe.embedded import originals
 
-    assert tuple(TAKEN_OUT) == (*originals.KINDS, PROMISES)
+    assert tuple(TAKEN_OUT) == (*originals.KINDS, INTERRUPTIONS, PROMISES)
 
 
 @pytest.mark.torch

@@ -9,7 +9,7 @@ import pytest
 
 from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.diagnosis.layer import FORGETFUL_EAGER, PROMISES, TAKEN_OUT, WITHOUT_CHANGES
+from repro_kit.diagnosis.layer import FORGETFUL_EAGER, INTERRUPTIONS, PROMISES, TAKEN_OUT, WITHOUT_CHANGES
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.recipe import LADDER, Recipe
@@ -70,7 +70,7 @@ def test_operators_are_taken_out_only_where_one_is_not_as_it_says() -> None:
 
 
 def test_operators_are_not_asked_about_where_a_change_of_torch_is_the_reason() -> None:
-    each = [f"{WITHOUT_CHANGES}: {kind}" for kind in TAKEN_OUT]
+    each = [f"{WITHOUT_CHANGES}: {kind}" for kind in TAKEN_OUT if kind != INTERRUPTIONS]
     assert contrasts(Told(without_changes=PASS, operators_checked=MISMATCH)) == [WITHOUT_CHANGES, *each]
 
 
@@ -88,6 +88,14 @@ def test_promises_are_withdrawn_where_a_result_is_wrong(kind: Kind) -> None:
     assert (f"{WITHOUT_CHANGES}: {PROMISES}" in asked) is (kind is Kind.ACCURACY)
     assert ("withdraw({" in subject.ran[0].setup) is (kind is Kind.ACCURACY)
     assert "keep(*(" in subject.ran[0].setup
+
+
+@pytest.mark.parametrize(("kind", "interrupted"), [("RecursionError", True), ("AssertionError", False)])
+def test_interruptions_are_taken_out_where_one_may_have_raised(kind: str, interrupted: bool) -> None:
+    subject = Told(operators=False, without_changes=PASS)
+    asked = contrasts(subject, failure=Failure(Kind.DYNAMO_ERROR, exceptions=(ExceptionLink(kind, "", ()),)))
+    assert (f"{WITHOUT_CHANGES}: {INTERRUPTIONS}" in asked) is interrupted
+    assert ("refuse()" in subject.ran[0].setup) is interrupted
 
 
 def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() -> None:

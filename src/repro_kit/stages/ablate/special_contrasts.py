@@ -12,13 +12,14 @@ from typing import Literal
 from repro_kit.diagnosis.axes import varied
 from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import AFRESH, FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.diagnosis.culprit import mismatch_of
+from repro_kit.diagnosis.culprit import may_be_interrupted, mismatch_of
 from repro_kit.diagnosis.layer import (
     EAGER_AT_TRUE,
     FORGETFUL_EAGER,
     HELD,
     INTERPRETED,
     INTERPRETERS,
+    INTERRUPTIONS,
     PROMISES,
     TAKEN_OUT,
     WITHOUT_CHANGES,
@@ -233,7 +234,9 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     """
     backend, failure = failing.recipe.backend, failing.verdict.failure
     promises = withdrawn(failure) if failure is not None else {}
-    kinds = [kind for kind in TAKEN_OUT if kind != PROMISES or promises]
+    no_part = [] if promises else [PROMISES]
+    no_part += [] if failure is not None and may_be_interrupted(failure) else [INTERRUPTIONS]
+    kinds = [kind for kind in TAKEN_OUT if kind not in no_part]
     every = f"{backend} without what the program changes in torch"
     (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(kinds, promises))])
     if whole.outcome is not RunOutcome.PASSES:
@@ -271,7 +274,7 @@ def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
     return [*cells, *subject.run([without])]
 
 
-def setup_of(module: Literal["originals", "own_operators", "promises"], call: str) -> str:
+def setup_of(module: Literal["interruptions", "originals", "own_operators", "promises"], call: str) -> str:
     """Python code that runs a module of the probe's `embedded` package, and then `call`.
 
     It runs under a file name of its own, which distinguishes its frames from the program's.
@@ -283,6 +286,7 @@ def setup_of(module: Literal["originals", "own_operators", "promises"], call: st
 
 def keeping(kinds: Sequence[str], promises: Mapping[str, Mapping[str, object]] | None = None) -> str:
     """Python code that keeps these kinds of things as torch has them. `promises`: the settings to put back."""
-    changes = tuple(kind for kind in kinds if kind != PROMISES)
+    changes = tuple(kind for kind in kinds if kind not in (INTERRUPTIONS, PROMISES))
     kept = setup_of("originals", f"keep(*{changes!r})") if changes else ""
+    kept += setup_of("interruptions", "refuse()") if INTERRUPTIONS in kinds else ""
     return kept + (setup_of("promises", f"withdraw({promises!r})") if PROMISES in kinds else "")

@@ -68,11 +68,17 @@ def _observe(call: Call, compare: Callable[[_AsProgram, CompiledCallData], Mappi
 
 
 def _watcher() -> str:
-    """Return what sees which operators run at present: a profiler, or a mode of the program's; "" without any."""
+    """Return what sees which operators run at present, or what they save for a backward; "" where nothing does.
+
+    A profiler does, a mode of the program's, and its hooks for saved tensors.
+    """
     if torch.autograd._profiler_enabled():
         return "a profiler"
     modes = _get_current_dispatch_mode_stack()
-    return f"a mode for operators ({type(modes[-1]).__name__})" if modes else ""
+    if modes:
+        return f"a mode for operators ({type(modes[-1]).__name__})"
+    hooks: Any = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)  # not in every torch
+    return "a hook for saved tensors" if hooks is not None and hooks(True) is not None else ""
 
 
 def _comparison(program: _AsProgram, record: CompiledCallData) -> Mapping[str, Any]:

@@ -31,7 +31,8 @@ from repro_probe.run import outputs
 from repro_probe.run.outputs import Outcome, RunnableCalls
 
 _EMPTY = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
-_WRITES = {"index_put", "_unsafe_index_put", "_index_put_impl", "index_copy", "scatter"}
+_GROWS = {"resize_", "resize_as_"}
+_WRITES = {"index_put", "_unsafe_index_put", "_index_put_impl", "index_copy", "put", "scatter"}
 _JAGGED = {"_nested_view_from_jagged", "_nested_view_from_jagged_copy"}
 _MOST_PLACES = 10**6  # elements of a tensor whose places are compared
 _FILLS = (1, 2)  # what uninitialised memory is given in two runs
@@ -127,11 +128,25 @@ class _Watch(TorchDispatchMode):
             apart = folded.clone(memory_format=torch.contiguous_format)
             function(apart, *args[1:], **kwargs)
             return folded.copy_(apart)
+        held = _held(args[0]) if name in _GROWS else 0
         result = function(*args, **kwargs)
-        if name in _EMPTY and isinstance(result, torch.Tensor) and result.layout == torch.strided:
+        new = _unwritten(result, held) if name in _EMPTY or name in _GROWS else None
+        if new is not None:
             self.filled = True
-            result.fill_(self.fill)
+            new.fill_(self.fill)
         return result
+
+
+def _held(tensor: torch.Tensor) -> int:
+    """Return the number of elements that `tensor` has memory for."""
+    return tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+
+
+def _unwritten(result: Any, held: int) -> torch.Tensor | None:
+    """Return the elements of a new or a grown tensor beyond those that its memory `held` before; None without any."""
+    if not isinstance(result, torch.Tensor) or result.layout != torch.strided or result.numel() <= held:
+        return None
+    return result.as_strided((result.numel() - held,), (1,), result.storage_offset() + held) if held else result
 
 
 def _backwards(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -145,6 +160,9 @@ def _backwards(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[
         source = source[tuple(map(slice, index.shape))] if name == "scatter" else source
         return given, dim, index.flip(dim if name == "scatter" else 0), source.flip(dim), *args[4:]
     given, indices, values = args[:3]
+    if name == "put":
+        twice = values.numel() > 1 and not any(args[3:4])
+        return (given, indices.flatten().flip(0), values.flatten().flip(0), *args[3:]) if twice else None
     if any(index is None or index.dtype == torch.bool for index in indices) or values.numel() == 1 or any(args[3:4]):
         return None
     places = torch.broadcast_tensors(*indices)

@@ -16,6 +16,7 @@ from repro_probe.protocol.findings import ExceptionNature
 _COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._subclasses", "torch.fx")
 #: Exceptions of these classes come from the machine, the network or the user's keyboard.
 _MACHINE = (OSError, EOFError, KeyboardInterrupt)
+_CALLERS = 8  # frames that are looked at for what a function was given
 _DEPTH = 4  # how often a name is replaced by the expression that was assigned to it
 #: Functions that read a clock: those of `time`, `timeit` and `datetime`, and of torch's events.
 _CLOCKS = {
@@ -67,19 +68,88 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _condition(error: BaseException) -> tuple[bool, bool]:
-    """Return whether the condition that raised `error` depends on tensors, and whether it depends on a clock."""
+    """Return whether the condition that raised `error` depends on tensors, and whether it depends on a clock.
+
+    What a function raises for its arguments is asked of the calling function, and what unittest raises of the test.
+    """
     raising = raising_frame(error.__traceback__)
     if raising is None:
         return False, False
-    frame, line = raising
-    try:
-        nodes = _nodes(frame)
-    except (SyntaxError, ValueError):  # the user's file has changed, and is not Python any more
-        return False, False
-    variables = {**frame.f_globals, **frame.f_locals}
-    expressions = _expressions(nodes, line)
-    clock = any(_called(node) in _CLOCKS for expression in expressions for node in ast.walk(expression))
-    return any(_is_array(variables.get(name)) for name in _named(expressions)), clock
+    frames = [raising, *_callers(error.__traceback__)]
+    given: list[ast.expr] | None = None  # the arguments that the condition depends on
+    for (frame, line), caller in zip(frames, [*frames[1:], None]):
+        if _is_of_unittest(frame):
+            named = set(_parameters(frame))
+        else:
+            try:
+                expressions = _expressions(_nodes(frame), line, given)
+            except (SyntaxError, ValueError):  # the user's file has changed, and is not Python any more
+                return False, False
+            variables = {**frame.f_globals, **frame.f_locals}
+            clock = any(_called(node) in _CLOCKS for expression in expressions for node in ast.walk(expression))
+            compares = _asks_for_values(expressions, variables)
+            if compares or clock:
+                return compares, clock
+            named = set(_named(expressions)) & set(_parameters(frame))
+        if caller is None or not named:
+            break
+        given = _arguments(caller, frame, named)
+    return False, False
+
+
+def _callers(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
+    """Return the frames outside of the innermost one of `trace`, the inner ones first, up to the first of torch."""
+    frames = []
+    while trace is not None and trace.tb_next is not None:
+        frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    found = []
+    for frame, line in frames[: -_CALLERS - 1 : -1]:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch":
+            break
+        found.append((frame, line))
+    return found
+
+
+def _is_of_unittest(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("unittest.")
+
+
+def _parameters(frame: FrameType) -> tuple[str, ...]:
+    code = frame.f_code
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _arguments(caller: tuple[FrameType, int], called: FrameType, names: set[str]) -> list[ast.expr]:
+    """Return what `caller` gives for the parameters `names` of the function of the frame `called`."""
+    frame, line = caller
+    if _is_of_unittest(frame):
+        return []
+    calls = [node for node in _nodes(frame) if _called(node) == called.f_code.co_name]
+    call = next((node for node in calls if node.lineno <= line <= (node.end_lineno or 0)), None)
+    if call is None:
+        return []
+    of_object = isinstance(call.func, ast.Attribute) and _parameters(called)[:1] == ("self",)
+    pairs = [*zip(_parameters(called)[of_object:], call.args)]
+    pairs += [(keyword.arg or "", keyword.value) for keyword in call.keywords]
+    return [value for name, value in pairs if name in names]
+
+
+def _asks_for_values(expressions: list[ast.expr], variables: dict[str, Any]) -> bool:
+    """Whether `expressions` depend on the values of tensors, and not on a text that names a node of autograd."""
+    values = [variables.get(name) for name in _named(expressions)]
+    texts = [node for expression in expressions for node in ast.walk(expression) if _is_text(node)]
+    written = [variables.get(name) for name in _named(texts)]
+    if any(getattr(value, "grad_fn", None) is not None for value in written if _is_array(value)):
+        return False
+    if any(isinstance(value, str) and "grad_fn=<" in value for value in values):
+        return False
+    return any(map(_is_array, values))
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether `node` makes a text of a value."""
+    return isinstance(node, ast.FormattedValue) or _called(node) in ("str", "repr")
 
 
 def _nodes(frame: FrameType) -> list[Any]:
@@ -94,9 +164,9 @@ def _around(nodes: list[Any], line: int) -> list[ast.expr]:
     return [node.test for node in conditional if node.lineno <= line <= (node.end_lineno or 0)]
 
 
-def _expressions(nodes: list[Any], line: int) -> list[ast.expr]:
-    """Return the condition around `line`, and the expressions that its names were assigned or are computed by."""
-    expressions = _around(nodes, line)[:1]
+def _expressions(nodes: list[Any], line: int, given: list[ast.expr] | None) -> list[ast.expr]:
+    """Return what is `given`, or the condition around `line`, and what its names were assigned or are computed by."""
+    expressions = _around(nodes, line)[:1] if given is None else list(given)
     assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno < line]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     for _ in range(_DEPTH):
