@@ -9,7 +9,8 @@ import pytest
 from programs import HEAD
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
-from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from, title_of
+from repro_kit.bundle.story.title import LONGEST, title, title_from, title_of
+from repro_kit.bundle.story.title_facts import TitleFacts
 from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.diagnosis.answers import Answers, FirstWrong, GeneratedKernel
 from repro_kit.diagnosis.cell import Ablation

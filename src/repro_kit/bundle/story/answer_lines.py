@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from repro_kit.bundle.story.aspects import dtype_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title import readable
+from repro_kit.bundle.story.title_facts import readable
 from repro_kit.diagnosis.answers import FirstWrong, TriedVariant
 from repro_kit.diagnosis.layer import is_own
 from repro_kit.failure.failure import STATE, Layer
