@@ -30,6 +30,7 @@ from repro_kit.failure.signature import RunOutcome
 from repro_kit.failure.tracebacks import is_final, short
 from repro_kit.recipe import Recipe
 
+GUARDS = "guards"  # of Dynamo: they decide whether code that was compiled for an earlier call runs again
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
 #: use them, and the frames further out show which of the three was running.
@@ -42,7 +43,7 @@ PARTS = tuple(
         (r"_functorch/_aot_autograd/functional_utils\.py", "functionalization"),
         (r"_functorch/_aot_autograd/autograd_cache\.py", "graph-cache"),
         (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py", "runtime-wrappers"),
-        (r"_dynamo/guards\.py", "guards"),
+        (r"_dynamo/guards\.py", GUARDS),
         (r"_dynamo/side_effects\.py", "side-effects"),
         (r"_dynamo/(?:codegen|bytecode_\w+|resume_execution)\.py", "bytecode"),
         (r"_dynamo/(?:symbolic_convert|trace_rules|polyfills|variables)\b", "tracing"),
@@ -76,7 +77,7 @@ PART_WORDS = {
     "functionalization": "functionalization",
     "graph-cache": "the graph cache",
     "runtime-wrappers": "the runtime wrappers around the graph",
-    "guards": "guards",
+    GUARDS: "guards",
     "side-effects": "side effects",
     "bytecode": "the bytecode that it generates",
     "tracing": "tracing",
@@ -199,7 +200,7 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
     if passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"
     if passes(contrasts, AFRESH):
-        return "guards"
+        return GUARDS
     if failure is None:
         return ""
     if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", "ConstraintViolationError"}:

@@ -13,6 +13,7 @@ from repro_kit.bundle.story.title import LONGEST, title, title_from, title_of
 from repro_kit.bundle.story.title_facts import TitleFacts
 from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.diagnosis.answers import Answers, FirstWrong, GeneratedKernel
+from repro_kit.diagnosis.causes import GUARDS
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.culprit import SCRIPT_CODE
 from repro_kit.diagnosis.evidence import Chain, Link
@@ -595,6 +596,35 @@ def test_of_a_reduced_script_the_line_at_which_dynamo_stops_is_named() -> None:
     story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, log=log)
     assert "weights.pop(x.shape[0] - 3) does not compile with dynamic=True" in title_of(story)
     assert "list(weights) does not compile" in title_of(replace(story, log="")), "it is the first call"
+
+
+FLIPS = """import torch
+side = 0
+def f(x):
+    global side
+    if side is None:
+        side = 1
+        return x * 2
+    side = None
+    return x - 1
+torch.compile(f)(torch.ones(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (FLIPS, "[dynamo] missing guard on 'side is None': eager 2.0, compiled 0.0"),
+        (FLIPS.replace("x - 1", "x if x else 1"), "[dynamo] missing guard: eager 2.0, compiled 0.0"),
+        (EXPRESSION, "[dynamo] missing guard: wrong result of x * scale[0]: eager 2.0, compiled 0.0"),
+    ],
+)
+def test_where_code_of_an_earlier_call_runs_again_a_guard_is_missing_and_no_operator_wrong(source, expected) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=wrong("value"), error="")
+    values = FirstWrong("value", "output 0", "2.0", "0.0", "[0]")
+    story = replace(story, ablation=replace(story.ablation, cause=GUARDS), answers=Answers(first_wrong=values))
+    assert title_of(story) == expected
 
 
 CHAINED = """import torch

@@ -26,6 +26,7 @@ _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
 
+_ASKS = ast.If | ast.IfExp | ast.While | ast.Assert
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -36,6 +37,7 @@ class Construct:
     calls: tuple[str, ...] = ()
     is_setter: bool = False  # the first call sets a state of torch or of Python, and is called for that alone
     settings: tuple[str, ...] = ()
+    branch: str = ""  # the condition, if the compiled functions ask no other and it is short
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
 
@@ -55,6 +57,7 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
     at_line = calls_at(spot, calls, source)
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = sorted((call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))), key=_rank)
+    asked = [node.test for body in bodies for node in ast.walk(body) if isinstance(node, _ASKS)]
     applies = _applies(tree)
     owns = [call for call in calls if ast.unparse(call.func) in applies]
     writes = [call for call in calls if _WRITES.search(ast.unparse(call.func))]
@@ -66,6 +69,7 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
         tuple(dict.fromkeys([*marks, *named])),
         bool(chosen) and not marks and chosen[0] in setters,
         (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
+        _short(asked[0]) if len(asked) == 1 else "",
         bool(at_line or setters or len(calls) == 1),
     )
 
@@ -166,7 +170,12 @@ def _result(function: _Function) -> str:
     """The expression that a function without calls computes last, if it is short."""
     last = function.body[-1] if isinstance(function.body, list) else function.body
     value = getattr(last, "value", None) if isinstance(last, ast.stmt) else last
-    text = ast.unparse(value) if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare) else ""
+    return _short(value) if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare) else ""
+
+
+def _short(value: ast.expr) -> str:
+    """The text of an expression; "" if it is long."""
+    text = ast.unparse(value)
     return text if len(text) <= _LONGEST else ""
 
 

@@ -161,6 +161,14 @@ def _compiled(facts: TitleFacts, subject: str) -> str:
 
 
 def _wrong(facts: TitleFacts, subject: str) -> str:
+    if not facts.is_reused:
+        return _wrong_in(facts, subject)
+    if facts.branch:
+        return f"missing guard on {facts.branch!r}"
+    return "missing guard" + (f": {_wrong_in(facts, subject)}" if facts.operators or facts.construct else "")
+
+
+def _wrong_in(facts: TitleFacts, subject: str) -> str:
     difference = facts.signature.difference
     if difference == "nan" and facts.values and facts.values[0] == "nan":
         difference = "value"  # it is eager that has the NaN

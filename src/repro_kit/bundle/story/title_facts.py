@@ -13,6 +13,7 @@ from repro_kit.bundle.story.failing_call import Spot, stopped_at
 from repro_kit.bundle.story.operators import Operator, are_fused, operators, shares_memory, subjects
 from repro_kit.bundle.story.story import Story
 from repro_kit.diagnosis.answers import FirstWrong
+from repro_kit.diagnosis.causes import GUARDS
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.signature import Signature
@@ -46,6 +47,8 @@ class TitleFacts:
     layer: str | None = None
     addressee: Addressee = Addressee.PYTORCH
     in_eager: bool = False  # it fails alike without torch.compile
+    is_reused: bool = False  # code of an earlier call is run again, where it does not fit
+    branch: str = ""  # the only condition that the compiled code of a script asks
     guard: str = ""  # that failed last, when a function was compiled too often
 
 
@@ -73,6 +76,8 @@ def facts_of(story: Story) -> TitleFacts:
         layer=story.layer,
         addressee=story.addressee,
         in_eager=story.in_eager,
+        is_reused=story.ablation is not None and story.ablation.cause == GUARDS,
+        branch=construct.branch,
         guard=story.last_guard,
     )
 
