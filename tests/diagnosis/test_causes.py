@@ -377,6 +377,7 @@ def test_what_calls_generated_code_that_hangs_did_not_make_it() -> None:
 def test_what_calls_generated_code_that_raises_did_not_make_it() -> None:
     wrapper, generated = "torch/_functorch/_aot_autograd/runtime_wrappers.py", f"/tmp/cache/6w/c{'w' * 51}.py"
     assert part_of(raised(wrapper, generated)) == ""
+    assert part_of(raised(wrapper, generated, f"{wrapper}:__torch_dispatch__", "torch/_ops.py")) == "", "hands on"
     assert part_of(raised(wrapper, generated, "torch/_inductor/async_compile.py:wait")) == "native-compiler"
 
 

@@ -42,7 +42,8 @@ PARTS = tuple(
         (r"_functorch/partitioners\.py", "partitioner"),
         (r"_functorch/_aot_autograd/functional_utils\.py", "functionalization"),
         (r"_functorch/_aot_autograd/autograd_cache\.py", "graph-cache"),
-        (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py", "runtime-wrappers"),
+        # A mode's __torch_dispatch__ hands every operator on that anybody calls.
+        (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py:(?!__torch_dispatch__$)", "runtime-wrappers"),
         (r"_dynamo/guards\.py", GUARDS),
         (r"_dynamo/side_effects\.py", "side-effects"),
         (r"_dynamo/(?:codegen|bytecode_\w+|resume_execution)\.py", "bytecode"),
