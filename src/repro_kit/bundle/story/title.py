@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Story
@@ -74,9 +75,21 @@ def headline(facts: TitleFacts) -> str:
     for number in range(len(facts.conditions), -1, -1):
         whole = text + _joined(facts.conditions[:number], LONGEST - len(text))
         told = _fitting(details, LONGEST - len(whole))
+        if not told and len(facts.operators) > _MOST_OPERATORS and (shorter := _of_one_graph(facts, details)):
+            return shorter
         if told or facts.operators or facts.construct:  # else the message alone tells what failed
             return cut(whole + told, LONGEST)
     return cut(text + _joined(facts.conditions, LONGEST - len(text)), LONGEST)
+
+
+def _of_one_graph(facts: TitleFacts, details: Sequence[str]) -> str:
+    """The title of an exception with what it says, which tells more than some of many names; "" if there is no room."""
+    if facts.is_narrowed or facts.signature.kind.policy.shown_by is not ShownBy.EXCEPTION:
+        return ""
+    many = f"graph of {len(facts.operators)} operators"
+    head = _head(replace(facts, operators=((many, many),)), many)
+    told = _fitting(details, LONGEST - len(head))
+    return head + told if told else ""
 
 
 def _joined(conditions: Sequence[str], room: int) -> str:
