@@ -639,6 +639,30 @@ def test_where_code_of_an_earlier_call_runs_again_a_guard_is_missing_and_no_oper
     assert title_of(story) == expected
 
 
+TRIED = """import torch
+def f(x, a):
+    try: x.reshape(a)
+    except RuntimeError: pass
+torch.compile(f, backend='eager')(torch.arange(1), 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "condition"),
+    [
+        (TRIED, " in a try block"),
+        (TRIED.replace("    except RuntimeError: pass", "    finally: pass"), ""),
+        (TRIED.replace("x.reshape(a)", "pass").replace("RuntimeError: pass", "RuntimeError: x.reshape(a)"), ""),
+    ],
+)
+def test_that_the_script_handles_the_exception_is_said(source, condition) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    signature = Signature(Kind.DYNAMO_ERROR, ("TorchRuntimeError", "RuntimeError"), "shape # is invalid")
+    error = "RuntimeError: shape '[0]' is invalid for input of size 1"
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, error=error)
+    assert f"x.reshape(a) does not compile{condition}: " in title_of(replace(story, ablation=None, log=""))
+
+
 CHAINED = """import torch
 
 def f(x):

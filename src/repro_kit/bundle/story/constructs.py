@@ -37,6 +37,7 @@ class Construct:
     calls: tuple[str, ...] = ()
     is_setter: bool = False  # the first call sets a state of torch or of Python, and is called for that alone
     settings: tuple[str, ...] = ()
+    is_tried: bool = False  # the first call stands in a `try` that handles an exception
     branch: str = ""  # the condition, if the compiled functions ask no other and it is short
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
@@ -69,6 +70,7 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
         tuple(dict.fromkeys([*marks, *named])),
         bool(chosen) and not marks and chosen[0] in setters,
         (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
+        bool(chosen) and not marks and any(call is chosen[0] for body in bodies for call in _tried(body)),
         _short(asked[0]) if len(asked) == 1 else "",
         bool(at_line or setters or len(calls) == 1),
     )
@@ -104,6 +106,13 @@ def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[as
     function = defined.get(ast.unparse(call.func))
     plain = function is not None and not function.decorator_list
     return (_calls(function) or [call]) if function is not None and plain else [call]
+
+
+def _tried(function: _Function) -> Iterator[ast.AST]:
+    """What stands in the ``try`` of a function that handles an exception."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Try) and node.handlers:
+            yield from (below for statement in node.body for below in ast.walk(statement))
 
 
 def _decorator(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> str:

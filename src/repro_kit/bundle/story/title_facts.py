@@ -16,6 +16,7 @@ from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.diagnosis.causes import GUARDS
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import Layer
+from repro_kit.failure.kinds import ShownBy
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import Program, TensorInput, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
@@ -132,6 +133,8 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     if story.in_eager:  # whatever torch.compile is given
         return
     if program is None:
+        if construct.is_tried and story.signature.kind.policy.shown_by is ShownBy.EXCEPTION:
+            yield "in a try block"  # the script expects the exception there
         if construct.settings:
             yield f"with {', '.join(construct.settings)}"
         return
