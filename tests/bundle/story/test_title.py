@@ -663,6 +663,58 @@ def test_that_the_script_handles_the_exception_is_said(source, condition) -> Non
     assert f"x.reshape(a) does not compile{condition}: " in title_of(replace(story, ablation=None, log=""))
 
 
+CALLED = """import torch
+seen = []
+class A:
+    pass
+def f(x, a):
+    seen.append(0)
+    y = torch.relu(x)
+    return y + a.bias
+torch.compile(f)(torch.ones(1), A())
+assert len(seen) == 1
+"""
+FRAME = 'Traceback (most recent call last):\n  File "repro.py", line {}\n    {}\n    {}\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("frame", "signature", "error", "expected"),
+    [
+        (
+            ("8, in f", "return y + a.bias", "           ^^^^^^", "AttributeError: 'A' object has no attribute 'bias'"),
+            Signature(Kind.RUNTIME_ERROR, ("AttributeError",), "# object has no attribute"),
+            "AttributeError: 'A' object has no attribute 'bias'",
+            "the compiled function raises AttributeError: 'A' object has no attribute 'bias'",
+        ),
+        (
+            ("7, in f", "y = torch.relu(x)", "    ^^^^^^^^^^^^^", "RuntimeError: no such storage"),
+            Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "no such storage"),
+            "RuntimeError: no such storage",
+            "[dynamo] compiled relu raises RuntimeError: no such storage",
+        ),
+        (
+            ("10, in <module>", "assert len(seen) == 1", "       ^^^^^^^^^^^^^^", "AssertionError"),
+            wrong(None, exceptions=("AssertionError",)),
+            "wrong result: the script's own check fails",
+            "[dynamo] side effects of seen.append(0) differ under torch.compile",
+        ),
+        (
+            ("10, in <module>", "assert torch.equal(got, want)", "       ^^^^^", "AssertionError"),
+            wrong(None, exceptions=("AssertionError",)),
+            "wrong result: the script's own check fails",
+            "[dynamo] wrong result of relu",
+        ),
+    ],
+)
+def test_what_raises_and_what_the_script_checks_are_at_fault_and_no_call_beside(
+    frame, signature, error, expected
+) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    log = FRAME.format(*frame)
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", CALLED),), signature=signature, error=error)
+    assert expected in title_of(replace(story, ablation=None, log=log))
+
+
 CHAINED = """import torch
 
 def f(x):

@@ -189,7 +189,7 @@ def _wrong_in(facts: TitleFacts, subject: str) -> str:
         return f"{subject} inside a compiled function is lost"
     if facts.signature.rounding or facts.signature.kind is Kind.ROUNDING:
         return f"rounding of {subject} differs from eager's"
-    if difference == STATE:
+    if difference == STATE or (facts.is_effect and difference is None):
         return f"side effects of {subject} differ under torch.compile"
     if facts.places == (GRADIENT,) and difference in (None, "value", "nan"):
         return f"{'wrong NaN in the gradient' if difference == 'nan' else 'wrong gradient'} of {subject}"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import compiled_with, run_under
 from repro_kit.bundle.story.constructs import LONGEST_CODE, SUBCLASS, Construct, construct_of, raising_function
-from repro_kit.bundle.story.failing_call import Spot, stopped_at
+from repro_kit.bundle.story.failing_call import Spot, checked_by, raised_at, stopped_at
 from repro_kit.bundle.story.operators import Operator, are_fused, operators, shares_memory, subjects
 from repro_kit.bundle.story.story import Story
 from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.diagnosis.causes import GUARDS
 from repro_kit.errors import ReproKitError
 from repro_kit.failure.failure import Layer
-from repro_kit.failure.kinds import ShownBy
+from repro_kit.failure.kinds import Kind, ShownBy
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import Program, TensorInput, parse
 from repro_kit.probe.repro_probe.protocol.failure_data import place_of
@@ -41,6 +41,7 @@ class TitleFacts:
     is_fused: bool = False  # one generated kernel computes all of them
     construct: str = ""  # of a script: the call that fails
     is_setter: bool = False  # the construct sets a state
+    is_effect: bool = False  # the construct changes an object of the script, which its check finds otherwise
     conditions: tuple[str, ...] = ()  # "with dynamic=True", the most telling first
     places: tuple[str, ...] = ()  # of the wrong values: "gradient", "output", "argument"
     values: tuple[str, ...] = ()  # of the first wrong element: eager's, and the compiled one
@@ -70,6 +71,7 @@ def facts_of(story: Story) -> TitleFacts:
         is_fused=at_fault is None and not custom and are_fused(found, story.answers.kernel),
         construct=subject,
         is_setter=construct.is_setter,
+        is_effect=construct.is_effect,
         conditions=(*beside, *(each for each in _conditions(story, program, construct) if not _tells(subject, each))),
         places=_places(story),
         values=_short_values(story.answers.first_wrong),
@@ -96,7 +98,9 @@ def _construct(story: Story) -> Construct:
     if story.level != "script":
         return Construct()
     if not story.runs_users_files:
-        return construct_of(story.sources[0][1] if story.sources else story.repro, stopped_at(story.log))
+        stopped = raised_at(story.log) if story.signature.kind is Kind.RUNTIME_ERROR else stopped_at(story.log)
+        source = story.sources[0][1] if story.sources else story.repro
+        return construct_of(source, stopped, checked_by(story.log))
     file, line = (
         (story.excerpt.file, story.excerpt.line) if story.excerpt else (story.named[0] if story.named else "", 0)
     )
