@@ -84,8 +84,9 @@ def _bare(tree: ast.Module, text: str) -> Iterator[ast.Tuple]:
     lines = text.splitlines()
     for node in ast.walk(tree):
         value = node.value if isinstance(node, ast.Assign | ast.Return) else None
-        is_several = isinstance(value, ast.Tuple) and len(value.elts) > 1
-        if is_several and lines[value.lineno - 1].endswith(ast.unparse(value)):
+        if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
+            continue
+        if lines[value.lineno - 1].endswith(ast.unparse(value)):
             yield value
 
 
