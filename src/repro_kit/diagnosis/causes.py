@@ -70,6 +70,8 @@ _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
 )
+#: With these a fake kernel rightly says that it has no value to give: whoever asked for one is at fault.
+_NO_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException")
 PART_WORDS = {
     "decomposition": "a decomposition",
     "fake-kernel": "an operator's fake kernel",
@@ -167,7 +169,7 @@ def part_of(failure: Failure) -> str:
                 return ""  # what calls generated code did not make it
             place = f"{torch_path(frame.file) or ''}:{frame.function}"
             part = next((part for pattern, part in PARTS if pattern.match(place)), "")
-            if part:
+            if part and not (part == "fake-kernel" and link is not None and short(link.type) in _NO_VALUE):
                 return part
     return ""
 

@@ -290,6 +290,17 @@ RECORDED = {
         },
         program("    y = x.abs_()\n    return (y,)\n", [X]),
     ),
+    "a number that the compiler asks for": (
+        "scan, mul do not compile: DataDependentOutputException: aten._local_scalar_dense.default",
+        {
+            "signature": replace(inductor_error("", "DataDependentOutputException"), op="aten._local_scalar_dense"),
+            "error": "DataDependentOutputException: aten._local_scalar_dense.default",
+            "layer": Layer.INDUCTOR,
+        },
+        program("    y = flat_scan(body_0, [x], [x], [])\n    z = y[0]\n    return (z,)\n", [X]).replace(
+            "def graph", "def body_0(a, b):\n    c = a * b\n    return [c]\n\n\ndef graph"
+        ),
+    ),
     "a view that an index becomes": (
         "[inductor] wrong result of mul, add_, setitem",
         {"signature": wrong("value", "output"), "layer": Layer.INDUCTOR, "ablation": chain("#6 aten.slice.Tensor")},

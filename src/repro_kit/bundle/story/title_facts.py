@@ -24,8 +24,8 @@ from repro_kit.probe.repro_probe.protocol.failure_data import place_of
 ARGUMENT = "argument"
 WITH = "with "
 
-#: Operators that an index becomes. They compute nothing, so that what reads or writes through one is at fault.
-_VIEWS = ("slice", "select", "as_strided", "unsqueeze", "squeeze", "alias")
+#: Operators that an index, or ``x.item()``, becomes. They compute nothing, so that what uses one is at fault.
+_VIEWS = ("_local_scalar_dense", "slice", "select", "as_strided", "unsqueeze", "squeeze", "alias")
 _AT_FAULT = re.compile(r"\b(?P<home>aten|prims)\.(?P<name>\w+)")
 _LARGE = 1000  # a number from here on tells of an overflow, or of a limit
 
