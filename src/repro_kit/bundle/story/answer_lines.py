@@ -61,7 +61,7 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     yield "Builds", _builds(story)
     sizes = "; ".join(filter(None, [", ".join(_inputs(story)), *_variants(story)]))
     if not sizes and story.level == "script" and not story.runs_users_files:
-        sizes = "those in the code; no others were tried"
+        sizes = "those in the code; nothing is known of others"
     if sizes:
         yield "Sizes and dtypes", sizes
     if story.answers.workaround is not None:
