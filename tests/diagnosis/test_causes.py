@@ -366,6 +366,12 @@ def test_the_innermost_frame_that_is_of_any_part_tells(files: tuple[str, ...], p
     assert part_of(raised(*files)) == part
 
 
+def test_a_fake_kernel_that_has_no_value_to_give_is_not_at_fault() -> None:
+    files = "torch/_inductor/lowering.py", "torch/_subclasses/fake_impls.py:local_scalar_dense"
+    assert part_of(raised(*files)) == "fake-kernel"
+    assert part_of(raised(*files, type="torch._subclasses.fake_tensor.DataDependentOutputException")) == "lowering"
+
+
 def test_what_calls_generated_code_that_hangs_did_not_make_it() -> None:
     generated = f"/tmp/cache/6w/c{'w' * 51}.py"
     files = [SITE + "torch/_functorch/_aot_autograd/runtime_wrappers.py", generated, SITE + "torch/_ops.py"]
@@ -377,6 +383,7 @@ def test_what_calls_generated_code_that_hangs_did_not_make_it() -> None:
 def test_what_calls_generated_code_that_raises_did_not_make_it() -> None:
     wrapper, generated = "torch/_functorch/_aot_autograd/runtime_wrappers.py", f"/tmp/cache/6w/c{'w' * 51}.py"
     assert part_of(raised(wrapper, generated)) == ""
+    assert part_of(raised(wrapper, generated, f"{wrapper}:__torch_dispatch__", "torch/_ops.py")) == "", "hands on"
     assert part_of(raised(wrapper, generated, "torch/_inductor/async_compile.py:wait")) == "native-compiler"
 
 

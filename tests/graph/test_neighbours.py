@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from repro_kit.graph import Program, TensorInput, parse, render
-from repro_kit.graph.neighbours import distance
+from repro_kit.graph.inputs import parse_input
+from repro_kit.graph.neighbours import distance, other_dtype
 from repro_kit.graph.reducer import minify
 from repro_kit.reduce import Answer, RunOutcome
 from repro_kit.reduce.reduction import Neighbours, Removal
@@ -51,6 +53,21 @@ def test_every_single_removal_is_tried_and_none_fails() -> None:
     assert any("bug0" in it for it in what)
     assert any("bug1" in it for it in what)
     assert {removal.outcome for removal in found.removals} <= {RunOutcome.PASSES, None}
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        ("torch.full((2,), -1)", "torch.int32"),
+        ("torch.full((2,), -1.0)", "torch.float64"),
+        ("torch.arange(2)", "torch.int32"),
+        ("torch.ones(2)", "torch.float64"),
+        ("torch.ones(2, dtype=torch.float16)", None),
+    ],
+)
+def test_the_other_dtype_of_whole_numbers_is_one_of_whole_numbers(value: str, other: str | None) -> None:
+    line = parse_input(ast.parse(f"x = {value}").body[0])
+    assert isinstance(line, TensorInput) and other_dtype(line) == other
 
 
 def test_the_result_is_told_before_its_neighbours_are_looked_at() -> None:

@@ -91,3 +91,11 @@ def test_one_element_of_a_list_or_dict_less() -> None:
     found = [fewer_argument.text for fewer_argument in fewer_arguments(Statement("a", "torch.cat([x, y], 1)"))]
     assert {"torch.cat([x, y])", "torch.cat([x], 1)", "torch.cat([y], 1)", "torch.cat([], 1)"} <= set(found)
     assert "f(x, {})" in [fewer_argument.text for fewer_argument in fewer_arguments(Statement("a", "f(x, {'a': 1})"))]
+
+
+def test_a_list_of_operands_for_a_body_stays_a_list() -> None:
+    scan = Statement("a", "flat_scan(body, [x, y], [z], [])")
+    found = [each.text for each in fewer_arguments(scan)]
+    assert "flat_scan(body, [x], [z], [])" in found and "flat_scan(body, [x, y], [], [])" in found
+    assert not {"flat_scan(body, [x, y], z, [])", "flat_scan(body, None, [z], [])"} & set(found)
+    assert "torch.cat(z)" in [each.text for each in fewer_arguments(Statement("a", "torch.cat([z])"))]

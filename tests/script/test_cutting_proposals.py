@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
 from proposed import simpler_texts, texts, unwrapped_texts
 from repro_kit.script import Script
 from repro_kit.script.failing_statements import cut_off
+from repro_kit.script.proposals import expressions
 from repro_kit.script.proposals.classes import classes
 from repro_kit.script.proposals.in_place import decorators
 from repro_kit.script.recording import with_released
@@ -145,3 +147,23 @@ def test_no_module_and_no_constant_takes_the_place_of_what_is_called() -> None:
     assert "    heapq\n" not in f"{programs}\n"
     assert "@None" not in programs
     assert "    h()\n" in f"{programs}\n"
+
+
+@pytest.mark.parametrize("made", ["ones(2, 3)", "zeros((2, 3))", "torch.randn([3])", "torch.full((2,), 0)"])
+def test_no_size_of_a_tensor_becomes_zero(made: str) -> None:
+    numbered = NumberedTree(Script(f"torch.{made.removeprefix('torch.')}\n"))
+    smaller = {program.text.strip() for program in _with_plainer_literals(numbered)}
+    assert smaller and not any(re.search(r"[(\[ ]0[,\])]", text.removesuffix(", 0)")) for text in smaller)
+
+
+def test_a_number_that_is_no_size_becomes_zero_and_with_it_no_size() -> None:
+    numbered = NumberedTree(Script("torch.full((2, 3), 1).sum(2)\n"))
+    texts = [program.text.strip() for program in _with_plainer_literals(numbered)]
+    assert "torch.full((2, 3), 0).sum(2)" in texts and "torch.full((2, 3), 1).sum(0)" in texts
+    assert "torch.full((1, 3), 1).sum(1)" in texts and "torch.full((0, 3), 1).sum(0)" not in texts
+
+
+def _with_plainer_literals(numbered: NumberedTree) -> list[Script]:
+    proposed = [*expressions.sizes(numbered), *expressions.literals(numbered)]
+    programs = [numbered.edited(edits) for candidates in proposed for edits in candidates]
+    return [program for program in programs if program is not None]

@@ -52,6 +52,11 @@ def test_a_block_of_one_statement_stands_on_the_line_of_its_header() -> None:
     assert Script(long).compact.text == long
 
 
+def test_several_values_stand_without_brackets_where_python_needs_none() -> None:
+    text = "a, b = (1, (2, 3))\nc = (4,)\nd = ()\n\ndef f():\n    return (a, *b)\ng((5, 6))\n"
+    assert Script(text).compact.text == "a, b = 1, (2, 3)\nc = (4,)\nd = ()\n\ndef f(): return a, *b\ng((5, 6))\n"
+
+
 def test_every_node_can_be_dropped_or_cannot_and_nothing_breaks() -> None:
     numbered = NumberedTree(Script.of(ast.parse(TEXT)))
     programs = [numbered.edited({number: None}) for number in range(1, len(numbered.nodes))]

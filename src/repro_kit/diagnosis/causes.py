@@ -30,6 +30,7 @@ from repro_kit.failure.signature import RunOutcome
 from repro_kit.failure.tracebacks import is_final, short
 from repro_kit.recipe import Recipe
 
+GUARDS = "guards"  # of Dynamo: they decide whether code that was compiled for an earlier call runs again
 #: ``file:function`` of torch, and the part that each belongs to. The innermost frame of any of these names the part.
 #: Inductor's codegen/, ir.py, sizevars.py and loop_body.py are absent: lowering, the scheduler and code generation all
 #: use them, and the frames further out show which of the three was running.
@@ -41,8 +42,9 @@ PARTS = tuple(
         (r"_functorch/partitioners\.py", "partitioner"),
         (r"_functorch/_aot_autograd/functional_utils\.py", "functionalization"),
         (r"_functorch/_aot_autograd/autograd_cache\.py", "graph-cache"),
-        (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py", "runtime-wrappers"),
-        (r"_dynamo/guards\.py", "guards"),
+        # A mode's __torch_dispatch__ hands every operator on that anybody calls.
+        (r"_functorch/_aot_autograd/(?:runtime_wrappers|subclass_\w+)\.py:(?!__torch_dispatch__$)", "runtime-wrappers"),
+        (r"_dynamo/guards\.py", GUARDS),
         (r"_dynamo/side_effects\.py", "side-effects"),
         (r"_dynamo/(?:codegen|bytecode_\w+|resume_execution)\.py", "bytecode"),
         (r"_dynamo/(?:symbolic_convert|trace_rules|polyfills|variables)\b", "tracing"),
@@ -68,6 +70,8 @@ _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
 )
+#: With these a fake kernel rightly says that it has no value to give: whoever asked for one is at fault.
+_NO_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException")
 PART_WORDS = {
     "decomposition": "a decomposition",
     "fake-kernel": "an operator's fake kernel",
@@ -76,7 +80,7 @@ PART_WORDS = {
     "functionalization": "functionalization",
     "graph-cache": "the graph cache",
     "runtime-wrappers": "the runtime wrappers around the graph",
-    "guards": "guards",
+    GUARDS: "guards",
     "side-effects": "side effects",
     "bytecode": "the bytecode that it generates",
     "tracing": "tracing",
@@ -165,7 +169,7 @@ def part_of(failure: Failure) -> str:
                 return ""  # what calls generated code did not make it
             place = f"{torch_path(frame.file) or ''}:{frame.function}"
             part = next((part for pattern, part in PARTS if pattern.match(place)), "")
-            if part:
+            if part and not (part == "fake-kernel" and link is not None and short(link.type) in _NO_VALUE):
                 return part
     return ""
 
@@ -199,7 +203,7 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
     if passes(contrasts, GRAPH_BREAKS_ALLOWED):
         return "graph-break"
     if passes(contrasts, AFRESH):
-        return "guards"
+        return GUARDS
     if failure is None:
         return ""
     if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", "ConstraintViolationError"}:

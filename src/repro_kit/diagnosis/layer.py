@@ -130,6 +130,9 @@ _PEOPLE_SAY = {
 }
 
 
+_IT_PASSES = "without torch.compile it passes"
+
+
 def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     """The layer without its part; None when the cells do not name one. `recipe` is the subject's own.
 
@@ -147,9 +150,7 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     passing = [name for name in rungs(recipe.backend) if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
     before = [name for name in passing if rank(name) < rank(failing)]
     plain = any(cell.is_baseline and cell.outcome is RunOutcome.PASSES for cell in cells)
-    good = (
-        f"backend {before[-1]!r} passes" if before else "plain eager passes" if plain else "no backend is seen to pass"
-    )
+    good = f"backend {before[-1]!r} passes" if before else _IT_PASSES if plain else "no backend is seen to pass"
     if not before and not plain and first.signature is not None and _needs_a_pass(first.signature.kind):
         return Diagnosis(None, reason=_without_a_pass(cells, failing))
     raising = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
@@ -169,7 +170,8 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     words = ", with an exception of Dynamo's own" if unsupported and failing != LADDER[0] else ""
     words += _dynamic_words(cells, failing, recipe) + _mode_words(cells, recipe) + _later_words(ladder, failing)
     words += _uncertain_words(ladder, failing, contrasts_of(cells))
-    return Diagnosis(layer, who=who, evidence=f"{good}, {failing!r} fails{words}")
+    fails = f"{'' if before else 'backend '}{failing!r} fails"
+    return Diagnosis(layer, who=who, evidence=f"{good}, {fails}{words}")
 
 
 def _needs_a_pass(kind: Kind) -> bool:

@@ -105,7 +105,13 @@ def op_name(statement: Statement) -> str:
     return "setitem" if isinstance(statement.node, ast.Assign) else ""
 
 
+#: What the helpers of graph/reading/raw_graph.py call.
+_HELPED = {"flat_scan": "scan", "flat_flex": "flex_attention"}
+
+
 def _bare(callee: str) -> str:
+    if callee in _HELPED:
+        return _HELPED[callee]
     if callee.startswith(("torch.vmap(", "torch.func.")):  # `torch.vmap(f)` of `torch.vmap(f)(x)`
         callee = callee.partition("(")[0]
     parts = callee.split(".")

@@ -40,6 +40,12 @@ _KINDS = {
 }
 
 
+def operand_lists(callee: str) -> tuple[int, ...]:
+    """The positions of the arguments that must be lists, or tuples, of operands for bodies."""
+    kind = _KINDS.get(callee)
+    return (kind.groups or ()) if kind is not None else ()
+
+
 @dataclass(frozen=True)
 class OperatorCall:
     """A statement of the graph that calls bodies."""

@@ -280,7 +280,7 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
     trained = [line for line in tensors if line.requires_grad]
     for line in tensors:
         if line.data.kind not in _FIXED:
-            other = _other_dtype(line)
+            other = other_dtype(line)
             words = f"{other or 'the default dtype'} for `{line.name}`"
             yield words, search.made_by(set_input(line.name, dtype=other))
         if line.requires_grad and not (program.recipe.backward != "none" and len(trained) == 1):
@@ -294,11 +294,14 @@ def _tweaks(search: Search) -> Iterator[tuple[str, Program | None]]:
         yield "size 2 for 1", search.made_by(resize({1: 2}, code=False))
 
 
-def _other_dtype(line: TensorInput) -> str | None:
+def other_dtype(line: TensorInput) -> str | None:
     """The default dtype (None); for an input that has the default already, its usual alternative."""
     if line.dtype is not None:
         return None
-    return "torch.int32" if line.data.kind in ("randint", "randperm", "arange") else "torch.float64"
+    whole = line.data.kind in ("randint", "randperm", "arange") or (
+        line.data.kind == "full" and isinstance(line.data.args[0], int)
+    )
+    return "torch.int32" if whole else "torch.float64"
 
 
 def distance(text: str, other_text: str) -> int:

@@ -11,7 +11,7 @@ from repro_kit.graph import Program, TensorInput, render, size
 from repro_kit.graph.edits import Edit
 from repro_kit.graph.effects import Base
 from repro_kit.graph.neighbours import look_around
-from repro_kit.graph.passes import bodies, inputs, recipe_settings, statements, wording
+from repro_kit.graph.passes import bodies, fitting, inputs, recipe_settings, statements, wording
 from repro_kit.graph.passes.bodies import lists
 from repro_kit.graph.passes.inputs import plain, shapes
 from repro_kit.graph.passes.statements import guess
@@ -53,6 +53,7 @@ FINISH: tuple[Callable[[Search], None], ...] = (
     inputs.plain_inputs,
     inputs.dtypes,
     shapes,
+    fitting.fitted,
     inputs.plain_values,
     recipe_settings.marks,
     recipe_settings.recipe,

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from repro_kit.graph.effects import is_transform, op_name
+from repro_kit.graph.hops import operand_lists
 from repro_kit.graph.program import Function, Program, Statement, canonical, reached, tuple_of
 
 _SAME_VALUE = ("_wrap_for_grad", "_unwrap_for_grad", "_remove_batch_dim")
@@ -144,19 +145,22 @@ def fewer_arguments(statement: Statement) -> Iterator[Statement]:
     call = statement.expression
     if not isinstance(call, ast.Call):
         return
-    for args, keywords in _lesser(call.args, call.keywords):
+    for args, keywords in _lesser(call.args, call.keywords, operand_lists(statement.callee)):
         yield canonical(statement.target, ast.Call(call.func, args, keywords))
 
 
 def _lesser(
-    args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+    args: Sequence[ast.expr], keywords: Sequence[ast.keyword], lists: Sequence[int]
 ) -> Iterator[tuple[list[ast.expr], list[ast.keyword]]]:
+    """Fewer or plainer arguments; those at `lists` stay lists: rows of a tensor are other operands."""
     for at in range(len(keywords)):
         yield list(args), [*keywords[:at], *keywords[at + 1 :]]
     if len(args) > 1:
         yield list(args[:-1]), list(keywords)
     for at, arg in enumerate(args):
         for plainer in _plainer(arg):
+            if at in lists and not isinstance(plainer, ast.List | ast.Tuple):
+                continue
             yield [*args[:at], plainer, *args[at + 1 :]], list(keywords)
     for at, keyword in enumerate(keywords):
         for plainer in _plainer(keyword.value):

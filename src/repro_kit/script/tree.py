@@ -60,10 +60,13 @@ class Script:
     @property
     def compact(self) -> Script:
         """The same program with a block of one plain statement on the line of its header, ``def f(x): return x``, and
-        without blank lines below a header.
+        without blank lines below a header, or brackets around several values: ``a, b = 1, 2``.
         """
         before = self.text.splitlines()
         lines = list(before)
+        for several in _bare(self.tree, self.text):
+            row = several.lineno - 1
+            lines[row] = lines[row].removesuffix(ast.unparse(several)) + ast.unparse(several)[1:-1]
         for block in (block for node in ast.walk(self.tree) for block in blocks(node)):
             only = block[0] if len(block) == 1 else None
             if isinstance(only, ast.stmt) and only.lineno == only.end_lineno and not any(blocks(only)):
@@ -74,6 +77,17 @@ class Script:
         shown = (line for above, line in zip(["", *kept], kept, strict=False) if line or not above.endswith(":"))
         joined = Script("\n".join(shown) + "\n")
         return joined if ast.dump(joined.tree) == ast.dump(self.tree) else self
+
+
+def _bare(tree: ast.Module, text: str) -> Iterator[ast.Tuple]:
+    """The values of a statement of one line that need no brackets: two or more, of an assignment or a ``return``."""
+    lines = text.splitlines()
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Assign | ast.Return) else None
+        if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
+            continue
+        if lines[value.lineno - 1].endswith(ast.unparse(value)):
+            yield value
 
 
 class NumberedTree:

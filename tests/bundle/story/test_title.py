@@ -9,9 +9,11 @@ import pytest
 from programs import HEAD
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
-from repro_kit.bundle.story.title import LONGEST, TitleFacts, title, title_from, title_of
+from repro_kit.bundle.story.title import LONGEST, title, title_from, title_of
+from repro_kit.bundle.story.title_facts import TitleFacts
 from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.diagnosis.answers import Answers, FirstWrong, GeneratedKernel
+from repro_kit.diagnosis.causes import GUARDS
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.culprit import SCRIPT_CODE
 from repro_kit.diagnosis.evidence import Chain, Link
@@ -148,7 +150,7 @@ def test_a_title_is_short_and_never_cut_inside_a_word(kind, count) -> None:
         assert len(text) <= LONGEST and text == " ".join(text.split())
         words = f"{text} {LONG}".replace("…", "").replace(",", "").split()
         assert set(text.replace("…", "").rstrip(",").replace(",", "").split()) <= set(words)
-        assert count == 0 or named[0][0] in text
+        assert count == 0 or named[0][0] in text or (count == 7 and "graph of 7 operators" in text and "sizes" in text)
         assert len(conditions) != 1 or count != 1 or conditions[0] in text
 
 
@@ -287,6 +289,17 @@ RECORDED = {
             "layer": Layer.AOT,
         },
         program("    y = x.abs_()\n    return (y,)\n", [X]),
+    ),
+    "a number that the compiler asks for": (
+        "scan, mul do not compile: DataDependentOutputException: aten._local_scalar_dense.default",
+        {
+            "signature": replace(inductor_error("", "DataDependentOutputException"), op="aten._local_scalar_dense"),
+            "error": "DataDependentOutputException: aten._local_scalar_dense.default",
+            "layer": Layer.INDUCTOR,
+        },
+        program("    y = flat_scan(body_0, [x], [x], [])\n    z = y[0]\n    return (z,)\n", [X]).replace(
+            "def graph", "def body_0(a, b):\n    c = a * b\n    return [c]\n\n\ndef graph"
+        ),
     ),
     "a view that an index becomes": (
         "[inductor] wrong result of mul, add_, setitem",
@@ -594,6 +607,123 @@ def test_of_a_reduced_script_the_line_at_which_dynamo_stops_is_named() -> None:
     story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, log=log)
     assert "weights.pop(x.shape[0] - 3) does not compile with dynamic=True" in title_of(story)
     assert "list(weights) does not compile" in title_of(replace(story, log="")), "it is the first call"
+
+
+def test_of_many_operators_the_error_is_told_and_not_some_names() -> None:
+    many = tuple((name, name) for name in ("ones", "cumsum(dtype=torch.bfloat16)", "add", "cat", "linear"))
+    error = "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16"
+    facts = TitleFacts(Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "mat1 and mat2"), error, many)
+    assert title(facts) == "compiled graph of 5 operators raises RuntimeError: mat1 and mat2 must have the same dtype"
+    named = replace(facts, is_narrowed=True)
+    assert title(named).startswith("compiled ones raises RuntimeError: mat1 and mat2 must have the same dtype")
+    assert title(replace(facts, error="")) == (
+        "compiled ones, cumsum(dtype=torch.bfloat16) and 3 more operators raise RuntimeError"
+    ), "without a message, some names are all there is"
+
+
+FLIPS = """import torch
+side = 0
+def f(x):
+    global side
+    if side is None:
+        side = 1
+        return x * 2
+    side = None
+    return x - 1
+torch.compile(f)(torch.ones(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (FLIPS, "[dynamo] missing guard on 'side is None': eager 2.0, compiled 0.0"),
+        (FLIPS.replace("x - 1", "x if x else 1"), "[dynamo] missing guard: eager 2.0, compiled 0.0"),
+        (EXPRESSION, "[dynamo] missing guard: wrong result of x * scale[0]: eager 2.0, compiled 0.0"),
+    ],
+)
+def test_where_code_of_an_earlier_call_runs_again_a_guard_is_missing_and_no_operator_wrong(source, expected) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=wrong("value"), error="")
+    values = FirstWrong("value", "output 0", "2.0", "0.0", "[0]")
+    story = replace(story, ablation=replace(story.ablation, cause=GUARDS), answers=Answers(first_wrong=values))
+    assert title_of(story) == expected
+
+
+TRIED = """import torch
+def f(x, a):
+    try: x.reshape(a)
+    except RuntimeError: pass
+torch.compile(f, backend='eager')(torch.arange(1), 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "condition"),
+    [
+        (TRIED, " in a try block"),
+        (TRIED.replace("    except RuntimeError: pass", "    finally: pass"), ""),
+        (TRIED.replace("x.reshape(a)", "pass").replace("RuntimeError: pass", "RuntimeError: x.reshape(a)"), ""),
+    ],
+)
+def test_that_the_script_handles_the_exception_is_said(source, condition) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    signature = Signature(Kind.DYNAMO_ERROR, ("TorchRuntimeError", "RuntimeError"), "shape # is invalid")
+    error = "RuntimeError: shape '[0]' is invalid for input of size 1"
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", source),), signature=signature, error=error)
+    assert f"x.reshape(a) does not compile{condition}: " in title_of(replace(story, ablation=None, log=""))
+
+
+CALLED = """import torch
+seen = []
+class A:
+    pass
+def f(x, a):
+    seen.append(0)
+    y = torch.relu(x)
+    return y + a.bias
+torch.compile(f)(torch.ones(1), A())
+assert len(seen) == 1
+"""
+FRAME = 'Traceback (most recent call last):\n  File "repro.py", line {}\n    {}\n    {}\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("frame", "signature", "error", "expected"),
+    [
+        (
+            ("8, in f", "return y + a.bias", "           ^^^^^^", "AttributeError: 'A' object has no attribute 'bias'"),
+            Signature(Kind.RUNTIME_ERROR, ("AttributeError",), "# object has no attribute"),
+            "AttributeError: 'A' object has no attribute 'bias'",
+            "the compiled function raises AttributeError: 'A' object has no attribute 'bias'",
+        ),
+        (
+            ("7, in f", "y = torch.relu(x)", "    ^^^^^^^^^^^^^", "RuntimeError: no such storage"),
+            Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "no such storage"),
+            "RuntimeError: no such storage",
+            "[dynamo] compiled relu raises RuntimeError: no such storage",
+        ),
+        (
+            ("10, in <module>", "assert len(seen) == 1", "       ^^^^^^^^^^^^^^", "AssertionError"),
+            wrong(None, exceptions=("AssertionError",)),
+            "wrong result: the script's own check fails",
+            "[dynamo] side effects of seen.append(0) differ under torch.compile",
+        ),
+        (
+            ("10, in <module>", "assert torch.equal(got, want)", "       ^^^^^", "AssertionError"),
+            wrong(None, exceptions=("AssertionError",)),
+            "wrong result: the script's own check fails",
+            "[dynamo] wrong result of relu",
+        ),
+    ],
+)
+def test_what_raises_and_what_the_script_checks_are_at_fault_and_no_call_beside(
+    frame, signature, error, expected
+) -> None:
+    reduced = {"level": "script", "program": "", "ops": (), "named": ("files/reduced.py",), "layer": Layer.DYNAMO}
+    log = FRAME.format(*frame)
+    story = story_of("accuracy", **reduced, sources=(("files/reduced.py", CALLED),), signature=signature, error=error)
+    assert expected in title_of(replace(story, ablation=None, log=log))
 
 
 CHAINED = """import torch

@@ -15,7 +15,8 @@ from repro_kit.bundle.pages.templates import render
 from repro_kit.bundle.story.answer_lines import answers, contrast_line, located
 from repro_kit.bundle.story.issue_form import FORM, labels_of, searches
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title import headline_of, readable, title_of
+from repro_kit.bundle.story.title import headline_of, title_of
+from repro_kit.bundle.story.title_facts import readable
 from repro_kit.diagnosis.cell import Cell, remark, symbol, word
 from repro_kit.diagnosis.report import layout
 from repro_kit.graph import Program, size

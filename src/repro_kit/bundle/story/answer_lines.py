@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from repro_kit.bundle.story.aspects import dtype_of
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title import readable
+from repro_kit.bundle.story.title_facts import readable
 from repro_kit.diagnosis.answers import FirstWrong, TriedVariant
 from repro_kit.diagnosis.layer import is_own
 from repro_kit.failure.failure import STATE, Layer
@@ -61,7 +61,7 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     yield "Builds", _builds(story)
     sizes = "; ".join(filter(None, [", ".join(_inputs(story)), *_variants(story)]))
     if not sizes and story.level == "script" and not story.runs_users_files:
-        sizes = "those in the code; no others were tried"
+        sizes = "those in the code; nothing is known of others"
     if sizes:
         yield "Sizes and dtypes", sizes
     if story.answers.workaround is not None:

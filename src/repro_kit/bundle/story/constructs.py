@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
 from repro_kit.bundle.story.operators import CUSTOM, OWN_FUNCTION, custom_operator, with_options
+from repro_kit.script.tree import names_in
 
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
@@ -26,6 +27,7 @@ _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
 
+_ASKS = ast.If | ast.IfExp | ast.While | ast.Assert
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -36,11 +38,17 @@ class Construct:
     calls: tuple[str, ...] = ()
     is_setter: bool = False  # the first call sets a state of torch or of Python, and is called for that alone
     settings: tuple[str, ...] = ()
+    is_effect: bool = False  # the first call is made for what it does to an object that the script checks
+    is_tried: bool = False  # the first call stands in a `try` that handles an exception
+    branch: str = ""  # the condition, if the compiled functions ask no other and it is short
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
 
-def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
-    """The construct in `source`, unless that is very long; at `spot`, where the line that fails is known."""
+def construct_of(source: str, spot: Spot = NOWHERE, checked: str = "") -> Construct:
+    """The construct in `source`, unless that is very long; at `spot`, where the line that fails is known.
+
+    `checked`: the line of the script's own check that fails.
+    """
     if len(source) > LONGEST_CODE:
         return Construct()
     try:
@@ -55,17 +63,21 @@ def construct_of(source: str, spot: Spot = NOWHERE) -> Construct:
     at_line = calls_at(spot, calls, source)
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
     torchs = sorted((call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))), key=_rank)
+    asked = [node.test for body in bodies for node in ast.walk(body) if isinstance(node, _ASKS)]
     applies = _applies(tree)
     owns = [call for call in calls if ast.unparse(call.func) in applies]
     writes = [call for call in calls if _WRITES.search(ast.unparse(call.func))]
-    chosen = at_line or setters or owns or torchs or writes or calls
-    named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or [
-        *filter(None, map(_result, bodies))
-    ][:1]
+    effects = [call for body in bodies for call in _effects(body, _names(checked))]
+    chosen = at_line or ([] if spot.is_exact else effects or setters or owns or torchs or writes or calls)
+    results = [] if spot.is_exact else [*filter(None, map(_result, bodies))][:1]
+    named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or results
     return Construct(
         tuple(dict.fromkeys([*marks, *named])),
         bool(chosen) and not marks and chosen[0] in setters,
         (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
+        bool(effects) and chosen == effects and not marks,
+        bool(chosen) and not marks and any(call is chosen[0] for body in bodies for call in _tried(body)),
+        _short(asked[0]) if len(asked) == 1 else "",
         bool(at_line or setters or len(calls) == 1),
     )
 
@@ -100,6 +112,30 @@ def _unfolded(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> list[as
     function = defined.get(ast.unparse(call.func))
     plain = function is not None and not function.decorator_list
     return (_calls(function) or [call]) if function is not None and plain else [call]
+
+
+def _names(line: str) -> set[str]:
+    """The names that a line of a script reads; none if it is only part of a statement."""
+    try:
+        return names_in(ast.parse(line))
+    except SyntaxError:
+        return set()
+
+
+def _effects(function: _Function, checked: set[str]) -> Iterator[ast.Call]:
+    """Methods that a function calls for their effect alone, on an object of `checked` that comes from outside of it."""
+    own = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    for node in ast.walk(function):
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name))) as call) if name in checked - own:
+                yield call
+
+
+def _tried(function: _Function) -> Iterator[ast.AST]:
+    """What stands in the ``try`` of a function that handles an exception."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Try) and node.handlers:
+            yield from (below for statement in node.body for below in ast.walk(statement))
 
 
 def _decorator(call: ast.Call, defined: Mapping[str, ast.FunctionDef]) -> str:
@@ -166,7 +202,12 @@ def _result(function: _Function) -> str:
     """The expression that a function without calls computes last, if it is short."""
     last = function.body[-1] if isinstance(function.body, list) else function.body
     value = getattr(last, "value", None) if isinstance(last, ast.stmt) else last
-    text = ast.unparse(value) if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare) else ""
+    return _short(value) if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare) else ""
+
+
+def _short(value: ast.expr) -> str:
+    """The text of an expression; "" if it is long."""
+    text = ast.unparse(value)
     return text if len(text) <= _LONGEST else ""
 
 

@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Story
-from repro_kit.bundle.story.title import facts_of, title_of
+from repro_kit.bundle.story.title import title_of
+from repro_kit.bundle.story.title_facts import facts_of
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 

@@ -145,7 +145,8 @@ def shares_memory(program: Program) -> bool:
 
 
 def _computing(program: Program) -> Iterator[Statement]:
-    for function in program.functions():
+    """The statements of the graph, and then of the bodies that it calls."""
+    for function in sorted(program.functions(), key=lambda each: each is not program.graph):
         for statement in function.statements:
             taken = statement.getitem is not None  # a part of a tuple
             if op_name(statement) and not taken and not effects_of(statement).state:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.aspects import compiled_with, run_under
-from repro_kit.bundle.story.constructs import LONGEST_CODE, SUBCLASS, Construct, construct_of, raising_function
-from repro_kit.bundle.story.failing_call import Spot, stopped_at
-from repro_kit.bundle.story.operators import Operator, are_fused, operators, shares_memory, subjects
 from repro_kit.bundle.story.story import Story
-from repro_kit.diagnosis.answers import FirstWrong
-from repro_kit.errors import ReproKitError
+from repro_kit.bundle.story.title_facts import ARGUMENT, WITH, TitleFacts, facts_of
 from repro_kit.failure.failure import STATE, Layer
 from repro_kit.failure.kinds import Kind, ShownBy
 from repro_kit.failure.messages import AT_THE_LIMIT, cut
 from repro_kit.failure.signature import Signature
-from repro_kit.graph import Program, TensorInput, parse
-from repro_kit.probe.repro_probe.protocol.failure_data import place_of
 
 LONGEST = 90  # characters
-GRADIENT, ARGUMENT = "gradient", "argument"
+GRADIENT = "gradient"
 
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
@@ -37,7 +30,6 @@ _HANGING = re.compile(
     r"(?:[^\w'\"’”`)\]}]|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should"
     r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
 )
-_WITH = "with "
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
@@ -68,27 +60,6 @@ _REFUSES = {
 _LAYERS = {Layer.AOT: "aotautograd", Layer.AOT_INDUCTOR: "aotinductor", Layer.USER: "user code"}
 
 
-@dataclass(frozen=True)
-class TitleFacts:
-    """What a title is made of."""
-
-    signature: Signature
-    error: str = ""  # "TypeError: cannot determine truth value of Relational", in the words of the run
-    operators: tuple[tuple[str, str], ...] = ()  # (plain, with its telling options), the one at fault first
-    is_narrowed: bool = False  # the first operator is known to be the one at fault
-    is_fused: bool = False  # one generated kernel computes all of them
-    construct: str = ""  # of a script: the call that fails
-    is_setter: bool = False  # the construct sets a state
-    conditions: tuple[str, ...] = ()  # "with dynamic=True", the most telling first
-    places: tuple[str, ...] = ()  # of the wrong values: "gradient", "output", "argument"
-    values: tuple[str, ...] = ()  # of the first wrong element: eager's, and the compiled one
-    call: str = "torch.compile"
-    layer: str | None = None
-    addressee: Addressee = Addressee.PYTORCH
-    in_eager: bool = False  # it fails alike without torch.compile
-    guard: str = ""  # that failed last, when a function was compiled too often
-
-
 def title(facts: TitleFacts) -> str:
     """The title, of at most `LONGEST` characters, never cut inside a word; with the layer, if there is room."""
     text, layer = headline(facts), _layer(facts)
@@ -104,18 +75,30 @@ def headline(facts: TitleFacts) -> str:
     for number in range(len(facts.conditions), -1, -1):
         whole = text + _joined(facts.conditions[:number], LONGEST - len(text))
         told = _fitting(details, LONGEST - len(whole))
+        if not told and len(facts.operators) > _MOST_OPERATORS and (shorter := _of_one_graph(facts, details)):
+            return shorter
         if told or facts.operators or facts.construct:  # else the message alone tells what failed
             return cut(whole + told, LONGEST)
     return cut(text + _joined(facts.conditions, LONGEST - len(text)), LONGEST)
+
+
+def _of_one_graph(facts: TitleFacts, details: Sequence[str]) -> str:
+    """The title of an exception with what it says, which tells more than some of many names; "" if there is no room."""
+    if facts.is_narrowed or facts.signature.kind.policy.shown_by is not ShownBy.EXCEPTION:
+        return ""
+    many = f"graph of {len(facts.operators)} operators"
+    head = _head(replace(facts, operators=((many, many),)), many)
+    told = _fitting(details, LONGEST - len(head))
+    return head + told if told else ""
 
 
 def _joined(conditions: Sequence[str], room: int) -> str:
     """Those of `conditions` that fit, one after the other."""
     text, follows = "", False
     for condition in conditions:
-        more = f", {condition[len(_WITH) :]}" if follows and condition.startswith(_WITH) else f" {condition}"
+        more = f", {condition[len(WITH) :]}" if follows and condition.startswith(WITH) else f" {condition}"
         if len(text) + len(more) <= room:
-            text, follows = text + more, condition.startswith(_WITH)
+            text, follows = text + more, condition.startswith(WITH)
     return text
 
 
@@ -191,6 +174,14 @@ def _compiled(facts: TitleFacts, subject: str) -> str:
 
 
 def _wrong(facts: TitleFacts, subject: str) -> str:
+    if not facts.is_reused:
+        return _wrong_in(facts, subject)
+    if facts.branch:
+        return f"missing guard on {facts.branch!r}"
+    return "missing guard" + (f": {_wrong_in(facts, subject)}" if facts.operators or facts.construct else "")
+
+
+def _wrong_in(facts: TitleFacts, subject: str) -> str:
     difference = facts.signature.difference
     if difference == "nan" and facts.values and facts.values[0] == "nan":
         difference = "value"  # it is eager that has the NaN
@@ -198,7 +189,7 @@ def _wrong(facts: TitleFacts, subject: str) -> str:
         return f"{subject} inside a compiled function is lost"
     if facts.signature.rounding or facts.signature.kind is Kind.ROUNDING:
         return f"rounding of {subject} differs from eager's"
-    if difference == STATE:
+    if difference == STATE or (facts.is_effect and difference is None):
         return f"side effects of {subject} differ under torch.compile"
     if facts.places == (GRADIENT,) and difference in (None, "value", "nan"):
         return f"{'wrong NaN in the gradient' if difference == 'nan' else 'wrong gradient'} of {subject}"
@@ -251,12 +242,6 @@ def _layer(facts: TitleFacts) -> str:
     return f"[{layer}] " if layer else ""
 
 
-#: Operators that an index becomes. They compute nothing, so that what reads or writes through one is at fault.
-_VIEWS = ("slice", "select", "as_strided", "unsqueeze", "squeeze", "alias")
-_AT_FAULT = re.compile(r"\b(?P<home>aten|prims)\.(?P<name>\w+)")
-_LARGE = 1000  # a number from here on tells of an overflow, or of a limit
-
-
 def title_of(story: Story) -> str:
     """The title of an issue about `story`."""
     return title(facts_of(story))
@@ -274,130 +259,3 @@ def title_from(signature: Signature | None, layer: str | None, to: Addressee, op
     summary = signature.summary()
     named = tuple((op, op) for op in ops)
     return title(TitleFacts(signature, summary, named, places=signature.places, layer=layer, addressee=to))
-
-
-def facts_of(story: Story) -> TitleFacts:
-    """What the title of `story` is made of."""
-    program = readable(story.program)
-    construct, raises = _construct(story), raising_function(story.log)
-    subject = raises if story.addressee is Addressee.SCRIPT_CODE and raises else next(iter(construct.calls), "")
-    found = operators(program) if program else tuple(Operator(name, name, name) for name in story.ops)
-    at_fault, custom = _at_fault(story, found), [each.plain for each in found if each.custom]
-    beside = [f"with {custom[0]}"] if at_fault and custom and not at_fault.custom else []
-    named = subjects(found) if at_fault is None or at_fault.custom else [at_fault]
-    return TitleFacts(
-        signature=story.signature,
-        error=story.error,
-        operators=tuple((each.plain, each.full) for each in named),
-        is_narrowed=at_fault is not None and len(named) == 1,
-        is_fused=at_fault is None and not custom and are_fused(found, story.answers.kernel),
-        construct=subject,
-        is_setter=construct.is_setter,
-        conditions=(*beside, *(each for each in _conditions(story, program, construct) if not _tells(subject, each))),
-        places=_places(story),
-        values=_short_values(story.answers.first_wrong),
-        call=story.call,
-        layer=story.layer,
-        addressee=story.addressee,
-        in_eager=story.in_eager,
-        guard=story.last_guard,
-    )
-
-
-def readable(text: str) -> Program | None:
-    """The parsed program; None if there is none, redaction broke it, or it is damaged or too long for a title."""
-    try:
-        return parse(text) if 0 < len(text) <= LONGEST_CODE else None
-    except (ReproKitError, RecursionError, MemoryError):
-        return None
-
-
-def _construct(story: Story) -> Construct:
-    """The construct of a reduced script; of the user's own files, one that is certain."""
-    if story.level != "script":
-        return Construct()
-    if not story.runs_users_files:
-        return construct_of(story.sources[0][1] if story.sources else story.repro, stopped_at(story.log))
-    file, line = (
-        (story.excerpt.file, story.excerpt.line) if story.excerpt else (story.named[0] if story.named else "", 0)
-    )
-    found = construct_of(dict(story.sources).get(file, ""), Spot(line))
-    return found if found.is_certain else Construct(settings=found.settings)
-
-
-def _at_fault(story: Story, found: Sequence[Operator]) -> Operator | None:
-    """The operator that the narrowing or the error names, as the program has it; None where nothing names one."""
-    links = story.chain.links if story.chain else ()
-    named = [link.culprit for link in links if link.step == "op" and not link.beside and "#" in link.culprit]
-    custom = (each for each in found if each.custom and each.custom.replace("::", ".") in "".join(named[-1:]))
-    if at_fault := next(custom, None):
-        return at_fault
-    match = next(filter(None, (_AT_FAULT.search(text) for text in (*named[-1:], story.signature.op or ""))), None)
-    if match is None:
-        return None
-    alike = [each for each in found if _stem(match["name"]).startswith(_stem(each.name))]
-    if alike or len(found) == 1:
-        return max(alike, key=lambda each: len(each.name)) if alike else found[0]
-    if match["name"] in _VIEWS:
-        return None
-    name = f"{match['home']}.{match['name']}"
-    return Operator(match["name"], name, name)
-
-
-def _stem(name: str) -> str:
-    """The name that an operator, its variants and its backward have in common."""
-    return name.strip("_").removesuffix("_backward")
-
-
-def _conditions(story: Story, program: Program | None, construct: Construct) -> Iterator[str]:
-    """The conditions of the failure, the most telling first. A reduction leaves only what the failure needs."""
-    if story.in_eager:  # whatever torch.compile is given
-        return
-    if program is None:
-        if construct.settings:
-            yield f"with {', '.join(construct.settings)}"
-        return
-    yield from compiled_with(program)
-    if story.layer is Layer.BACKEND:
-        yield f"with backend {program.recipe.backend!r}"
-    number = story.reduction.number if story.reduction else None
-    if number is not None and number.fails >= _LARGE and not number.what.startswith(("dimension", "every size")):
-        yield f"with {number.fails}"
-    if shares_memory(program):
-        yield "with inputs that share memory"
-    if any(0 in (input_.shape or ()) for input_ in program.inputs if isinstance(input_, TensorInput)):
-        yield "with an empty tensor"
-    if any(aspect.name == "Tensor subclasses" and aspect.kept for aspect in story.aspects):
-        yield f"with {SUBCLASS}"
-    yield from run_under(program)
-
-
-def _tells(subject: str, condition: str) -> bool:
-    """Whether the construct tells of the condition: only a tensor subclass has ``__torch_function__``."""
-    return subject.startswith("__torch_") and condition == f"{_WITH}{SUBCLASS}"
-
-
-def _places(story: Story) -> tuple[str, ...]:
-    first, reduction = story.answers.first_wrong, story.reduction
-    if first is not None and place_of(first.where) == ARGUMENT:  # results come first, and agree
-        return (ARGUMENT,)
-    if story.signature.places:
-        return story.signature.places
-    where = first.where if first else reduction.difference.where if reduction and reduction.difference else ""
-    return (place_of(where),) if where else ()
-
-
-_LONGEST_VALUE = 14  # characters of one value of a tensor
-#: Differences in what a result is, and not in what it holds.
-_FORMS = ("dtype", "shape", "stride", "device", "layout", "structure")
-_FRACTION = re.compile(r"-?\d+\.\d{6,}(?:e[+-]?\d+)?")
-
-
-def _short_values(first: FirstWrong | None) -> tuple[str, ...]:
-    """What eager and the compiled program give at the first wrong place: a value in six digits, or a short form."""
-    if first is None or first.what not in ("value", "nan", *_FORMS):
-        return ()
-    both = (first.eager.removeprefix("torch."), first.compiled.removeprefix("torch."))
-    eager, compiled = (f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value for value in both)
-    fit = all(0 < len(value) <= _LONGEST_VALUE for value in (eager, compiled))
-    return (eager, compiled) if fit and eager != compiled else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from repro_kit.reduce.proposing import EXACT, powers_of_ten
@@ -15,6 +15,7 @@ from repro_kit.script.tree import DRAWS, Edits, NumberedTree, Replacement, bound
 Literal: TypeAlias = str | int | float | None
 
 _NUMBERS = (0, 1, 2, 3, 4, 8, 16)
+_MAKERS = ("empty", "full", "ones", "rand", "randn", "zeros")  # of a tensor: what they are given first is its shape
 
 #: The fields of an expression that hold its operands.
 _OPERANDS: dict[type[ast.expr], tuple[str, ...]] = {
@@ -151,9 +152,28 @@ def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:
     """For each literal: plainer ones."""
     for number, node in enumerate(numbered.nodes):
         if isinstance(node, ast.Constant) and _may_change(numbered, node):
-            edits = [{number: ast.Constant(value)} for value in _plainer(node.value)]
+            edits = [{number: ast.Constant(value)} for value in _plainer_at(numbered, [number])]
             if edits:
                 yield list(edits)
+
+
+def _plainer_at(numbered: NumberedTree, numbers: Sequence[int]) -> list[Literal]:
+    """What may take the place of the literal at all `numbers`. No size becomes 0: an empty tensor is a special case."""
+    nodes = [numbered.nodes[number] for number in numbers]
+    values = _plainer(nodes[0].value) if isinstance(nodes[0], ast.Constant) else []
+    return [value for value in values if value != 0] if any(_is_size(numbered, node) for node in nodes) else values
+
+
+def _is_size(numbered: NumberedTree, node: ast.AST) -> bool:
+    """Whether the literal is a size of a tensor that is made here: an argument, or part of a tuple or list."""
+    above = numbered.parent(node)
+    shape, above = (above, numbered.parent(above)) if isinstance(above, ast.Tuple | ast.List) else (node, above)
+    return (
+        isinstance(above, ast.Call)
+        and isinstance(above.func, ast.Attribute)
+        and above.func.attr in _MAKERS
+        and shape in above.args[: 1 if above.func.attr == "full" else None]
+    )
 
 
 def _plainer(value: object) -> list[Literal]:
@@ -177,6 +197,6 @@ def sizes(numbered: NumberedTree) -> Iterator[list[Edits]]:
     for number, node in enumerate(numbered.nodes):
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
             places.setdefault(node.value, []).append(number)
-    for value, numbers in sorted(places.items(), reverse=True):
+    for _, numbers in sorted(places.items(), reverse=True):
         if len(numbers) > 1:
-            yield [dict.fromkeys(numbers, ast.Constant(smaller)) for smaller in _plainer(value)]
+            yield [dict.fromkeys(numbers, ast.Constant(smaller)) for smaller in _plainer_at(numbered, numbers)]

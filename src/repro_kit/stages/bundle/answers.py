@@ -166,7 +166,7 @@ def answers_of(
         "kernel": why_no_kernel,
         "eager_seconds": told.why if form.facts.signature.kind.policy.hangs else "",
         "builds": "no other build was tried",
-        "variants": "the reduction tried no variants" if form.smallest else "the program is not reduced",
+        "variants": "the reduction judged no valid variants" if form.smallest else "the program is not reduced",
         "workaround": "no change that was tried makes it pass",
     }
     return replace(answers, unknown=tuple(_unknown(answers, reasons)))

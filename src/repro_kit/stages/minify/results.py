@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +45,12 @@ def _outcome(removal: Removal) -> str:
     return ": ".join(filter(None, ("equivalent" if removal.equivalent else str(removal.outcome or ""), removal.note)))
 
 
+def tried_variants(variants: Iterable[Removal]) -> tuple[TriedVariant, ...]:
+    """The variants of the result that were judged. One that is no valid program says nothing of the failure."""
+    judged = [each for each in variants if each.outcome not in (None, RunOutcome.INVALID)]
+    return tuple(TriedVariant(each.what, _ended(each)) for each in judged)
+
+
 def _ended(variant: Removal) -> str:
     """How a variant of the result ended, in words."""
     match variant.outcome:
@@ -52,8 +58,6 @@ def _ended(variant: Removal) -> str:
             return "passes"
         case RunOutcome.FAILS_ALIKE:
             return "fails"
-        case RunOutcome.INVALID:
-            return "is no valid program"
         case RunOutcome.FAILS_OTHERWISE if variant.note:
             return f"fails otherwise ({_PLACEHOLDER.sub('…', variant.note)})"
     return variant.note or "cannot tell"
@@ -173,7 +177,7 @@ def _write(
         others=tuple(note for note, _ in result.others),
         minimal=neighbours.minimal,
         removals=tuple(TriedVariant(removal.what, _outcome(removal)) for removal in neighbours.removals),
-        variants=tuple(TriedVariant(each.what, _ended(each)) for each in neighbours.variants if each.outcome),
+        variants=tried_variants(neighbours.variants),
         twin=_twin(result.program, neighbours.twin, text_of),
         number=_number(neighbours.number),
         repeats=result.repeats,
