@@ -172,12 +172,13 @@ class DifferingCall:
         return "result" if self.state is None else "state"
 
     def __str__(self) -> str:
+        call = f"call {self.call} of compiled functions ({self.function})"
         if self.state is None:
-            return f"call {self.call} of compiled functions ({self.function}) returns or raises something else than in eager"
+            return f"{call} returns or raises something else than in eager"
         name = self.state.where.removesuffix(_after(self.call))
         return (
-            f"call {self.call} of compiled functions ({self.function}) ends as it does in eager, but leaves"
-            f" another state: {name} ({self.state.eager} in eager, {self.state.compiled} when compiled)"
+            f"{call} ends as it does in eager, but leaves another state: "
+            f"{name} ({self.state.eager} in eager, {self.state.compiled} when compiled)"
         )
 
 

@@ -11,7 +11,7 @@ from report_pages import page_of
 from repro_kit.bundle.pages import html, markdown
 from repro_kit.bundle.story import issue_form
 from repro_kit.bundle.story.addressee import Addressee
-from repro_kit.bundle.story.answer_lines import nightly, prose
+from repro_kit.bundle.story.answer_lines import contrast_line, nightly, prose
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.issue_form import labels_of
 from repro_kit.bundle.story.story import Excerpt
@@ -482,3 +482,9 @@ def test_strides_are_told_where_they_are_not_the_usual_ones(stride, said):
     program = named("accuracy").text.replace("torch.randn(4, 4)", strided)
     assert strided in program
     assert ("float32 [4, 4] strides" in markdown.issue(story_of("accuracy", program=program))) is said
+
+
+def test_the_state_that_differs_is_named_with_the_call_that_left_it() -> None:
+    lost = FirstWrong("state", "seen after call 1", "2 items", "1 item")
+    words = contrast_line(story_of("accuracy", answers=replace(TOLD, first_wrong=lost)))
+    assert words == "Eager **`2 items`**, compiled **`1 item`**: state of `seen` after call 1."

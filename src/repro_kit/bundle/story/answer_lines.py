@@ -43,7 +43,8 @@ def contrast_line(story: Story) -> str:
 
 def _values(first: FirstWrong) -> str:
     place = {STATE: "state"}.get(first.what, first.what if first.what not in ("value", "nan") else "")
-    where = f"{place} of {code(first.where)}" if place and first.where else code(first.where) if first.where else place
+    name, after, call = first.where.partition(" after call ") if first.what == STATE else (first.where, "", "")
+    where = f"{place} of {code(name)}{after}{call}" if place and name else code(name) if name else place
     at = f" at {code(first.index)}" if first.index else ""
     exact = f", float64 **{code(first.double)}**" if first.double else ""
     return f"Eager **{code(first.eager or '?')}**, compiled **{code(first.compiled or '?')}**{exact}: {where}{at}."
