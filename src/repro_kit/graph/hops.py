@@ -97,7 +97,7 @@ class OperatorCall:
 
     def carried(self) -> int:
         """The number of first operands that are results too."""
-        if self.kind.carried is None:
+        if self.kind.carried is None or self.kind.carried >= len(self.node.args):
             return 0
         holder = self.node.args[self.kind.carried]
         return len(holder.elts) if isinstance(holder, ast.Tuple | ast.List) else 0
