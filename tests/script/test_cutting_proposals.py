@@ -163,6 +163,12 @@ def test_a_number_that_is_no_size_becomes_zero_and_with_it_no_size() -> None:
     assert "torch.full((1, 3), 1).sum(1)" in texts and "torch.full((0, 3), 1).sum(0)" not in texts
 
 
+@pytest.mark.parametrize("end", ["raise SystemExit(X)", "sys.exit(X)"])
+def test_a_script_ends_with_one_and_not_with_an_empty_text(end: str) -> None:
+    numbered = NumberedTree(Script(end.replace("X", "'rows differ'") + "\n"))
+    assert [program.text.strip() for program in _with_plainer_literals(numbered)] == [end.replace("X", "1")]
+
+
 def _with_plainer_literals(numbered: NumberedTree) -> list[Script]:
     proposed = [*expressions.sizes(numbered), *expressions.literals(numbered)]
     programs = [numbered.edited(edits) for candidates in proposed for edits in candidates]

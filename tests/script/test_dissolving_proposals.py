@@ -174,6 +174,23 @@ def test_a_parameter_goes_where_what_was_made_of_the_function_is_called() -> Non
     assert found[-1] == "def f(x):\n    return x\ncompile(f, full=True)(2)"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "compile(grad(lambda x, y, z: g(x)), full=True)(1, 2, k)",
+            ["compile(grad(lambda x, z: g(x)), full=True)(1, k)", "compile(grad(lambda x, y: g(x)), full=True)(1, 2)"],
+        ),
+        (
+            "def f(x, y):\n    return x\ngrad(f)(1, k)\ncompile(grad(f))(2, k)",
+            ["def f(x):\n    return x\ngrad(f)(1)\ncompile(grad(f))(2)"],
+        ),
+    ],
+)
+def test_a_parameter_goes_where_what_several_made_of_the_function_is_called(before: str, after: list[str]) -> None:
+    assert set(after) <= set(texts(parameters, before))
+
+
 def test_an_unpacked_list_may_take_the_place_of_the_list_around_it() -> None:
     assert "f([g(x)])" in simpler_texts("f([*[g(x)]])")
 

@@ -17,13 +17,13 @@ from repro_kit.case.stage_results import Observation, ObservedFailure
 from repro_kit.failure.compiled_calls import CompiledCall, is_explained, validation_lost, wrong_result
 from repro_kit.failure.differences import Rounding
 from repro_kit.failure.exception_origin import Nature, is_of_a_peer
-from repro_kit.failure.failure import ExceptionLink, Failure, Status
+from repro_kit.failure.failure import Failure, Status
 from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.messages import is_late
 from repro_kit.failure.missing import may_lack_device, missing_device
 from repro_kit.failure.signature import Strength, raised_words, signature_of
-from repro_kit.failure.tracebacks import short, unwrap
+from repro_kit.failure.tracebacks import unwrap
 from repro_kit.options.stages import ObserveOptions
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
@@ -33,6 +33,7 @@ from repro_kit.subject.script_run import SubjectRun, run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
 from repro_kit.verdicts import by_rounding, observed_failures
+from repro_kit.verdicts.alike_in_eager import is_alike
 from repro_kit.verdicts.by_rounding import Reruns
 from repro_kit.verdicts.eager_run import EagerRun, run_eager
 
@@ -40,16 +41,8 @@ ORACLE = "if it is a wrong result, tell repro-kit how to see it: --oracle 'COMMA
 _COMPARED_CALLS = 200  # of each compiled callable: a missing guard may show late
 #: Runs after one compiled and one eager run. A failure in every second or third run does not fit this order.
 _AGAIN = (False, True, True)  # compiled?
-#: How Dynamo tells that the user's code raises with fake tensors, and the lines in its message. (An operator that is
-#: not implemented is a graph break: `run_node` in torch/_dynamo/utils.py.)
-_WITH_FAKE_TENSORS = "TorchRuntimeError"
-#: A graph break's exception: one that fake tensors raise, or one of the code that Dynamo traces.
-_BREAKS_WITH_FAKE_TENSORS = re.compile(r"with fake tensors: .*?: got (\w+)\(", re.DOTALL)
-_BREAKS_BY_RAISING = re.compile(r"\braised exception (?:\w+\.)*(\w+)\((.*)\)")
 _CALLS_COMPILED = ("torch/_dynamo/eval_frame.py", "compile_wrapper")
 _RAISES = re.compile(r"\s*(?:raise|assert)\b|.*\b(?:assert\w*|exit)\(")
-_OF_FAKE_TENSORS = "torch/_subclasses/"
-_TRACED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -331,7 +324,7 @@ def _not_passed(
     if needs is not None and may_lack_device(chosen.failure):
         return Blame(Status.FAIL, (needs, *failures), needs=needs)
     goes_on = not _needs_eager(chosen)
-    alike = [failure for failure in eager.failures if _is_alike(failure, chosen)]
+    alike = [failure for failure in eager.failures if is_alike(failure, chosen)]
     ends_alike = bool(alike) or (eager.run.timed_out and timed_out)
     if ends_alike and not eager.doubt:
         deadlock = any(failure.failure.kind is Kind.DEADLOCK for failure in alike)
@@ -356,44 +349,6 @@ def _not_passed(
         tuple(failures),
         nobody=f"{why}; so repro-kit cannot say who is to blame for {raised_words(chosen.failure)}; {ORACLE}",
     )
-
-
-def _is_alike(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
-    """Whether a failure in eager is the chosen one: under Dynamo the same line raises it in other words."""
-    same = in_eager.signature.matches(chosen.signature, Strength.REBASED)
-    return same or _same_line(in_eager, chosen)
-
-
-def _same_line(in_eager: ObservedFailure, chosen: ObservedFailure) -> bool:
-    """Whether the line of the user's that raises in eager raised under Dynamo, or with fake tensors.
-
-    An exception of Dynamo's own has the lines that it was tracing in its message, and not in its traceback. Any other
-    exception must come from fake tensors: a line of the script's own may raise for several reasons.
-    """
-    file, line, _ = raised = by_rounding.raised_at(in_eager)
-    if not file:
-        return False
-    of_dynamo = [it for it in chosen.failure.exceptions if _tells_of_the_error(it, in_eager)]
-    if not of_dynamo:
-        frames = [frame for link in chosen.failure.exceptions for frame in link.frames]
-        is_fake = any((torch_path(frame.file) or "").startswith(_OF_FAKE_TENSORS) for frame in frames)
-        return is_fake and raised == by_rounding.raised_at(chosen)
-    traced = [place for place in _TRACED.findall(of_dynamo[-1].message) if torch_path(place[0]) is None]
-    return traced[-1:] == [(file, str(line))]
-
-
-def _tells_of_the_error(link: ExceptionLink, in_eager: ObservedFailure) -> bool:
-    """Whether Dynamo tells that the traced code raises; a graph break must name the exception that eager raises."""
-    if short(link.type) == _WITH_FAKE_TENSORS:
-        return True
-    if short(link.type) != "Unsupported" or not in_eager.failure.exceptions:
-        return False
-    raised = in_eager.failure.exceptions[-1]
-    with_fake, by_code = _BREAKS_WITH_FAKE_TENSORS.search(link.message), _BREAKS_BY_RAISING.search(link.message)
-    if with_fake is not None:
-        return with_fake[1] == short(raised.type)
-    said = raised.message.partition("\n")[0]  # a line of the script's own may raise for several reasons
-    return by_code is not None and by_code[1] == short(raised.type) and said in by_code[2]
 
 
 def _lost(runs: Reruns, eager: EagerRun) -> ObservedFailure | None:

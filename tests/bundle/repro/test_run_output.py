@@ -20,6 +20,13 @@ def test_a_traceback_is_another_failure() -> None:
     assert not Signature(Kind.ACCURACY).matches(signature_of(failure), Strength.REBASED)
 
 
+def test_the_verdict_is_no_part_of_a_message_of_several_lines() -> None:
+    trace = 'Traceback (most recent call last):\n  File "repro.py", line 3, in <module>\nAssertionError: not close!\n'
+    failure = failure_in(f"{trace}\nExpected 1.0 but got 0.0.\n{SAYS}")
+    assert failure is not None
+    assert failure.exceptions[-1].message.split() == ["not", "close!", "Expected", "1.0", "but", "got", "0.0."]
+
+
 def test_output_without_a_verdict_is_none() -> None:
     assert failure_in("tap 3 is missing\n") is None
 

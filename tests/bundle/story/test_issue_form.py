@@ -285,6 +285,9 @@ def test_what_an_error_says_is_not_taken_for_markdown():
         ("__torch_function__ of mine::op, and F.relu.", "`__torch_function__` of `mine::op`, and `F.relu`."),
         ("<b> @user #12 a*b*", "`<b>` `@user` `#12` `a*b*`"),
         ("a `b` c", "a `` `b` `` c"),
+        ("reached by x * self.i: guard self.i == 7", "reached by `x * self.i`: guard `self.i == 7`"),
+        ("f(a, b) % 2 * c[0] fails, add + sin fused", "`f(a, b) % 2 * c[0]` fails, add + sin fused"),
+        ("a" * 3000, "a" * 3000),
     ],
 )
 def test_code_in_a_sentence_is_marked_and_nothing_else(text, shown):

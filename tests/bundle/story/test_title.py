@@ -590,6 +590,12 @@ torch.compile(h)(torch.ones(1))
             "[dynamo] wrong result of custom operator mine::double",
         ),
         (OWN_BACKWARD, wrong("value"), "", "[dynamo] wrong result of a custom autograd.Function"),
+        (
+            OWN_BACKWARD.replace("compile(l)(torch.ones(2))", "compile(torch.vmap(grad(lambda x: A.apply(x, x))))(1)"),
+            wrong("value"),
+            "",
+            "[dynamo] wrong result of a custom autograd.Function under torch.func.vmap of grad",
+        ),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
     ],
 )

@@ -175,7 +175,7 @@ def failure_in(output: str) -> Failure | None:
         message = _before_log(accuracy["message"])
         return Failure(Kind.ACCURACY, Phase.COMPARE, text=message, difference=tracebacks.difference_in(message))
     silent = Failure(Kind.RUNTIME_ERROR, exit_status=1, text=output) if _EXPECTED.search(output) else None
-    return failure_from_text(output) or silent
+    return failure_from_text(_ABOVE.sub("", output)) or silent  # a message of several lines ends where the output does
 
 
 def of_repro(output: str) -> str:

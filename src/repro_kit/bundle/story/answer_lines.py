@@ -205,9 +205,13 @@ def tested(story: Story) -> list[tuple[str, str]]:
     return [(f"{what} {', '.join(dict.fromkeys(names))}", outcome) for (what, outcome), names in rows.items()]
 
 
-#: In a line of prose: calls, indices, words with a character that Markdown reads, dotted names; joined ones are one.
+_CALL, _INDEXED = r"[\w.:]+\([^()\n]*\)", r"[\w.:]*\[[^\[\]\n]*\]"
+_TERM = r"(?<![\w.:'])(?>(?:[\w.:']++|\([^()\n]*\)|\[[^\[\]\n]*\])+)"  # possessive: no text makes it slow
+#: In a line of prose: an operation, calls, indices, words with a character that Markdown reads, dotted names; joined
+#: ones are one. An operator that prose has too (``+``) makes no operation.
 _CODE = re.compile(
-    r"(?:[\w.:]+\([^()\n]*\)|[\w.:]*\[[^\[\]\n]*\]|\S*[_*\[\]<>`\\#|@~=$&!]\S*|\b[^\W\d]\w*(?:(?:\.|::)\w+)+)+"
+    rf"{_TERM}(?: (?:\*\*?|//|[=!]=|%|@) {_TERM})+"
+    rf"|(?:{_CALL}|{_INDEXED}|\S*[_*\[\]<>`\\#|@~=$&!]\S*|\b[^\W\d]\w*(?:(?:\.|::)\w+)+)+"
 )
 
 

@@ -23,6 +23,7 @@ _MAKERS = re.compile("arange|as_tensor|empty|eye|full|linspace|ones|rand|randint
 #: The bases of a function whose backward the script defines.
 _FUNCTIONS = ("torch.autograd.Function", "autograd.Function", "Function")
 _DEFINES = ("torch.library.custom_op", "torch.library.triton_op")
+_TRANSFORMS = ("grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vmap")  # of torch.func
 _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
@@ -40,6 +41,7 @@ class Construct:
     settings: tuple[str, ...] = ()
     is_effect: bool = False  # the first call is made for what it does to an object that the script checks
     is_tried: bool = False  # the first call stands in a `try` that handles an exception
+    transforms: tuple[str, ...] = ()  # of torch.func, between the compiler and the function, the outermost first
     branch: str = ""  # the condition, if the compiled functions ask no other and it is short
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
 
@@ -77,6 +79,7 @@ def construct_of(source: str, spot: Spot = NOWHERE, checked: str = "") -> Constr
         (*_settings(compiles), *[SUBCLASS] * any(map(_is_subclass, ast.walk(tree)))),
         bool(effects) and chosen == effects and not marks,
         bool(chosen) and not marks and any(call is chosen[0] for body in bodies for call in _tried(body)),
+        tuple(_transforms(compiles)),
         _short(asked[0]) if len(asked) == 1 else "",
         bool(at_line or setters or len(calls) == 1),
     )
@@ -160,7 +163,7 @@ def _is_compiler(node: ast.expr) -> bool:
 
 def _compiled(tree: ast.Module, compiles: Sequence[ast.Call]) -> Iterator[_Function]:
     """The functions that are given to the compiler: by name, in place, or by a decorator; methods of their classes."""
-    given = [call.args[0] for call in compiles if call.args]
+    given = [inner for call in compiles if call.args for inner in _made_of(call.args[0])]
     yield from (node for node in given if isinstance(node, ast.Lambda))
     names = _reached(tree, {ast.unparse(node).partition("(")[0].rpartition(".")[2] for node in given})
     for node in ast.walk(tree):
@@ -173,6 +176,20 @@ def _compiled(tree: ast.Module, compiles: Sequence[ast.Call]) -> Iterator[_Funct
             yield node
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names:
             yield from [node.value] if isinstance(node.value, ast.Lambda) else []
+
+
+def _made_of(given: ast.expr) -> Iterator[ast.expr]:
+    """What is given to the compiler, and the function within, where others make one of it: ``vmap(grad(f))``."""
+    yield given
+    while isinstance(given, ast.Call) and given.args:
+        given = given.args[0]
+        yield given
+
+
+def _transforms(compiles: Sequence[ast.Call]) -> Iterator[str]:
+    made = (inner for call in compiles if call.args for inner in _made_of(call.args[0]))
+    names = (ast.unparse(inner.func).rpartition(".")[2] for inner in made if isinstance(inner, ast.Call))
+    yield from (name for name in names if name in _TRANSFORMS)
 
 
 def _reached(tree: ast.Module, names: set[str]) -> set[str]:

@@ -139,6 +139,8 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
     if program is None:
         if construct.is_tried and story.signature.kind.policy.shown_by is ShownBy.EXCEPTION:
             yield "in a try block"  # the script expects the exception there
+        if construct.transforms:
+            yield f"under torch.func.{' of '.join(construct.transforms)}"
         if construct.settings:
             yield f"with {', '.join(construct.settings)}"
         return

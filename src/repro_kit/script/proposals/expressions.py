@@ -16,6 +16,7 @@ Literal: TypeAlias = str | int | float | None
 
 _NUMBERS = (0, 1, 2, 3, 4, 8, 16)
 _MAKERS = ("empty", "full", "ones", "rand", "randn", "zeros")  # of a tensor: what they are given first is its shape
+_ENDS = ("SystemExit", "sys.exit", "exit")
 
 #: The fields of an expression that hold its operands.
 _OPERANDS: dict[type[ast.expr], tuple[str, ...]] = {
@@ -160,8 +161,17 @@ def literals(numbered: NumberedTree) -> Iterator[list[Edits]]:
 def _plainer_at(numbered: NumberedTree, numbers: Sequence[int]) -> list[Literal]:
     """What may take the place of the literal at all `numbers`. No size becomes 0: an empty tensor is a special case."""
     nodes = [numbered.nodes[number] for number in numbers]
+    if any(_is_last_words(numbered, node) for node in nodes):
+        return [1]
     values = _plainer(nodes[0].value) if isinstance(nodes[0], ast.Constant) else []
     return [value for value in values if value != 0] if any(_is_size(numbered, node) for node in nodes) else values
+
+
+def _is_last_words(numbered: NumberedTree, node: ast.AST) -> bool:
+    """Whether the literal is a text with which the script ends: 1 is the plainest end that tells of a failure."""
+    above = numbered.parent(node)
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return is_text and isinstance(above, ast.Call) and ast.unparse(above.func) in _ENDS
 
 
 def _is_size(numbered: NumberedTree, node: ast.AST) -> bool:

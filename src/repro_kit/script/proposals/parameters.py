@@ -114,22 +114,23 @@ def _without_parameter(
 
 
 def _calls(call: ast.Call, name: str) -> bool:
-    """Whether the call is one of this function, or of what another made of it: ``torch.compile(f)(x)``."""
+    """Whether the call is one of this function, or of what others made of it: ``torch.compile(grad(f))(x)``."""
     match call.func:
-        case ast.Call(args=[ast.Name(id=called), *_]):
-            return called == name
-        case ast.Name(id=called) | ast.Attribute(attr=called):
-            return called == name
-    return False
+        case ast.Name(id=called) | ast.Attribute(attr=called) if called == name:
+            return True
+    return any(isinstance(made, ast.Name) and made.id == name for made in _made_of(call.func))
 
 
 def _calls_there(call: ast.Call, function: ast.Lambda) -> bool:
-    """Whether the call is one of this lambda where it stands, or of what another makes of it there."""
-    match call.func:
-        case ast.Call(args=[first, *_]):
-            return first is function
-        case called:
-            return called is function
+    """Whether the call is one of this lambda where it stands, or of what others make of it there."""
+    return call.func is function or any(made is function for made in _made_of(call.func))
+
+
+def _made_of(called: ast.expr) -> Iterator[ast.expr]:
+    """What a called expression is made of: the first argument of the call, and that of a call that it is."""
+    while isinstance(called, ast.Call) and called.args:
+        called = called.args[0]
+        yield called
 
 
 def _assigned_to(statement: ast.AST | None) -> str:
