@@ -10,6 +10,7 @@ from pathlib import Path
 from signal import Signals
 
 from repro_kit.bundle.repro.script_repro import HANG
+from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import UsageError
 from repro_kit.failure.classify import (
@@ -29,6 +30,7 @@ from repro_kit.failure.tracebacks import faulthandler_stack, short, signal_in, u
 from repro_kit.probe.repro_probe.protocol.failure_data import signal_name
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.runner.supervised import Run
+from repro_kit.script.failing_statements import exits_by_no_tensor
 from repro_kit.trace import TraceSummary
 from repro_kit.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
 
@@ -304,3 +306,12 @@ def tail(path: Path) -> str:
             return file.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return ""
+
+
+def asks_about_no_tensor(case: Case) -> bool:
+    """Whether the script's exits, of which the probe sees no condition, ask about no tensor."""
+    subject = case.file.subject
+    path = Path(subject.cwd, subject.argv[0]) if subject.form == "script" and subject.argv else None
+    return (
+        path is not None and path.is_file() and exits_by_no_tensor(path.read_text(encoding="utf-8", errors="replace"))
+    )
