@@ -40,6 +40,7 @@ _EXCERPT = 12  # lines
 #: What glibc prints where a process ends while threads of its process group run: torch's own race, in any script that
 #: ends without destroy_process_group().
 _ABORTED = "terminate called without an active exception"
+_AT_END = ("SIGABRT", "SIGSEGV")  # what may end a process after an exception has ended its script
 _END_OF_RANK = re.compile(r"exitcode\s*: (-?\d+) \(pid: (\d+)\)")  # in the report of torchrun
 _SPAWNED = re.compile(r"process (\d+) terminated with signal (SIG\w+)")  # in that of torch.multiprocessing.spawn
 #: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
@@ -122,6 +123,9 @@ def _ending(
             return [_of_exit(Failure(Kind.DEADLOCK, text=waits))]
         failure = failure_from_timeout(stack, summary.open_step, text=output)
         return [_of_exit(failure)]
+    before = [each for each in findings.exceptions if each.pid in findings.ended]
+    if observed.signal in _AT_END and before:  # a thread was still running when the process ended
+        return [_with_assertion(seen, output) for seen in _own([_seen(each) for each in before])]
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [_of_exit(failure)]
