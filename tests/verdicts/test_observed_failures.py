@@ -41,6 +41,15 @@ def test_an_exit_status_alone_comes_after_what_was_swallowed(tmp_path: Path) -> 
     assert [one.source for one in found_in(tmp_path, ENDED, raised, swallowed)] == ["exception", "trace"]
 
 
+def test_an_exception_that_ended_the_script_comes_before_a_crash_at_the_end_of_its_process(tmp_path: Path) -> None:
+    """As with a thread that still compiles."""
+    raised = UncaughtException(7, 1.0, (ExceptionLink("_queue.Empty", ""),))
+    crashed = replace(ENDED, exit_status=None, signal="SIGABRT")
+    for ended, source in ((frozenset({7}), "exception"), (frozenset(), "exit")):
+        found = found_in(tmp_path, crashed, Findings(exceptions=(raised,), ended=ended), TraceSummary())
+        assert [one.source for one in found] == [source]
+
+
 PEER = UncaughtException(
     5, 0.5, (ExceptionLink("RuntimeError", "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]"),)
 )

@@ -9,6 +9,7 @@ import pytest
 from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import OBSERVATION, Observation, ObservedFailure
 from repro_kit.failure.compiled_calls import CompiledCall
+from repro_kit.failure.differences import Rounding
 from repro_kit.failure.exception_origin import Nature
 from repro_kit.failure.failure import ExceptionLink, Failure, Status
 from repro_kit.failure.kinds import Kind
@@ -65,3 +66,12 @@ def test_a_check_of_the_words_of_an_exception_that_both_raise_blames_nobody(
     raises = replace(AGREES, both="RuntimeError")
     nobody = judged(tmp_path, monkeypatch, Nature.OPEN, raises, replace(AGREES, states=lost))
     assert ("(where eager raises RuntimeError, it raises, too)" in nobody) is not bool(lost)
+
+
+@pytest.mark.parametrize("explained", [Rounding(random=True), None], ids=("other numbers", "no reason"))
+def test_random_numbers_are_asked_about_whatever_the_check_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explained: Rounding | None
+) -> None:
+    monkeypatch.setattr(by_rounding, "explained_by_random", lambda *_: explained)
+    nobody = judged(tmp_path, monkeypatch, Nature.OPEN, replace(AGREES, random=True), AGREES)
+    assert ("in eager with the same random numbers, in its results" in nobody) is (explained is None)

@@ -38,6 +38,9 @@ NOBODYS = {
     "too_many_files": _COMPILED + f"f(torch.ones(4))\nif not {_EAGER}:\n    raise OSError(24, 'Too many open files')\n",
     "full_disk": _COMPILED + f"f(torch.ones(4))\nif not {_EAGER}:\n    raise RuntimeError('No space left on device')\n",
     "lost_connection": _COMPILED + f"f(torch.ones(4))\nif not {_EAGER}:\n    raise ConnectionResetError('peer')\n",
+    "empty_queue": _COMPILED
+    + "import queue, threading\ndone = queue.Queue()\n"
+    + "threading.Thread(target=lambda: done.put(f(torch.ones(4))), daemon=True).start()\ndone.get(timeout=0.2)\n",
     "wrapped_timeout": _COMPILED
     + f"f(torch.ones(4))\ntry:\n    if not {_EAGER}:\n        raise TimeoutError()\n"
     + "except OSError as error:\n    raise RuntimeError('loader failed') from error\n",

@@ -28,7 +28,6 @@ from repro_kit.options.stages import ObserveOptions
 from repro_kit.probe.repro_probe.protocol.orders import Override
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.supervised import Run
-from repro_kit.script.failing_statements import exits_by_no_tensor
 from repro_kit.subject.script_run import SubjectRun, run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
@@ -164,10 +163,9 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         undefined = _undefined(chosen, calls)
         if undefined:
             return Blame(Status.PASS, tuple(failures), nobody=undefined)
-        explain = (
-            by_rounding.explained_by_random if any(call.random for call in calls) else by_rounding.explained_by_rounding
-        )
-        rounding = explain(runs, chosen, calls) if checked or is_explained(calls) else None
+        drawn = any(call.random for call in calls)
+        explain = by_rounding.explained_by_random if drawn else by_rounding.explained_by_rounding
+        rounding = explain(runs, chosen, calls) if checked or drawn or is_explained(calls) else None
         if rounding is not None:
             return Blame(Status.PASS, wrong, rounding=rounding)
         why = _without_a_wrong_call(runs, chosen, calls)
@@ -230,7 +228,7 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     if not _agree(calls):
         return None
     of_no_tensor = chosen.nature is Nature.OPEN and chosen.source == "exception"  # the probe has seen the condition
-    of_no_tensor = of_no_tensor or (chosen.source == "exit" and _exits_by_no_tensor(runs.case))
+    of_no_tensor = of_no_tensor or (chosen.source == "exit" and observed_failures.asks_about_no_tensor(runs.case))
     watcher = next((call.watched for call in calls if call.watched), "")
     if not of_no_tensor and not watcher and not _fails_without_graphs(runs, chosen):
         return None
@@ -247,24 +245,16 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     if watcher:
         reason = f"compiled code runs other operators than eager, and saves other tensors, which {watcher} sees"
     both = next((f" (where eager raises {call.both}, it raises, too)" for call in calls if call.both), "")
+    drawn = " with the same random numbers" if any(call.random for call in calls) else ""
     return (
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
-        f"eager, in its results or in the Python state that it leaves{both}, and {reason}; {ORACLE}"
+        f"eager{drawn}, in its results or in the Python state that it leaves{both}, and {reason}; {ORACLE}"
     )
 
 
 def _agree(calls: Sequence[CompiledCall]) -> bool:
     """Whether all of `calls`, in which no difference was seen, were compared with eager."""
     return bool(calls) and all(not call.problem and call.compared >= min(call.calls, _COMPARED_CALLS) for call in calls)
-
-
-def _exits_by_no_tensor(case: Case) -> bool:
-    """Whether the script's exits, of which the probe sees no condition, ask about no tensor."""
-    subject = case.file.subject
-    path = Path(subject.cwd, subject.argv[0]) if subject.form == "script" and subject.argv else None
-    return (
-        path is not None and path.is_file() and exits_by_no_tensor(path.read_text(encoding="utf-8", errors="replace"))
-    )
 
 
 def _fails_without_graphs(runs: Reruns, chosen: ObservedFailure) -> bool:

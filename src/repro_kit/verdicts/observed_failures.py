@@ -10,6 +10,7 @@ from pathlib import Path
 from signal import Signals
 
 from repro_kit.bundle.repro.script_repro import HANG
+from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ObservedFailure
 from repro_kit.errors import UsageError
 from repro_kit.failure.classify import (
@@ -29,6 +30,7 @@ from repro_kit.failure.tracebacks import faulthandler_stack, short, signal_in, u
 from repro_kit.probe.repro_probe.protocol.failure_data import signal_name
 from repro_kit.runner.read_findings import Findings, UncaughtException
 from repro_kit.runner.supervised import Run
+from repro_kit.script.failing_statements import exits_by_no_tensor
 from repro_kit.trace import TraceSummary
 from repro_kit.verdicts.deadlocks import STUCK_AT_END, deadlock, latest
 
@@ -38,6 +40,7 @@ _EXCERPT = 12  # lines
 #: What glibc prints where a process ends while threads of its process group run: torch's own race, in any script that
 #: ends without destroy_process_group().
 _ABORTED = "terminate called without an active exception"
+_AT_END = ("SIGABRT", "SIGSEGV")  # what may end a process after an exception has ended its script
 _END_OF_RANK = re.compile(r"exitcode\s*: (-?\d+) \(pid: (\d+)\)")  # in the report of torchrun
 _SPAWNED = re.compile(r"process (\d+) terminated with signal (SIG\w+)")  # in that of torch.multiprocessing.spawn
 #: Exceptions of a parent process that waited for a child: torchrun, torch.multiprocessing.spawn, subprocess.
@@ -120,6 +123,9 @@ def _ending(
             return [_of_exit(Failure(Kind.DEADLOCK, text=waits))]
         failure = failure_from_timeout(stack, summary.open_step, text=output)
         return [_of_exit(failure)]
+    before = [each for each in findings.exceptions if each.pid in findings.ended]
+    if observed.signal in _AT_END and before:  # a thread was still running when the process ended
+        return [_with_assertion(seen, output) for seen in _own([_seen(each) for each in before])]
     if observed.signal:
         failure = failure_from_signal(observed.signal, text=output, stack=stack, step=summary.open_step)
         return [_of_exit(failure)]
@@ -304,3 +310,12 @@ def tail(path: Path) -> str:
             return file.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return ""
+
+
+def asks_about_no_tensor(case: Case) -> bool:
+    """Whether the script's exits, of which the probe sees no condition, ask about no tensor."""
+    subject = case.file.subject
+    path = Path(subject.cwd, subject.argv[0]) if subject.form == "script" and subject.argv else None
+    return (
+        path is not None and path.is_file() and exits_by_no_tensor(path.read_text(encoding="utf-8", errors="replace"))
+    )
