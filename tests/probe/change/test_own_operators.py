@@ -78,6 +78,11 @@ BROKEN = {
         "calls = []\n" + operator("counts", "calls.append(1)\n    return x * len(calls)"),
         "mine::counts returns other results when it is called again with the same arguments",
     ),
+    "places": (
+        "kept = {}\n"
+        + operator("places", "kept.setdefault(x.data_ptr(), x * 2)\n    return kept[x.data_ptr()].clone()"),
+        "mine::places returns other results for the same values at another place in memory",
+    ),
     "meta": (
         _DEFINED.format(name="meta", kernel="x.double()") + _META.format(name="meta", fake="torch.empty_like(x)"),
         "mine::meta returns torch.float32 with fake tensors, and torch.float64 without",
@@ -116,6 +121,7 @@ KEPT = {
     "none": _DEFINED.format(name="none", kernel="x.double()"),
     "integers": operator("integers", "return (x > 0) & (x < 2)", "return torch.empty_like(x, dtype=torch.bool)"),
     "nan": operator("nan", "return x / 0 * 0"),
+    "sorted_only": operator("sorted_only", "torch._assert((x.diff() >= 0).all(), 'not sorted')\n    return x * 2"),
 }
 _SCRIPT = """
 import os, torch

@@ -172,9 +172,31 @@ def _checked(call: Callable[..., Any], operator: Any, arguments: Any, named: dic
         for name in {*views} ^ {*fake_views}:
             how = "with fake tensors only" if name in fake_views else "without fake tensors only"
             _refuse(operator, f"returns a view of its argument {name!r} {how}")
-    if not (declared or drew or _is_distributed()) and not _alike(results, call(*before[0], **before[1])):
-        _refuse(operator, "returns other results when it is called again with the same arguments")
+    if not (declared or drew or _is_distributed()):
+        if not _alike(results, call(*before[0], **before[1])):
+            _refuse(operator, "returns other results when it is called again with the same arguments")
+        if _depends_on_place(call, before):
+            _refuse(operator, "returns other results for the same values at another place in memory")
     return results
+
+
+def _depends_on_place(call: Callable[..., Any], given: tuple[Any, dict[str, Any]]) -> bool:
+    """Whether a call with new values in the memory of the last one returns otherwise than one with copies of them.
+
+    So does an operator that keeps results by the address or the identity of its arguments, of which compiled code uses
+    the memory again. The new values are those of numbers with a fraction in the opposite order.
+    """
+    import torch
+
+    with torch.no_grad():
+        for tensor in _tensors(given):
+            if tensor.is_floating_point() or tensor.is_complex():
+                tensor.copy_(tensor.flip([*range(tensor.dim())]))
+    elsewhere = _copied(given)
+    try:
+        return not _alike(call(*given[0], **given[1]), call(*elsewhere[0], **elsewhere[1]))
+    except Exception:  # the operator may not take such values
+        return False
 
 
 def _promised(call: Callable[..., Any], operator: Any, arguments: Any, named: Any) -> tuple[Any, dict[str, Any]]:
