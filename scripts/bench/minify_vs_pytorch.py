@@ -8,7 +8,7 @@ Both start from a captured graph: the capture is not timed. PyTorch's minifier i
 whether the result, run as a script, fails with the signature of the original, and whether it still does when it is all
 that is there: another directory, and the minifier's own gone. A minifier that is stopped at the limit counts as having
 taken that long. In brackets: CPU seconds of all processes, which other work on the machine changes little. At the end:
-the median ratios, and how many results hold what they promise.
+the median ratios, and how many results hold what they promise. The note says when repro-kit was at PyTorch's size.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Outcome:
     alone: bool = False  # the result fails in another directory too
     stopped: bool = False  # stopped at the time limit
     note: str = ""
+    reached: tuple[tuple[int, float], ...] = ()  # statements left, and the seconds at which they were
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def with_repro_kit(subject: Subject, jobs: int) -> Outcome:
         return Outcome(seconds=done.seconds, note=done.stderr.strip().rpartition("\n")[2])
     made = Case.open(subject.case).read("minify/minify.json", Reduction)
     alone = fails_alike(elsewhere(subject, subject.case / "minify" / "best.py"), subject)
-    return Outcome(made.queries, done.seconds, done.cpu, made.statements_after, made.verified, alone)
+    around = done.seconds - made.seconds  # its start, and its end
+    reached = tuple((step.statements, around + step.seconds) for step in made.steps)
+    return Outcome(made.queries, done.seconds, done.cpu, made.statements_after, made.verified, alone, reached=reached)
 
 
 def peer_environment(directory: Path, env: Mapping[str, str]) -> dict[str, str]:
@@ -194,8 +197,16 @@ def print_case(name: str, ours: Outcome, theirs: Outcome) -> None:
         left = "" if outcome.statements is None else str(outcome.statements)
         held = ("", "") if outcome.statements is None else (_yes(outcome.same), _yes(outcome.alone))
         ratio = _ratio(ours, theirs) if outcome is theirs else ""
-        row = (outcome.queries, f"{outcome.seconds:.0f} ({outcome.cpu:.0f})", left, *held, ratio, outcome.note)
+        note = outcome.note or ("" if outcome is theirs else _sooner(ours, theirs))
+        row = (outcome.queries, f"{outcome.seconds:.0f} ({outcome.cpu:.0f})", left, *held, ratio, note)
         print(f"| {name} | {tool} | " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+def _sooner(ours: Outcome, theirs: Outcome) -> str:
+    """How soon repro-kit is at the size of PyTorch's result; it goes on with what the peer keeps, such as inputs."""
+    least = theirs.statements
+    at = next((seconds for statements, seconds in ours.reached if least is not None and statements <= least), None)
+    return "" if at is None else f"as few statements as PyTorch's after {at:.0f} s: {theirs.seconds / at:.1f}×"
 
 
 def _yes(value: bool) -> str:

@@ -262,6 +262,11 @@ _WRAPPER = (
     "        return tree_map(lambda a: Mine({out}) if isinstance(a, torch.Tensor) else a, out)\n"
     "def own(x):\n    return torch.tanh(x) * 2\ncompiled = torch.compile(own, backend='aot_eager')\n"
 )
+OWN_CHANGES["operator_logs"] = (
+    f"{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    seen.append(float(x.sum()))\n    return x.clone()\n"
+    "seen = []\nop.register_fake(lambda x: torch.empty_like(x))\n@torch.compile(backend='aot_eager')\ndef f(x):\n"
+    "    h = x * 2\n    op(h)\n    return h + 1\nf(torch.ones(3))\nassert seen == [6.0], f'logged {seen}'\n"
+)
 OWN_CHANGES["handler_counts"] = _WRAPPER.replace("{out}", "a * len(calls)") + (
     "x = Mine(torch.ones(3))\nexpected = own(x).inner\ncalls.clear()\n"
     "torch.testing.assert_close(compiled(x).inner, expected)\n"

@@ -296,7 +296,7 @@ def _is_wrong_at_once(evidence: Evidence) -> bool:
 
 _ASKS_WHAT_IS_KEPT = (
     f"The program fails without torch.compile too, without {TAKEN_OUT['handlers']}: its result depends on which "
-    "operators run, compiled code runs others, and the compiler is not to blame."
+    "operators run, compiled code runs others, or fewer, and the compiler is not to blame."
 )
 
 

@@ -41,7 +41,7 @@ TAKEN_OUT = {
     "functions": "the functions that the program puts in the place of torch's own",
     MARKS: "the program's own marks for Dynamo",
     "passes": "the program's own passes",
-    "handlers": "what the program's own __torch_dispatch__ keeps between calls",
+    "handlers": "what the program's own __torch_dispatch__ and operators keep between calls",
     INTERRUPTIONS: "the hooks, handlers and limits that the program gives to its own process",
     PROMISES: "the promises that the program's settings make",
 }
@@ -51,7 +51,7 @@ _SUCH_AS = {
     PROMISES: "frozen weights that never change, fast or unsafe math, skipped guards, assumed sizes, alignment or "
     "strides",
 }
-#: Plain eager, where each `__torch_dispatch__` of the program's forgets what it writes.
+#: Plain eager, where each `__torch_dispatch__` and operator of the program's forgets what it writes.
 FORGETFUL_EAGER = "forgetful-eager"
 #: The cause in an ablation whose sentence names such changes.
 OWN_CHANGE = "own-change"

@@ -168,6 +168,38 @@ def compiled(x):  # newer torch compiles nothing in a mode
 
 right = [compiled(x)]
 """
+LOGS = """
+seen, written = [], []
+
+@torch.library.custom_op("mine::log", mutates_args=())
+def log(x: torch.Tensor) -> torch.Tensor:
+    seen.append(x)
+    return x * len(seen)
+
+log.register_fake(torch.empty_like)
+
+@torch.library.custom_op("mine::twice", mutates_args=(), device_types="cuda")
+def twice(x: torch.Tensor) -> torch.Tensor:
+    raise NotImplementedError
+
+@twice.register_kernel("cpu")
+def _(x):
+    seen.append(x)
+    return x * len(seen) * 2
+
+twice.register_fake(torch.empty_like)
+
+@torch.library.custom_op("mine::writes", mutates_args=("x",))
+def writes(x: torch.Tensor) -> None:
+    written.append(x)
+
+def own(x):
+    return log(x) + twice(x)
+
+writes(x)
+right = [own(x)] if written else [None]  # an operator that says that it writes keeps what it writes
+compiled = torch.compile(own, backend="eager")
+"""
 #: Other changes of kinds that are above.
 GUARDS = """
 scale = [1.0]
@@ -238,6 +270,7 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
 
     settings = withdrawn(Failure(Kind.ACCURACY))
     changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE), ("handlers", COUNTS), ("handlers", MODE)]
+    changes += [("handlers", LOGS)]
     changes += [(PROMISES, SETTINGS), (PROMISES, FROZEN)]
     runs = [
         (setup, change, bool(setup))

@@ -63,9 +63,11 @@ def contrasts(subject: Told, own: Recipe | None = None, failure: Failure | None 
 
 
 def test_operators_are_taken_out_only_where_one_is_not_as_it_says() -> None:
-    assert contrasts(Told(operators_checked=PASS)) == [WITHOUT_CHANGES, OPERATORS_CHECKED]
-    assert contrasts(Told(operators_checked=MISMATCH)) == [WITHOUT_CHANGES, OPERATORS_CHECKED, WITHOUT_OPERATORS]
-    assert contrasts(Told(changes=False, operators_checked=MISMATCH)) == [OPERATORS_CHECKED, WITHOUT_OPERATORS]
+    asked = [WITHOUT_CHANGES, OPERATORS_CHECKED, WITHOUT_OPERATORS, FORGETFUL_EAGER]
+    assert contrasts(Told(operators_checked=PASS)) == [*asked[:2], FORGETFUL_EAGER]
+    assert contrasts(Told(operators_checked=MISMATCH)) == asked
+    assert contrasts(Told(changes=False, operators_checked=MISMATCH)) == asked[1:]
+    assert contrasts(Told(operators_checked=PASS), failure=Failure(Kind.COMPILE_ERROR)) == asked[:2]
     assert contrasts(Told(operators=False)) == [WITHOUT_CHANGES]
 
 
@@ -74,9 +76,10 @@ def test_operators_are_not_asked_about_where_a_change_of_torch_is_the_reason() -
     assert contrasts(Told(without_changes=PASS, operators_checked=MISMATCH)) == [WITHOUT_CHANGES, *each]
 
 
-def test_eager_runs_without_what_handlers_keep_where_the_failure_stays_and_there_are_some() -> None:
-    subject = Told(operators=False, text="def __torch_dispatch__")
-    assert contrasts(subject) == [WITHOUT_CHANGES, FORGETFUL_EAGER]
+@pytest.mark.parametrize("operators", [False, True])
+def test_eager_runs_without_what_handlers_keep_where_the_failure_stays_and_there_are_some(operators: bool) -> None:
+    subject = Told(operators=operators, text="def __torch_dispatch__")
+    assert contrasts(subject) == [WITHOUT_CHANGES, *[OPERATORS_CHECKED] * operators, FORGETFUL_EAGER]
     assert not subject.ran[-1].compiled and subject.ran[-1].setup == keeping(("handlers",))
     assert FORGETFUL_EAGER not in contrasts(Told(operators=False, text=subject.text, without_changes=PASS))
 
@@ -101,7 +104,7 @@ def test_interruptions_are_taken_out_where_one_may_have_raised(kind: str, interr
 def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() -> None:
     subject = Told(changes=False, operators_checked=MISMATCH)
     contrasts(subject, Recipe(fullgraph=True))
-    check, without = subject.ran
+    check, without, _ = subject.ran
     assert not check.compiled and "check()" in check.setup
     assert without.compiled and without.recipe.fullgraph is False and "fullgraph" in without.overridden
     assert without.recipe.backend == "aot_eager" and "keep_out()" in without.setup

@@ -218,19 +218,26 @@ class _Holder(ast.NodeTransformer):
 def taken_out(subject: Cells, failing: Cell) -> list[Cell]:
     """The failing cell without what the program changes in torch and, if it stays, without the program's operators.
 
-    There are none if the text of the subject has no such thing.
+    There are none if the text of the subject has no such thing. A check that asks what the program's own
+    `__torch_dispatch__` or operators keep fails in eager, too, where they forget it.
     """
     changes = _without_changes(subject, failing) if subject.changes_torch() else []
-    if not subject.uses_custom_operators() or (changes and changes[0].outcome is RunOutcome.PASSES):
+    if changes and changes[0].outcome is RunOutcome.PASSES:
         return changes
-    return [*changes, *_without_operators(subject, failing)]
+    failure, operators = failing.verdict.failure, subject.uses_custom_operators()
+    wrong = failure is not None and failure.kind is Kind.ACCURACY
+    asked = [*changes, *(_without_operators(subject, failing) if operators else [])]
+    if (operators and wrong) or any("__torch_dispatch__" in text for text in subject.texts()):
+        axes, without = {"contrast": FORGETFUL_EAGER}, f"eager without {TAKEN_OUT['handlers']}"
+        plan = CellPlan(without, failing.recipe, compiled=False, axes=axes, setup=keeping(("handlers",)))
+        asked += subject.run([plan])
+    return asked
 
 
 def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     """The failing cell without all changes and, if that passes, without those of one kind at a time.
 
-    Torch's own is put back in the place of the changes. A check that asks what the program's own `__torch_dispatch__`
-    keeps fails in eager, too, where that forgets it.
+    Torch's own is put back in the place of the changes.
     """
     backend, failure = failing.recipe.backend, failing.verdict.failure
     promises = withdrawn(failure) if failure is not None else {}
@@ -240,11 +247,7 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     every = f"{backend} without what the program changes in torch"
     (whole,) = subject.run([_plan(failing, every, WITHOUT_CHANGES, keeping(kinds, promises))])
     if whole.outcome is not RunOutcome.PASSES:
-        if not any("__torch_dispatch__" in text for text in subject.texts()):
-            return [whole]
-        axes, without = {"contrast": FORGETFUL_EAGER}, f"eager without {TAKEN_OUT['handlers']}"
-        plan = CellPlan(without, failing.recipe, compiled=False, axes=axes, setup=keeping(("handlers",)))
-        return [whole, *subject.run([plan])]
+        return [whole]
     by_kind = [
         _plan(failing, f"{backend} without {TAKEN_OUT[kind]}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,), promises))
         for kind in kinds

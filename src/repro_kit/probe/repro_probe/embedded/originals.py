@@ -20,7 +20,7 @@ from typing import Any
 
 #: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
 #: attributes of its modules and classes, what Dynamo is told not to trace, or not to guard, passes in settings, and the
-#: Python state that the program's own `__torch_dispatch__` writes.
+#: Python state that the program's own `__torch_dispatch__` and operators write.
 KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks", "passes", "handlers")
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
@@ -57,6 +57,7 @@ def keep(*kinds: str) -> None:
         restores.append(_without_passes())
     if "handlers" in kinds:
         _let_handlers_forget()
+        _let_operators_forget()
 
     def restore(*_: Any) -> None:
         for put_back in restores:
@@ -253,7 +254,27 @@ def _let_handlers_forget() -> None:
     python.__build_class__ = call
 
 
-def _forgetful(owner: type, handler: Any) -> Any:
+def _let_operators_forget() -> None:
+    """Let each call of an operator of the program's undo what it writes in Python, unless it says that it writes.
+
+    Compiled code may leave out a call whose results nothing reads, or make one call of two.
+    """
+    from torch._library.custom_ops import CustomOpDef
+
+    register: Any = CustomOpDef.register_kernel
+
+    @functools.wraps(register)
+    def call(operator: Any, device_types: Any, kernel: Any = None, /) -> Any:
+        if kernel is None:
+            return functools.partial(call, operator, device_types)
+        keeps = "!" in operator._schema or _is_torchs(kernel)
+        return register(operator, device_types, kernel if keeps else _forgetful(kernel, kernel))
+
+    owner: Any = CustomOpDef
+    owner.register_kernel = call
+
+
+def _forgetful(owner: Any, handler: Any) -> Any:
     import torch
 
     function = getattr(handler, "__func__", handler)
