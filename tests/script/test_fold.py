@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from repro_kit.script import CannotFold, ModuleText, fold
+from repro_kit.script.user_imports import variables_before_torch
 
 
 def folded(main: str, modules: dict[str, str] | None = None, arguments: tuple[str, ...] = (), package: str = "") -> str:
@@ -138,3 +140,18 @@ def test_a_docstring_stays_where_the_program_reads_it():
     assert output(folded("import a\nprint(a.f.__doc__)", modules)) == "Of f.\n"
     assert output(folded("import a, inspect\nprint(inspect.getdoc(a.f))", modules)) == "Of f.\n"
     assert output(folded("print(__doc__)")) == "None\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("import os\nos.environ['A'] = '1'\nimport torch\nos.environ['B'] = '1'", {"A": "1"}),
+        ("import os\nos.environ.setdefault('A', '1')\nos.environ.update({'B': '2'})\nfrom torch import nn", None),
+        ("from os import environ\nimport torchvision\nenviron['A'] = '1'\nimport torch.nn", {"A": "1"}),
+        ("import os\nos.environ['A'] = str(1)\nvalues = {}\nvalues['B'] = '2'\nos.environ[values] = '1'", {}),
+    ],
+)
+def test_variables_that_torch_reads_when_it_is_imported_are_those_above_its_import(
+    lines: str, found: dict[str, str] | None
+) -> None:
+    assert variables_before_torch(ast.parse(lines)) == ({"A": "1", "B": "2"} if found is None else found)

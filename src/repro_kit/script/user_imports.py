@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from repro_kit.script.scopes import bound, local_names
@@ -11,6 +11,34 @@ from repro_kit.script.tree import bound_by
 
 MAIN = "__main__"
 REFERENCE = ":"  # between a module and its name, in a placeholder until all names are settled
+
+
+def variables_before_torch(tree: ast.Module) -> dict[str, str]:
+    """The variables of the environment that a script sets to constants above its first import of torch.
+
+    torch reads the variables of its settings when it is imported (`torch/utils/_config_module.py`), so these do nothing
+    in a process that has imported torch before.
+    """
+    found: dict[str, str] = {}
+    pairs: Iterable[tuple[ast.expr | None, ast.expr]]
+    for statement in tree.body:
+        match statement:
+            case ast.Import(names=names) if any(name.name.partition(".")[0] == "torch" for name in names):
+                break
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] == "torch":
+                break
+            case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
+                pairs = [(name, value)]
+            case ast.Expr(ast.Call(ast.Attribute(owner, "setdefault"), [name, value])):
+                pairs = [(name, value)]
+            case ast.Expr(ast.Call(ast.Attribute(owner, "update"), [ast.Dict(keys, values)])):
+                pairs = zip(keys, values, strict=True)
+            case _:
+                continue
+        if ast.unparse(owner) in ("os.environ", "environ"):
+            constants = [pair for pair in pairs if all(isinstance(each, ast.Constant) for each in pair)]
+            found.update((ast.literal_eval(name), ast.literal_eval(value)) for name, value in constants if name)
+    return {name: value for name, value in found.items() if isinstance(name, str) and isinstance(value, str)}
 
 
 class CannotFold(Exception):

@@ -11,7 +11,7 @@ from repro_kit.case.case import Case, StageRecord, Subject
 from repro_kit.case.stage_results import OBSERVATION, SOURCE_REDUCTION, Environment, Observation, Reduction
 from repro_kit.diagnosis.causes import diagnose
 from repro_kit.diagnosis.cell import Cell, CellPlan
-from repro_kit.diagnosis.layer import HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis, first_failing
+from repro_kit.diagnosis.layer import EAGER_AT_TRUE, HELD_AT_FALSE, HELD_AT_TRUE, OWN_BRANCH, Diagnosis, first_failing
 from repro_kit.failure.failure import Layer, Status
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
@@ -137,3 +137,27 @@ def test_a_branch_that_is_traced_wrongly_is_dynamos(tmp_path: Path) -> None:
     assert [cell.verdict.status for cell in cells[2:]] == [Status.PASS, Status.FAIL, Status.PASS]
     assert found.layer is Layer.DYNAMO
     assert "held at False" in found.sentence
+
+
+#: torch reads the variable when it is imported. In eager the check always passes.
+SETS_EARLY = """import os
+os.environ['TORCHDYNAMO_VERBOSE'] = '1'
+import torch
+def f(x):
+    return x + (torch._dynamo.config.verbose and torch.compiler.is_compiling())
+x = torch.ones(2)
+assert torch.allclose(torch.compile(f, backend='eager')(x), x), 'the results differ'
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
+def test_a_script_that_sets_variables_before_it_imports_torch_is_no_fork_of_a_process_with_torch(
+    tmp_path: Path,
+) -> None:
+    cells, found = ablated(tmp_path, SETS_EARLY)
+    assert [cell.same for cell in cells[:2]] == [False, True], cells
+    held = {cell.changed.get("contrast"): cell.same for cell in cells[2:]}
+    assert held == {HELD_AT_FALSE: False, HELD_AT_TRUE: True, EAGER_AT_TRUE: True}, "each runs its own text"
+    assert (found.layer, found.cause) == (Layer.USER, OWN_BRANCH), found

@@ -236,7 +236,9 @@ class Spawn:
 
 
 def _environment(request: Query) -> dict[str, str]:
-    """Return the variables of the query's recipe; none for an unreadable recipe, which the query will report."""
+    """Return the variables of a query's script or recipe. An unreadable recipe has none: the query will report it."""
+    if request["mode"] == "script":
+        return dict(request["script"]["env"])
     try:
         recipe = recipe_of(request.get("text") or "")
     except (SyntaxError, ValueError):
