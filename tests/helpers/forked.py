@@ -28,6 +28,7 @@ def run_forked(
         "mode": cast(RunMode, mode),
         "options": cast(ProbeOptions, dict(options)),
         "env": {},
+        "env_before_torch": {},
         "recording": None,
         "ranks": 1,
     }

@@ -97,6 +97,7 @@ def _run(
         "mode": orders["mode"],
         "options": {name: value for name, value in orders["options"].items() if name != "deadline"},  # type: ignore[typeddict-item]
         "env": {name: value for name, value in changed.items() if not name.startswith((PREFIX, *_OF_A_START))},
+        "env_before_torch": {},
         "recording": {"cwd": str(script.parent), "main": str(script), "file": str(place / "recorded.json")},
         "ranks": 1,
     }

@@ -62,6 +62,7 @@ def run(
                 "mode": mode,
                 "options": options or {},
                 "env": {},
+                "env_before_torch": {},
                 "recording": None,
                 "ranks": ranks,
             }
@@ -213,6 +214,7 @@ def recorded_in(oracle: ProgramOracle, program: Script, scratch: Path, *, cwd: s
         "mode": "override",
         "options": cast(ProbeOptions, PROBE),
         "env": {},
+        "env_before_torch": {},
         "recording": {"cwd": cwd, "main": main, "file": str(scratch / "recorded.json")},
         "ranks": 1,
     }

@@ -31,6 +31,7 @@ from repro_kit.probe.repro_probe.protocol.queries import (
 from repro_kit.recipe import Recipe
 from repro_kit.runner.server import QueryQueue, ServerDied, ServerProcess
 from repro_kit.runner.supervised import Run
+from repro_kit.script.user_imports import variables_before_torch
 
 T = TypeVar("T")
 
@@ -292,7 +293,7 @@ class ProgramOracle:
         return self._server.receive(until - time.monotonic())
 
     def _ready_for(self, request: Query, busy: bool) -> bool:
-        """Whether the server runs with the environment variables of the recipe. An idle server is restarted with them.
+        """Whether the server runs with the variables that the request needs. An idle server is restarted with them.
 
         Torch reads most of its variables when it is imported, so a forked child cannot have different ones.
         """
@@ -333,6 +334,7 @@ def script_order(
         "mode": "override" if options else "observe",
         "options": options or {},
         "env": dict(env or {}),
+        "env_before_torch": variables_before_torch(text),
         "recording": recording,
         "ranks": ranks,
     }
@@ -348,7 +350,9 @@ def _run_of(reply: Reply) -> Run:
 
 
 def _variables(request: Query) -> dict[str, str]:
-    """Return the environment variables of the recipe in the request's program."""
+    """Return the environment variables of the recipe in the request's program, or those that its script sets early."""
+    if request["mode"] == "script":
+        return request["script"]["env_before_torch"]
     try:
         body = ast.parse(request["text"]).body
         for statement in body:

@@ -13,15 +13,17 @@ MAIN = "__main__"
 REFERENCE = ":"  # between a module and its name, in a placeholder until all names are settled
 
 
-def variables_before_torch(tree: ast.Module) -> dict[str, str]:
+def variables_before_torch(text: str) -> dict[str, str]:
     """The variables of the environment that a script sets to constants above its first import of torch.
 
     torch reads the variables of its settings when it is imported (`torch/utils/_config_module.py`), so these do nothing
     in a process that has imported torch before.
     """
     found: dict[str, str] = {}
+    if "environ" not in text:
+        return found
     pairs: Iterable[tuple[ast.expr | None, ast.expr]]
-    for statement in tree.body:
+    for statement in ast.parse(text).body:
         match statement:
             case ast.Import(names=names) if any(name.name.partition(".")[0] == "torch" for name in names):
                 break
@@ -38,7 +40,13 @@ def variables_before_torch(tree: ast.Module) -> dict[str, str]:
         if ast.unparse(owner) in ("os.environ", "environ"):
             constants = [pair for pair in pairs if all(isinstance(each, ast.Constant) for each in pair)]
             found.update((ast.literal_eval(name), ast.literal_eval(value)) for name, value in constants if name)
-    return {name: value for name, value in found.items() if isinstance(name, str) and isinstance(value, str)}
+    return {name: value for name, value in found.items() if _is_variable(name, value)}
+
+
+def _is_variable(name: object, value: object) -> bool:
+    """Whether the system takes them as the name and the value of a variable (`os.putenv`)."""
+    texts = isinstance(name, str) and isinstance(value, str)
+    return texts and bool(name) and "=" not in str(name) and "\0" not in f"{name}{value}"
 
 
 class CannotFold(Exception):

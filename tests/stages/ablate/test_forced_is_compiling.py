@@ -153,7 +153,7 @@ assert torch.allclose(torch.compile(f, backend='eager')(x), x), 'the results dif
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_zygote")
-def test_a_script_that_sets_variables_before_it_imports_torch_is_no_fork_of_a_process_with_torch(
+def test_variables_that_a_script_sets_before_it_imports_torch_are_there_when_torch_is_imported(
     tmp_path: Path,
 ) -> None:
     cells, found = ablated(tmp_path, SETS_EARLY)

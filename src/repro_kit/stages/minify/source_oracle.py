@@ -33,7 +33,6 @@ from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.supervised import Run
 from repro_kit.script import Script
 from repro_kit.script.recording import Recorded, instrumented, read_recorded
-from repro_kit.script.user_imports import variables_before_torch
 from repro_kit.serialize import to_data
 from repro_kit.trace.insights.causes import kept_causes
 from repro_kit.trace.reader import read
@@ -256,19 +255,13 @@ class SourceOracle:
             return read_recorded(file.read_bytes()) if file.is_file() else Recorded()
 
     def _run(self, programs: Sequence[Script], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
-        more = {} if compiled else eager_run.EAGER_VARIABLES
+        env = {} if compiled else eager_run.EAGER_VARIABLES
         with scratch() as parent:
             directories = [parent / str(number) for number in range(len(programs))]
             for directory in directories:
                 directory.mkdir()
             orders = [
-                script_order(
-                    program.text,
-                    directory,
-                    options,
-                    env={**variables_before_torch(program.tree), **more},
-                    ranks=self._ranks,
-                )
+                script_order(program.text, directory, options, env=env, ranks=self._ranks)
                 for program, directory in zip(programs, directories, strict=True)
             ]
             stuck = is_stuck if self._ranks > 1 else None

@@ -110,6 +110,7 @@ class ScriptOrder(TypedDict):
     mode: RunMode
     options: ProbeOptions
     env: dict[str, str]  # further variables
+    env_before_torch: dict[str, str]  # those that must be there when torch is imported, as the script sets them
     recording: Recording | None
     ranks: int  # processes that run the script, as torchrun starts them
 

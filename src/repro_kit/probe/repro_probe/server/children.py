@@ -238,7 +238,7 @@ class Spawn:
 def _environment(request: Query) -> dict[str, str]:
     """Return the variables of a query's script or recipe. An unreadable recipe has none: the query will report it."""
     if request["mode"] == "script":
-        return dict(request["script"]["env"])
+        return dict(request["script"]["env_before_torch"])
     try:
         recipe = recipe_of(request.get("text") or "")
     except (SyntaxError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shlex
 import shutil
 from collections import deque
@@ -35,7 +34,6 @@ from repro_kit.runner.subject_start import command
 from repro_kit.runner.supervised import Run
 from repro_kit.script import Script
 from repro_kit.script.compile_calls import settings
-from repro_kit.script.user_imports import variables_before_torch
 from repro_kit.session.oracles import open_oracle
 from repro_kit.stages.ablate.cells.base import Cells, interpreter
 from repro_kit.stages.ablate.matrix import texts
@@ -338,8 +336,7 @@ class OnReducedScript(OnScript):
         return [self.text, *super().about()]
 
     def _ended(self, run: SubjectRun, changed: Override) -> Run:
-        early = variables_before_torch(ast.parse(self.text))
-        forks = not early and {name for name, value in changed.items() if value} <= _IN_A_FORK
+        forks = {name for name, value in changed.items() if value} <= _IN_A_FORK
         if forks and not run.without and run.env in ({}, eager_run.EAGER_VARIABLES):
             return self._forked(run, changed)
         launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(self._ranks)] if self._ranks > 1 else []
