@@ -597,6 +597,18 @@ torch.compile(h)(torch.ones(1))
             "[dynamo] wrong result of a custom autograd.Function under torch.func.vmap of grad",
         ),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
+        (
+            f"import os\nos.environ['TORCHDYNAMO_X'] = '1'\n{OWN_BACKWARD}",
+            wrong("value"),
+            "",
+            "[dynamo] wrong result of a custom autograd.Function with TORCHDYNAMO_X=1",
+        ),
+        (
+            f"{OWN_BACKWARD}\ntorch._dynamo.config.verbose = True\nmine.config.size = 3",
+            wrong("value"),
+            "",
+            "[dynamo] wrong result of a custom autograd.Function with dynamo.verbose=True",
+        ),
     ],
 )
 def test_the_title_of_a_reduced_script(source, signature, error, expected) -> None:

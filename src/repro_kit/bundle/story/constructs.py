@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from repro_kit.bundle.story.failing_call import NOWHERE, Spot, calls_at
 from repro_kit.bundle.story.operators import CUSTOM, OWN_FUNCTION, custom_operator, with_options
 from repro_kit.script.tree import names_in
+from repro_kit.script.user_imports import variables_before_torch
 
 _COMPILERS = ("compile", "export", "draft_export", "aoti_compile_and_package", "optimize")
 _SETTER = re.compile(r"(?:^|\.)(?:_?(?:set|use|enable|disable|register)_\w+|(?:manual_)?seed(?:_all)?)$")
@@ -28,6 +29,9 @@ _CONDITIONS = ("mode", "dynamic", "fullgraph")
 #: Functions of Python that a script has for other reasons than its failure.
 _PLUMBING = ("print", "range", "len", "super", "isinstance", "zip", "enumerate")
 
+#: A setting of torch in a module of settings: ``torch._inductor.config.cpp.threads``.
+_SETTING = re.compile(r"torch\._?(?P<part>\w+\.)config\.(?P<name>[\w.]+)")
+
 _ASKS = ast.If | ast.IfExp | ast.While | ast.Assert
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -44,6 +48,7 @@ class Construct:
     transforms: tuple[str, ...] = ()  # of torch.func, between the compiler and the function, the outermost first
     branch: str = ""  # the condition, if the compiled functions ask no other and it is short
     is_certain: bool = False  # the calls are those of the line that fails, set a state, or are the only one
+    configured: tuple[str, ...] = ()  # settings of torch that the script makes for all calls
 
 
 def construct_of(source: str, spot: Spot = NOWHERE, checked: str = "") -> Construct:
@@ -82,6 +87,7 @@ def construct_of(source: str, spot: Spot = NOWHERE, checked: str = "") -> Constr
         tuple(_transforms(compiles)),
         _short(asked[0]) if len(asked) == 1 else "",
         bool(at_line or setters or len(calls) == 1),
+        (*_configured(tree), *(f"{name}={value}" for name, value in variables_before_torch(source).items())),
     )
 
 
@@ -260,3 +266,11 @@ def _settings(compiles: Sequence[ast.Call]) -> Iterator[str]:
     for keyword in (keyword for call in compiles for keyword in call.keywords if keyword.arg in _CONDITIONS):
         if isinstance(keyword.value, ast.Constant) and keyword.value.value is not None:
             yield f"{keyword.arg}={keyword.value.value!r}"
+
+
+def _configured(tree: ast.Module) -> Iterator[str]:
+    """``inductor.freezing=True`` of an assignment, as the settings of a captured program are written."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            for setting in filter(None, (_SETTING.fullmatch(ast.unparse(target)) for target in node.targets)):
+                yield f"{setting['part']}{setting['name']}={node.value.value!r}"

@@ -143,6 +143,8 @@ def _conditions(story: Story, program: Program | None, construct: Construct) -> 
             yield f"under torch.func.{' of '.join(construct.transforms)}"
         if construct.settings:
             yield f"with {', '.join(construct.settings)}"
+        if not story.runs_users_files:  # which may set what the failure does not need
+            yield from (f"{WITH}{setting}" for setting in construct.configured[:1])
         return
     yield from compiled_with(program)
     if story.layer is Layer.BACKEND:
