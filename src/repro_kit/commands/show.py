@@ -21,7 +21,8 @@ from repro_kit.files import read_plain
 from repro_kit.serialize import to_data
 from repro_kit.session.case_paths import is_case
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, story_of
-from repro_kit.stages.bundle.forms import candidates, fill, results_of
+from repro_kit.stages.bundle.form_files import fill
+from repro_kit.stages.bundle.forms import candidates, results_of
 
 
 def story_at(target: Path) -> Story:

@@ -1,7 +1,7 @@
 """Write `repro.py` for a program, as a person would write it for the same graph.
 
-`stages/bundle/forms.py` chooses the program and calls `render_program`. The templates are in `templates/` at the top
-level: `repro.py.j2`, and `program.py.j2`, the part that it shares with the test.
+`stages/bundle/forms.py` chooses the program, and `form_files.py` calls `render_program`. The templates are in
+`templates/` at the top level: `repro.py.j2`, and `program.py.j2`, the part that it shares with the test.
 """
 
 from __future__ import annotations

@@ -24,13 +24,8 @@ from repro_kit.repro_run.running import START_MARGIN, Check, check_repro, run_re
 from repro_kit.runner.supervised import PROBE
 from repro_kit.stages.bundle.answers import TorchReply, ask
 from repro_kit.stages.bundle.claims import CASTS, casts_may_explain, check_claims, earlier
-from repro_kit.stages.bundle.forms import (
-    CaseResults,
-    ReproForm,
-    fill,
-    named_files,
-    sources_of,
-)
+from repro_kit.stages.bundle.form_files import fill, named_files, sources_of
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.ui import Ui
 
 HOME, DIRECTORY = "HOME", "PWD"  # the home and the working directory, each restored as a whole

@@ -40,7 +40,8 @@ from repro_kit.serialize import dumps, to_data
 from repro_kit.session.explained import explained_before
 from repro_kit.stages.bundle.answers import TorchReply, answers_of
 from repro_kit.stages.bundle.code_places import excerpt_of
-from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare, sources_of
+from repro_kit.stages.bundle.form_files import sources_of
+from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare
 from repro_kit.stages.bundle.further_runs import bisected, users_end, with_replay
 from repro_kit.stages.bundle.shareable_ablation import shareable_ablation
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from repro_kit.artefact.plain import PlainScript
-from repro_kit.artefact.recipe_code import literal
-from repro_kit.bundle.archive.contents import Contents
-from repro_kit.bundle.facts import Facts, without_private
-from repro_kit.bundle.pages.templates import render
+from repro_kit.bundle.facts import Facts
 from repro_kit.bundle.privacy.vocabulary import shareable
-from repro_kit.bundle.repro.check_program import LIMIT, program_check
-from repro_kit.bundle.repro.program_repro import CHECK, REPRO, render_program
-from repro_kit.bundle.repro.script_repro import HANG, render_script
-from repro_kit.bundle.repro.source_files import PLACE, REDUCED, SourceFiles, find_sources, source_text
+from repro_kit.bundle.repro.check_program import LIMIT
+from repro_kit.bundle.repro.program_repro import REPRO, render_program
+from repro_kit.bundle.repro.script_repro import HANG
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import (
     ABLATION,
@@ -39,13 +33,11 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.files import read_text
 from repro_kit.graph import Program, parse, size
-from repro_kit.graph.python_code import in_short_lines, without_remarks
+from repro_kit.graph.python_code import without_remarks
 from repro_kit.recipe import Recipe
-from repro_kit.runner.read_findings import read_findings
-from repro_kit.runner.torchrun import Launch
 from repro_kit.script.compile_calls import self_checking
 from repro_kit.session.oracles import with_tolerance
-from repro_kit.subject.subject_check import is_program_alone, launch_in, rank_subject
+from repro_kit.subject.subject_check import is_program_alone
 
 _SHORTEST_SCRIPT = 120.0  # least time limit of a script, in seconds
 _SMALLEST = Path("minify/best.py")
@@ -128,7 +120,7 @@ class ReproForm:
                 1: "Nothing more can be removed: the only possible removal does not fail alike.",
             }.get(tried, f"Nothing more can be removed: none of {tried} single removals fails alike.")
             minimal = f" {removals}"
-        note = "".join(f" {_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
+        note = "".join(f" {as_sentence(text)}" for text in (reduction.fewer, reduction.note) if text)
         what = "" if self.program else "The user's script and modules in one file. "
         before, count = reduction.statements_before, reduction.queries
         tries = "1 try" if count == 1 else f"{count} tries"
@@ -282,122 +274,6 @@ def _script(case: Case, results: CaseResults) -> ReproForm:
     return ReproForm(results.facts, limit, "; ".join(filter(None, [reason, unreduced])))
 
 
-def fill(
-    form: ReproForm,
-    case: Case,
-    results: CaseResults,
-    contents: Contents,
-    *,
-    include_values: bool,
-    include_source: bool = True,
-) -> list[str]:
-    """Put `repro.py` and its files into `contents`; returns sentences about what was left out.
-
-    `include_source`: whether the user's own files go in; a reduced script always does.
-    """
-    if form.program is None:
-        return _fill_script(form, case, results, contents, is_whole=include_source or not form.is_users_script)
-    assert form.path is not None
-    left_out = []
-    for name in form.program.stored:
-        if include_values:
-            contents.add_values(f"inputs/{name}", form.path.parent / "inputs" / name)
-    if form.program.stored and not include_values:
-        left_out.append(
-            f"Stored tensor values that repro.py loads ({', '.join(form.program.stored)}) are left out, "
-            "so repro.py is not self-contained; --include-values includes them."
-        )
-    facts = without_private(form.facts, contents.redactor)
-    for name, text in render_program(form.program, facts, whole=form.whole, rewritten=form.rewritten).items():
-        contents.add_text(name, text, "repro" if name == REPRO else "check")
-    return left_out
-
-
-def _fill_script(form: ReproForm, case: Case, results: CaseResults, contents: Contents, *, is_whole: bool) -> list[str]:
-    """`is_whole`: the files that `repro.py` runs go in, too."""
-    sources = sources_of(case, form)
-    launch = launch_in(case.file.subject)
-    own = sources.files if form.is_users_script else {}
-    for name in own:
-        contents.redactor.learn_file(name)
-    for name, path in sorted(own.items()) if is_whole else ():
-        contents.add_text(f"{PLACE}/{name}", source_text(path), "source")
-    words = contents.shown_words(sources.argv[1:])
-    facts = without_private(form.facts, contents.redactor)
-    traced = results.observed is not None and results.observed.source in ("trace", "log")
-    subject = rank_subject(case.file.subject) if form.is_users_script else replace(case.file.subject, form="script")
-    text = render_script(
-        replace(subject, argv=sources.argv) if subject.form != "command" else subject,
-        replace(sources, argv=(sources.argv[0], *words)),
-        facts,
-        why=_sentence(form.note) if is_whole else f"The files are not in this bundle. {_sentence(form.note)}",
-        limit=int(form.limit),
-        traced=traced,
-        env=form.env,
-        reduced=form.minimized,
-        ranks=_ranks(form, launch, len(results.observation.ranks)),
-    )
-    if form.text:
-        asked = Recipe(fullgraph="fullgraph=True" in form.text)
-        text = program_check(PlainScript(form.text, 0, 0), asked, facts)
-    if form.path is not None:
-        settings = "".join(f"os.environ[{literal(name)}] = {literal(value)}\n" for name, value in form.env.items())
-        script = f"import os\n\n{settings}\n" * bool(settings) + in_short_lines(form.text or source_text(form.path))
-        contents.add_text(REPRO, script, "repro")
-        contents.add_text(CHECK, text, "check")
-        return []
-    contents.add_text(REPRO, text, "repro")
-    contents.add_text(CHECK, render("check_status.py.j2"), "check")
-    left_out = [f"A file of the user's is left out: {sentence}." for sentence in sources.left_out]
-    if not is_whole:
-        add = f"`{with_source(case)}` adds what is missing"
-        left_out.append(f"The bundle lacks the {named_files(sources)}, which repro.py runs; {add}.")
-    left_out.append(
-        "Data files that the user's code opens, and packages that the code needs besides torch, are not in the bundle."
-    )
-    if tuple(words) != sources.argv[1:]:
-        left_out.append(
-            "Some words of the command are replaced by tokens, and repro.py passes the tokens to the script; "
-            "--include-values includes the original words."
-        )
-    return left_out
-
-
-def with_source(case: Case) -> str:
-    """The command that puts the user's source files into the bundle."""
-    return f"repro-kit bundle --include-source {shlex.quote(str(case.path))}"
-
-
-def named_files(sources: SourceFiles) -> str:
-    """``source files train.py and 2 more``: those that the command names, and how many there are besides."""
-    shown = [word for word in sources.argv if word in sources.files]
-    others = len(sources.files) - len(shown)
-    plural = "s" * (len(sources.files) != 1)
-    if not shown:
-        return f"{others} source file{plural}"
-    return f"source file{plural} {', '.join(shown)}{f' and {others} more' if others else ''}"
-
-
-def _ranks(form: ReproForm, launch: Launch | None, seen: int) -> int:
-    """The processes that `repro.py` starts for its script; 0 if it starts one in the usual way.
-
-    `seen`: the ranks of the observed run.
-    """
-    if form.is_users_script:
-        return launch.ranks or seen if launch is not None else 0
-    reduction = form.facts.reduction
-    return reduction.ranks if reduction is not None and reduction.ranks > 1 else 0
-
-
-def sources_of(case: Case, form: ReproForm) -> SourceFiles:
-    """The source files that a script-level `repro.py` runs: the reduced script, or what the user's command needs."""
-    if form.path is not None:
-        return SourceFiles({REDUCED: form.path}, (REDUCED,))
-    findings = read_findings(case.path / "observe" / "probe")
-    subject = case.file.subject
-    launcher = subject.argv[0] if launch_in(subject) is not None else ""
-    return find_sources(rank_subject(subject), [path for path in findings.modules if path != launcher])
-
-
-def _sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
+    """``The captured program is not reduced.`` of a note; empty for none."""
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""

@@ -19,7 +19,8 @@ from repro_kit.failure.failure import ExceptionLink, Failure
 from repro_kit.recipe import Recipe
 from repro_kit.repro_run.untrusted import REPRO
 from repro_kit.runner.subject_start import command as launched
-from repro_kit.stages.bundle.forms import ReproForm, sources_of
+from repro_kit.stages.bundle.form_files import sources_of
+from repro_kit.stages.bundle.forms import ReproForm
 
 Words = Callable[[Sequence[str]], Sequence[str]]
 

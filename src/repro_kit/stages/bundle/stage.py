@@ -20,11 +20,8 @@ from repro_kit.session.case_paths import CHECKED
 from repro_kit.stages.bundle.checking import CheckedForm, Checking
 from repro_kit.stages.bundle.claims import proof_of
 from repro_kit.stages.bundle.describe_bundle import BundleRemarks, describe
-from repro_kit.stages.bundle.forms import (
-    candidates,
-    results_of,
-    with_source,
-)
+from repro_kit.stages.bundle.form_files import with_source
+from repro_kit.stages.bundle.forms import candidates, results_of
 from repro_kit.stages.bundle.sharing import add_pages, gate, redactor_of
 from repro_kit.ui import Ui
 
