@@ -1,6 +1,7 @@
 """Scripts in forks of a process that has imported torch: they end as they would alone, and reach nothing beyond."""
 
 import ast
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import signature_of
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
+from repro_kit.runner.compiler import probes
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.read_findings import read_findings
 from repro_kit.runner.supervised import Run
@@ -326,3 +328,17 @@ def test_ranks_that_wait_for_each_other_are_told_from_another_hang(oracle: Progr
     assert verdict.failure is not None and verdict.failure.kind is Kind.DEADLOCK
     assert signature_of(verdict.failure).summary() == "hang: the ranks wait for each other"
     assert "all_reduce" in verdict.failure.text and "all_gather" in verdict.failure.text
+
+
+#: What torch has asked of the machine before the script: nothing, in a process of the user's.
+ASKED_BEFORE = "import torch._inductor.cpp_builder; raise SystemExit(40 + torch.%s.cache_info().currsize)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked", ["_inductor.cpp_builder.cpp_compiler_search", "_inductor.cpu_vec_isa.valid_vec_isa_list"]
+)
+def test_in_a_fresh_interpreter_a_script_finds_inductor_as_the_user_does(asked: str, tmp_path: Path) -> None:
+    with ProgramOracle(sys.executable, how="spawn", cache=probes(sys.executable)) as spawn:
+        end = run(spawn, ASKED_BEFORE % asked, tmp_path / "asked")
+    assert end.exit_status == 40, end

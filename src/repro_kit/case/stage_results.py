@@ -189,6 +189,7 @@ class Reduction:
     runs: int = 0
     ranks: int = 1  # processes that run the reduced script, as torchrun starts them
     fewer: str = ""  # why these are not all ranks of the user's run, in words
+    fresh: bool = False  # the script fails only in an interpreter that has compiled nothing before
 
 
 @dataclass(frozen=True)

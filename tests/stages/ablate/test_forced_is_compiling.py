@@ -73,13 +73,13 @@ def wrong(x):
 """
 
 
-def ablated(place: Path, text: str) -> tuple[list[Cell], Diagnosis]:
-    """The cells of a reduced script, and the diagnosis."""
+def ablated(place: Path, text: str, *, fresh: bool = False) -> tuple[list[Cell], Diagnosis]:
+    """The cells of a reduced script, and the diagnosis. `fresh`: it fails in no fork."""
     case = Case.create(place / "a.repro", Subject("script", ("a.py",), str(place), sys.executable), "2026-01-01")
     case.update(signature=Signature(Kind.ACCURACY, exceptions=("AssertionError",), message="the results differ"))
     case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 1.0, 0, "python", "2.13.0", eager=Status.PASS))
     case.write("env.json", Environment("3.11", sys.executable, "linux", "2.13.0"))
-    case.store(SOURCE_REDUCTION, Reduction(9, 9, 1, 1.0, verified=True, self_contained=True))
+    case.store(SOURCE_REDUCTION, Reduction(9, 9, 1, 1.0, verified=True, self_contained=True, fresh=fresh))
     case.record(StageRecord("minify", "done"))
     script = case.path / "minify" / "source" / "best.py"
     script.write_text(text)
@@ -160,4 +160,23 @@ def test_variables_that_a_script_sets_before_it_imports_torch_are_there_when_tor
     assert [cell.same for cell in cells[:2]] == [False, True], cells
     held = {cell.changed.get("contrast"): cell.same for cell in cells[2:]}
     assert held == {HELD_AT_FALSE: False, HELD_AT_TRUE: True, EAGER_AT_TRUE: True}, "each runs its own text"
+    assert (found.layer, found.cause) == (Layer.USER, OWN_BRANCH), found
+
+
+#: Inductor has chosen an instruction set before the script in a process that forks, and in none of the user's.
+NEEDS_A_START = """import torch, torch._inductor.cpu_vec_isa
+chosen = torch._inductor.cpu_vec_isa.valid_vec_isa_list.cache_info().currsize
+def f(x):
+    return x + (torch.compiler.is_compiling() and not chosen)
+x = torch.ones(2)
+assert torch.allclose(torch.compile(f, backend='eager')(x), x), 'the results differ'
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_zygote")
+def test_a_script_that_fails_only_in_a_fresh_interpreter_is_ablated_there(tmp_path: Path) -> None:
+    cells, found = ablated(tmp_path, NEEDS_A_START, fresh=True)
+    assert [cell.same for cell in cells[:2]] == [False, True], cells
     assert (found.layer, found.cause) == (Layer.USER, OWN_BRANCH), found

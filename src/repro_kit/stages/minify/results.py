@@ -108,20 +108,21 @@ def write_source(
     self_contained: bool,
     ranks: int = 1,
     fewer: str = "",
+    fresh: bool = False,
     seen: Difference | None = None,
 ) -> None:
     """Write `minify/source/`, in the form of `minify/`.
 
     `self_contained`: the script needs torch only. `ranks`: the processes that run it; `fewer`: why they are not all.
-    `seen`: how its compiled calls differ from eager, where its own check does not say.
+    `fresh`: it fails only in an interpreter that has compiled nothing before. `seen`: how its compiled calls differ
+    from eager, where its own check does not say.
     """
     _keep_failure(case, SOURCE_FAILURE, failure)
     reduction = _write(
         case, SOURCE_REDUCTION, result, failure, lambda program: program.text, self_contained=self_contained
     )
-    if ranks > 1 or fewer or (seen and reduction.difference is None):
-        difference = reduction.difference or seen
-        case.store(SOURCE_REDUCTION, replace(reduction, ranks=ranks, fewer=fewer, difference=difference))
+    difference = reduction.difference or seen
+    case.store(SOURCE_REDUCTION, replace(reduction, ranks=ranks, fewer=fewer, fresh=fresh, difference=difference))
 
 
 def _keep_failure(case: Case, handle: ResultFile[ObservedFailure], failure: Failure | None) -> None:

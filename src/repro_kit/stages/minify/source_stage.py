@@ -90,8 +90,8 @@ def _written(case: Case, reduced: _Reduced, ui: Ui) -> str:
     result, failure = reduced.result, reduced.failure
     needs = third_party(result.program)
     note = "; ".join(filter(None, [reduced.view.note_of(result.program), reduced.larger]))
-    ranks, seen = reduced.view.ranks, reduced.seen
-    write_source(case, result, failure, self_contained=not needs, ranks=ranks, fewer=note, seen=seen)
+    ranks, fresh, seen = reduced.view.ranks, reduced.fresh, reduced.seen
+    write_source(case, result, failure, self_contained=not needs, ranks=ranks, fewer=note, fresh=fresh, seen=seen)
     if reduced.larger:
         ui.note(f"{reduced.larger[:1].upper()}{reduced.larger[1:]}.")
     if needs:
@@ -108,6 +108,7 @@ class _Reduced:
     view: RankView
     stand_in: int = 0  # statements that replace the launcher and the other ranks
     seen: Difference | None = None  # between its compiled calls and eager, where its own check fails
+    fresh: bool = False  # it fails only in an interpreter that has compiled nothing before
 
     @property
     def larger(self) -> str:
@@ -167,11 +168,11 @@ def _reduced(case: Case, options: MinifyOptions, ui: Ui) -> _Reduced:
         ui.progress("checking the result in a fresh interpreter")
         judge = SourceOracle(afresh, start.expected, timeout, view.ranks)
         result = replace(compacted(result), statements_before=measure(program)[0])
-        of_view = measure(view.program)[0]
         failure, seen = _failure_afresh(judge, result, start.expected)
         if failure is not None:
             result = without_idle_twin(result, raising_lines(failure))
-        return _Reduced(result, failure, view, of_view - result.statements_before, seen)
+        stand_in = measure(view.program)[0] - result.statements_before
+        return _Reduced(result, failure, view, stand_in, seen, fresh=attempt.oracle is afresh and not is_timed)
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,9 @@ class _PreparedInterpreter(NamedTuple):
     channel: socket.socket
 
 
+_WARM = "warm"  # the word for an interpreter in which Inductor chooses its instruction set ahead of the query
+
+
 class Spawn:
     """Starts fresh interpreters (`main`). One can be prepared ahead, since a short query mostly imports torch."""
 
@@ -193,14 +196,14 @@ class Spawn:
 
     def prepare(self, env: Mapping[str, str]) -> None:
         """Start an interpreter that imports torch and waits. `env` is added to this process's environment."""
-        self._ready = self._prepared(env)
+        self._ready = self._prepared(env, _WARM)
 
-    def _prepared(self, env: Mapping[str, str]) -> _PreparedInterpreter:
+    def _prepared(self, env: Mapping[str, str], *words: str) -> _PreparedInterpreter:
         self._discard()
         channel, child_channel = socket.socketpair()
         with child_channel:
             process = subprocess.Popen(
-                [sys.executable, "-m", "repro_probe.server.children", str(child_channel.fileno())],
+                [sys.executable, "-m", "repro_probe.server.children", str(child_channel.fileno()), *words],
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -217,8 +220,10 @@ class Spawn:
         """Send the request to an interpreter, which reports to `write_end` and inherits no other descriptor."""
         env = _environment(request)
         ready = self._ready
-        if ready is None or ready.env != env or ready.process.poll() is not None:
+        if request["mode"] == "script":  # which may change what Inductor asks of the machine
             ready = self._prepared(env)
+        elif ready is None or ready.env != env or ready.process.poll() is not None:
+            ready = self._prepared(env, _WARM)
         self._ready = None
         path = os.path.join(request["scratch"], "request.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -286,12 +291,12 @@ def end_with_parent() -> None:
     look()
 
 
-def main(descriptor: str) -> None:
+def main(descriptor: str, *words: str) -> None:
     """Answer one request. An interpreter that gets no request ends without a message."""
     die_with_parent()
     problem = None
     try:
-        _import_torch()
+        _import_torch(warm=_WARM in words)
     except Exception:
         problem = traceback.format_exc()
     with socket.socket(fileno=int(descriptor)) as channel:
@@ -306,13 +311,14 @@ def main(descriptor: str) -> None:
     _answer(request, pipes[0])
 
 
-def _import_torch() -> None:
+def _import_torch(*, warm: bool) -> None:
     gc.disable()  # an import makes many objects and hardly any garbage
     # codecache must be imported before TMPDIR changes: its import fixes the directory of precompiled headers.
     for name in ("torch._dynamo", "torch._inductor.codecache", "torch._inductor.compile_fx"):
         importlib.import_module(name)
     build_whole()
-    vec_isa.pick()  # the shared cache has its test libraries from the second query on
+    if warm:
+        vec_isa.pick()  # the shared cache has its test libraries from the second query on
     gc.collect()
     gc.freeze()  # makes the garbage collection after the query quick
     gc.enable()

@@ -287,7 +287,8 @@ class OnReducedScript(OnScript):
 
     def __init__(self, case: Case, options: AblateOptions, ui: Ui, script: Path, *, infer: bool = False) -> None:
         self.script, self.text = script.absolute(), read_text(script)
-        self._ranks = max(1, case.load(SOURCE_REDUCTION).ranks)
+        reduction = case.load(SOURCE_REDUCTION)
+        self._ranks, self._fresh = max(1, reduction.ranks), reduction.fresh
         self._one_at_a_time, self._workers = Lock(), options.jobs
         hangs = case.file.signature is not None and case.file.signature.kind.policy.hangs
         timeout = min(options.timeout, HANG) if hangs else options.timeout
@@ -336,7 +337,7 @@ class OnReducedScript(OnScript):
         return [self.text, *super().about()]
 
     def _ended(self, run: SubjectRun, changed: Override) -> Run:
-        forks = {name for name, value in changed.items() if value} <= _IN_A_FORK
+        forks = not self._fresh and {name for name, value in changed.items() if value} <= _IN_A_FORK
         if forks and not run.without and run.env in ({}, eager_run.EAGER_VARIABLES):
             return self._forked(run, changed)
         launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(self._ranks)] if self._ranks > 1 else []
