@@ -839,6 +839,30 @@ def test_an_export_is_told_by_the_script_and_a_message_is_not_cut_inside_bracket
     assert title_of(longer).endswith("does not export: no size (of two: 1, and 2) is known here")
 
 
+def test_a_private_name_of_many_words_leaves_room_for_the_message() -> None:
+    home = "torch.nested._internal.nested_tensor.nested_view_from_values_offsets_lengths"
+    body = f"    a = {home}(x, o, None)\n    y = torch.nn.functional.layer_norm(a, [2])\n    return (y,)\n"
+    failing = Signature(Kind.COMPILE_ERROR, ("IndexError",), "list index out of range")
+    story = story_of("accuracy", program=program(body, [X, "o = torch.arange(2)"]), ablation=None, signature=failing)
+    story = replace(story, layer=Layer.DYNAMO, error="IndexError: list index out of range", aspects=())
+    told = "F.layer_norm and 1 more operator do not compile: IndexError: list index out of range"
+    assert title_of(story) == told
+
+
+def test_no_title_ends_before_what_a_comparison_compares_with() -> None:
+    error = "AssertionError: A subgraph argument other than striding has been modified; it cannot be updated!"
+    failing = Signature(Kind.COMPILE_ERROR, ("InductorError", "AssertionError"), error.partition(": ")[2])
+    many = tuple((name, name) for name in ("while_loop", "lt", "matmul", "add"))
+    assert not title(TitleFacts(failing, error, operators=many)).endswith("other")
+
+
+def test_an_export_of_which_no_construct_is_known_fails_with_its_message() -> None:
+    error = "UserError: Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs[0]` is no"
+    failing = Signature(Kind.DYNAMO_ERROR, ("UserError",), error.partition(": ")[2])
+    facts = TitleFacts(failing, error, call="torch.export.export", layer=Layer.EXPORT)
+    assert title(facts) == "export fails: Detected mismatch between the structure of `inputs` and `dynamic_shapes`"
+
+
 def test_where_the_message_alone_tells_what_failed_it_comes_before_a_condition() -> None:
     error = "Unsupported: Invalid call to __build_class__: Cannot trace class definition: the class body"
     signature = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), error.partition(": ")[2])

@@ -184,7 +184,9 @@ def _called(callee: str, name: str) -> str:
     parts = callee.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
         return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
-    return next((short + callee.removeprefix(home) for home, short in _HOMES if callee.startswith(home)), name)
+    home, short = next(((home, short) for home, short in _HOMES if callee.startswith(home)), (callee, ""))
+    own = callee.removeprefix(home)
+    return short + own if own and "." not in own else name  # a dotted rest is a private home
 
 
 def with_options(plain: str, name: str, call: ast.Call) -> str:

@@ -17,10 +17,12 @@ from repro_kit.failure.signature import Signature
 LONGEST = 90  # characters
 GRADIENT = "gradient"
 
+_UNNAMED = "the compiled function"  # of a script in which no construct is known to fail
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
+_LONGEST_NAME = 28  # characters of an operator that is named beside others
 _LEAST_CLAUSE = 16  # characters of a part of a message that still tell something
-_CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
+_CLAUSE = re.compile(r"(?<=\w\w[\w`'’])(?:[:;.,] | \()")  # where a message may end
 #: Where a phrase begins, or a quotation; and what no title ends with.
 _PHRASE = re.compile(
     r" (?=(?:at|of|in|on|for|with|from|by|because|but|when|while|than|that|which|and|or|between|since|as|after"
@@ -28,7 +30,7 @@ _PHRASE = re.compile(
 )
 _HANGING = re.compile(
     r"(?:[^\w'\"’”`)\]}]|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should"
-    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
+    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected|other|rather|instead))$"
 )
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
@@ -68,10 +70,10 @@ def title(facts: TitleFacts) -> str:
 
 def headline(facts: TitleFacts) -> str:
     """The title without the layer."""
-    text = _head(facts, _subject(facts, full=True))
-    if len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
+    text, details = _head(facts, _subject(facts, full=True)), _details(facts)
+    is_long = len(facts.operators) > 1 and any(_is_long(plain) for plain, _ in facts.operators)
+    if is_long or len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
-    details = _details(facts)
     for number in range(len(facts.conditions), -1, -1):
         whole = text + _joined(facts.conditions[:number], LONGEST - len(text))
         told = _fitting(details, LONGEST - len(whole))
@@ -129,9 +131,18 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
         return f"{' + '.join(named)} fused"
     if len(named) > _MOST_OPERATORS:
         return f"{named[0]}, {named[1]} and {len(named) - 2} more operators"
+    short = named if full else [name for name in named if not _is_long(name)]
+    if 0 < len(short) < len(named):
+        more = len(named) - len(short)
+        return f"{', '.join(short)} and {more} more operator{'s' * (more > 1)}"
     if named:
         return ", ".join(named)
-    return facts.construct or ("the script" if facts.in_eager else "the compiled function")
+    return facts.construct or ("the script" if facts.in_eager else _UNNAMED)
+
+
+def _is_long(name: str) -> bool:
+    """Whether an operator of torch has so long a name that it leaves no room for what failed."""
+    return len(name) > _LONGEST_NAME and "::" not in name
 
 
 def _head(facts: TitleFacts, subject: str) -> str:
@@ -151,6 +162,8 @@ def _head(facts: TitleFacts, subject: str) -> str:
         )
     if facts.signature.is_compiling:
         return f"compiling {subject} does not end"
+    if subject == _UNNAMED and kind.policy.in_compiler and facts.call in _REFUSES:
+        return f"{facts.call.rpartition('.')[2]} fails"
     if kind.policy.title:
         head = kind.policy.title.format(
             subject=subject,
@@ -162,7 +175,7 @@ def _head(facts: TitleFacts, subject: str) -> str:
             does="does" if s else "do",
         )
         return f"{head} in eager too" if kind is Kind.RUNTIME_ERROR and facts.in_eager else head
-    if kind.policy.measured and subject != "the compiled function":
+    if kind.policy.measured and subject != _UNNAMED:
         return f"{subject}: {facts.signature.message or kind}"
     return facts.signature.message or str(kind)
 
