@@ -844,16 +844,23 @@ def test_a_private_name_of_many_words_leaves_room_for_the_message() -> None:
     body = f"    a = {home}(x, o, None)\n    y = torch.nn.functional.layer_norm(a, [2])\n    return (y,)\n"
     failing = Signature(Kind.COMPILE_ERROR, ("IndexError",), "list index out of range")
     story = story_of("accuracy", program=program(body, [X, "o = torch.arange(2)"]), ablation=None, signature=failing)
-    story = replace(story, layer=Layer.DYNAMO, error="IndexError: list index out of range", aspects=())
+    nested = Aspect("Tensor subclasses", "a nested tensor", "a nested tensor")
+    story = replace(story, layer=Layer.DYNAMO, error="IndexError: list index out of range", aspects=(nested,))
     told = "F.layer_norm and 1 more operator do not compile: IndexError: list index out of range"
     assert title_of(story) == told
 
 
-def test_no_title_ends_before_what_a_comparison_compares_with() -> None:
+def test_a_message_that_no_short_part_tells_stands_beside_the_operator_that_has_the_bodies() -> None:
+    """Not "A subgraph argument other", and not "list index out"."""
     error = "AssertionError: A subgraph argument other than striding has been modified; it cannot be updated!"
     failing = Signature(Kind.COMPILE_ERROR, ("InductorError", "AssertionError"), error.partition(": ")[2])
-    many = tuple((name, name) for name in ("while_loop", "lt", "matmul", "add"))
-    assert not title(TitleFacts(failing, error, operators=many)).endswith("other")
+    body = "\n\ndef body_0(i, y):\n    a = i < 1\n    return a\n"
+    body += "\n\ndef body_1(i, y):\n    b = y @ y\n    c = i + 1\n    return (c, b)\n"
+    text = program("    w = torch.ops.higher_order.while_loop(body_0, body_1, (0, x), ())\n    return (w[1],)\n", [X])
+    text = text.replace("\n\n\ndef graph", f"{body}\n\ndef graph")
+    story = story_of("accuracy", program=text, ablation=None, signature=failing)
+    told = "while_loop does not compile: A subgraph argument other than striding has been modified"
+    assert title_of(replace(story, layer=Layer.INDUCTOR, error=error, aspects=())) == told
 
 
 def test_an_export_of_which_no_construct_is_known_fails_with_its_message() -> None:

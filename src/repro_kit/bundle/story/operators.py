@@ -93,6 +93,12 @@ def operators(program: Program) -> tuple[Operator, ...]:
     return tuple(dict.fromkeys(map(operator, own or computing)))
 
 
+def outermost(program: Program) -> str:
+    """The only operator that computes in the graph itself, where it has bodies; "" if there are several."""
+    names = dict.fromkeys(operator(each).plain for each in _computing(program.with_(bodies=())))
+    return next(iter(names)) if len(names) == 1 and program.bodies else ""
+
+
 def subjects(found: Sequence[Operator]) -> list[Operator]:
     """The operators that a title names: custom ones, a single one with its neighbours; else all, or all but indices.
 

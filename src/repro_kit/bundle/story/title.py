@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.constructs import SUBCLASS
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title_facts import ARGUMENT, WITH, TitleFacts, facts_of
 from repro_kit.failure.failure import STATE, Layer
@@ -30,7 +31,7 @@ _PHRASE = re.compile(
 )
 _HANGING = re.compile(
     r"(?:[^\w'\"’”`)\]}]|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should"
-    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected|other|rather|instead))$"
+    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected|other|rather|instead|out))$"
 )
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
@@ -74,24 +75,33 @@ def headline(facts: TitleFacts) -> str:
     is_long = len(facts.operators) > 1 and any(_is_long(plain) for plain, _ in facts.operators)
     if is_long or len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
+    is_named = bool(facts.operators or facts.construct)
+    raises = facts.signature.kind.policy.shown_by is ShownBy.EXCEPTION
+    # A message tells more than that there is a subclass, which the labels say too; of other conditions less.
+    gives_way = raises and facts.conditions == (f"{WITH}{SUBCLASS}",)
+    fits = gives_way and any(detail and len(text) + len(detail) <= LONGEST for detail in details)
     for number in range(len(facts.conditions), -1, -1):
         whole = text + _joined(facts.conditions[:number], LONGEST - len(text))
         told = _fitting(details, LONGEST - len(whole))
         if not told and len(facts.operators) > _MOST_OPERATORS and (shorter := _of_one_graph(facts, details)):
             return shorter
-        if told or facts.operators or facts.construct:  # else the message alone tells what failed
+        if told or (is_named and not fits):  # else the message alone tells what failed
             return cut(whole + told, LONGEST)
     return cut(text + _joined(facts.conditions, LONGEST - len(text)), LONGEST)
 
 
 def _of_one_graph(facts: TitleFacts, details: Sequence[str]) -> str:
-    """The title of an exception with what it says, which tells more than some of many names; "" if there is no room."""
+    """The title of an exception with what it says, which tells more than some of many names; "" if there is no room.
+
+    It names the graph, or the only operator that no body has.
+    """
     if facts.is_narrowed or facts.signature.kind.policy.shown_by is not ShownBy.EXCEPTION:
         return ""
-    many = f"graph of {len(facts.operators)} operators"
-    head = _head(replace(facts, operators=((many, many),)), many)
-    told = _fitting(details, LONGEST - len(head))
-    return head + told if told else ""
+    for one in (f"graph of {len(facts.operators)} operators", facts.outer):
+        head = _head(replace(facts, operators=((one, one),)), one)
+        if one and (told := _fitting(details, LONGEST - len(head))):
+            return head + told
+    return ""
 
 
 def _joined(conditions: Sequence[str], room: int) -> str:
