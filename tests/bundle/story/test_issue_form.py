@@ -376,6 +376,7 @@ def test_what_the_captured_graph_had_and_the_repro_needs():
         ("y = torch._functorch.predispatch._jvp_increment_nesting()", "Autograd", "forward-mode"),
         ("y = torch.func.grad(f)(x)", "Autograd", "gradients inside the graph"),
         ("y = torch._nested_view_from_jagged(x, o)", "Tensor subclasses", "a nested tensor"),
+        ("y = torch.nested.nested_tensor_from_jagged(x, o)", "Tensor subclasses", "a nested tensor"),
         ("y = torch.nested.nested_tensor(x)", "Dynamic shapes", "the sizes of a nested tensor are symbolic"),
     ],
 )
