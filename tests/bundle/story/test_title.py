@@ -863,6 +863,14 @@ def test_a_message_that_no_short_part_tells_stands_beside_the_operator_that_has_
     assert title_of(replace(story, layer=Layer.INDUCTOR, error=error, aspects=())) == told
 
 
+def test_an_internal_assert_of_torch_is_told_where_its_condition_is_too_long() -> None:
+    error = "RuntimeError: InferenceMode::is_enabled() && self.is_inference() INTERNAL ASSERT FAILED"
+    failing = Signature(Kind.DYNAMO_ERROR, ("TorchRuntimeError", "RuntimeError"), error.partition(": ")[2])
+    facts = TitleFacts(failing, error, construct="vmap(jacfwd(lambda t, x: x * t))(t, x)", layer=Layer.DYNAMO)
+    told = "[dynamo] vmap(jacfwd(lambda t, x: x * t))(t, x) does not compile: INTERNAL ASSERT FAILED"
+    assert title(facts) == told
+
+
 def test_an_export_of_which_no_construct_is_known_fails_with_its_message() -> None:
     error = "UserError: Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs[0]` is no"
     failing = Signature(Kind.DYNAMO_ERROR, ("UserError",), error.partition(": ")[2])

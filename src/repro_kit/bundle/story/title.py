@@ -36,6 +36,7 @@ _HANGING = re.compile(
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
+_ASSERT = "INTERNAL ASSERT FAILED"  # torch's words after the condition, which may be long
 _NATIVE = ("CppCompileError", "CUDACompileError")
 _CRASHES = {"memory": "memory corruption in", "SIGABRT": "abort in", "SIGFPE": "SIGFPE in", "SIGILL": "SIGILL in"}
 _WRONG = {
@@ -241,7 +242,8 @@ def _details(facts: TitleFacts) -> list[str]:
     if policy.shown_by is ShownBy.EXCEPTION and not policy.any_alike:
         if message:
             is_typed = policy.in_compiler and not _is_native(signature)
-            return [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]
+            told = [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]
+            return told + [f": {_ASSERT}"] * (_ASSERT in message)
         if signature.frames and not policy.compared:
             return [f" in {signature.frames[0]}"]
     return []
