@@ -184,9 +184,12 @@ def test_the_number_that_decides_stands_with_where_it_begins_to_fail():
 
 def test_a_statement_that_is_needed_is_no_size():
     variants = (TriedVariant("without `y = x.cumsum(0)`", "passes"), TriedVariant("float64", "fails"))
-    text = markdown.issue(story_of("accuracy", answers=replace(TOLD, variants=variants)))
+    story = replace(story_of("accuracy", answers=replace(TOLD, variants=variants)), repro="y = x.cumsum(0)\n")
+    text = markdown.issue(story)
     assert "- **Sizes and dtypes:** `x` float32 [4, 4]; float64: fails\n" in text
     assert "- **Needed:** without `y = x.cumsum(0)`: passes\n" in text
+    inlined = markdown.issue(replace(story, repro="return torch.tensor(1).cumsum(0)\n"))
+    assert "- **Needed:** without `cumsum`: passes\n" in inlined, "no name that repro.py does not have"
 
 
 def test_of_a_script_that_exports_and_decomposes_the_call_is_the_one_that_fails():

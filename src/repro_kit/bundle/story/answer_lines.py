@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from repro_kit.bundle.story.aspects import dtype_of
 from repro_kit.bundle.story.story import Story
@@ -68,7 +69,7 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     if sizes:
         yield "Sizes and dtypes", sizes
     if parts:
-        yield "Needed", "; ".join(map(_tried, parts))
+        yield "Needed", "; ".join(_tried(replace(each, what=_as_in(story.repro, each.what))) for each in parts)
     if story.answers.workaround is not None:
         tried = story.answers.workaround
         sizes = ", with these sizes" if tried.what.startswith("dynamic=") else ""
@@ -180,6 +181,16 @@ def _variants(story: Story, parts: Collection[TriedVariant]) -> Iterator[str]:
     if number:
         yield number.words
     yield from (_tried(each) for each in story.answers.variants if each.what != decides and each not in parts)
+
+
+def _as_in(repro: str, what: str) -> str:
+    """`what`, a statement that was left out; only its operator where `repro` writes the statement in another."""
+    _, _, line = what.rstrip("`").partition("`")
+    target, _, value = line.rpartition(" = ")
+    called, bracket, _ = value.partition("(")
+    names = filter(None, (target, called.partition(".")[0]))
+    is_written = all(re.search(rf"\b{re.escape(name)}\b", repro) for name in names)
+    return what if is_written or not bracket else f"{_WITHOUT}{called.rpartition('.')[2]}`"
 
 
 def _tried(each: TriedVariant) -> str:
