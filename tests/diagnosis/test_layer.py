@@ -7,7 +7,7 @@ from repro_kit.diagnosis.layer import name_layer
 from repro_kit.failure.failure import Failure, Layer, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
-from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR, EXPORT, EXPORT_STRICT
+from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR, EXPORT, EXPORT_DECOMPOSED, EXPORT_STRICT
 from repro_kit.recipe import LADDER, Recipe, rungs
 
 PASS = Verdict(Status.PASS)
@@ -183,6 +183,7 @@ def test_a_subject_with_a_mode_is_judged_in_that_mode() -> None:
         (AOT_INDUCTOR, AOT_INDUCTOR, Layer.AOT_INDUCTOR, "export-decomposed"),
         (AOT_INDUCTOR, "inductor", Layer.INDUCTOR, "aot_eager_decomp_partition"),
         (EXPORT_STRICT, "eager", Layer.DYNAMO, None),
+        (EXPORT_DECOMPOSED, EXPORT_DECOMPOSED, Layer.EXPORT, EXPORT),
     ],
 )
 def test_the_ladder_of_an_export_goes_on_with_the_ways_to_export(own, first, layer, before) -> None:

@@ -4,7 +4,7 @@ import re
 
 from repro_kit.failure.signature import RunOutcome
 from repro_kit.graph import parse, render
-from repro_kit.graph.names import plain_names, renamed, renamed_in_words, with_plain_names
+from repro_kit.graph.names import plain_names, plainly_named, renamed, renamed_in_words, with_plain_names
 from repro_kit.graph.neighbours import DecidingNumber, Neighbours, Removal
 from repro_kit.reduce.reduction import Result
 
@@ -77,3 +77,44 @@ def test_what_is_said_of_a_result_has_its_short_names() -> None:
     said = [each.what for each in (*named.removals, *named.variants)]
     assert said == ["without `b = z`", "torch.float64 for `z`"]
     assert named.number is not None and named.number.what == "dimension 0 of `z`"
+
+
+WITH_BODIES = """import torch
+
+RECIPE = {}
+
+
+def body_0(unbacked_symint, child, l_self_parameters_matrix__body_fn):
+    return unbacked_symint < 1
+
+
+def body_1(unbacked_symint_0, child_1, l_self_parameters_matrix__body_fn):
+    vector = l_self_parameters_matrix__body_fn @ child_1
+    return (unbacked_symint_0 + 1, vector)
+
+
+def graph(start, matrix):
+    loop = torch.ops.higher_order.while_loop(body_0, body_1, (0, start), (matrix,))
+    return loop[1]
+
+
+def calls():
+    start = torch.ones(1)
+    matrix = torch.ones(1, 1)
+    return [(start, matrix)]
+"""
+
+
+def test_parameters_of_bodies_that_dynamo_named_get_letters() -> None:
+    text = render(plainly_named(parse(WITH_BODIES), ("start", "matrix")))
+    assert "def body_0(x, child, y):" in text
+    assert "return x < 1" in text
+    assert "def body_1(z, a, y):" in text
+    assert "vector = y @ a" in text
+    assert "return (z + 1, vector)" in text
+    assert "while_loop(body_0, body_1, (0, start), (matrix,))" in text
+
+
+def test_parameters_stay_where_a_lambda_has_parameters_of_its_own() -> None:
+    with_lambda = WITH_BODIES.replace("loop[1]", "torch.func.grad(lambda child_1: body_0(0, child_1, matrix))(start)")
+    assert "def body_1(unbacked_symint_0, child_1, l_self" in render(plainly_named(parse(with_lambda), ()))

@@ -28,6 +28,8 @@ def line(text: str) -> TensorInput:
         ("torch.randn(2, dtype=torch.complex64)", ["torch.ones(2, dtype=torch.complex64)"]),
         ("torch.full((2,), 3.5)", ["torch.ones(2)"]),
         ("torch.full((1,), 3)", ["torch.zeros(1, dtype=torch.int64)", "torch.ones(1, dtype=torch.int64)"]),
+        ("torch.linspace(0, 1, 2, dtype=torch.int64)", ["torch.arange(2, dtype=torch.int64)"]),
+        ("torch.linspace(0, 20, 5, dtype=torch.int64)", []),
         ("torch.ones(3)", []),
         ("torch.tensor([1, 2])", []),
     ],

@@ -79,6 +79,10 @@ def test_a_name_that_does_not_exist_is_never_run() -> None:
         ("torch._C._nn.gelu(x)", "torch.nn.functional.gelu(x)"),
         ("torch._C._linalg.linalg_inv(x)", "torch.linalg.inv(x)"),
         ("torch._C._fft.fft_rfft(x)", "torch.fft.rfft(x)"),
+        (
+            "torch.nested._internal.nested_tensor.nested_view_from_values_offsets_lengths(x, offsets, None)",
+            "torch.nested.nested_tensor_from_jagged(x, offsets, None)",
+        ),
         ("torch.ops.aten.view.default(x, [2, 3])", "x.view([2, 3])"),
         ("torch.ops.prims.convert_element_type.default(x, torch.float16)", "x.to(torch.float16)"),
     ],

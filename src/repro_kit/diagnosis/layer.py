@@ -11,7 +11,14 @@ from repro_kit.failure.failure import Layer, Status
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.messages import same_message
 from repro_kit.failure.signature import LIKENESS, RunOutcome
-from repro_kit.probe.repro_probe.protocol.recipe_data import AOT_INDUCTOR, ENTRIES, EXPORTS, PRECOMPILE
+from repro_kit.probe.repro_probe.protocol.recipe_data import (
+    AOT_INDUCTOR,
+    ENTRIES,
+    EXPORT,
+    EXPORT_DECOMPOSED,
+    EXPORTS,
+    PRECOMPILE,
+)
 from repro_kit.recipe import LADDER, Recipe, rungs
 
 #: Contrasts that need more than a changed recipe (`stages/ablate/`); `contrasts.py` has the others.
@@ -150,7 +157,13 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
     passing = [name for name in rungs(recipe.backend) if name in ladder and ladder[name].outcome is RunOutcome.PASSES]
     before = [name for name in passing if rank(name) < rank(failing)]
     plain = any(cell.is_baseline and cell.outcome is RunOutcome.PASSES for cell in cells)
-    good = f"backend {before[-1]!r} passes" if before else _IT_PASSES if plain else "no backend is seen to pass"
+    good = (
+        f"backend {_nearest(before, failing)!r} passes"
+        if before
+        else _IT_PASSES
+        if plain
+        else "no backend is seen to pass"
+    )
     if not before and not plain and first.signature is not None and _needs_a_pass(first.signature.kind):
         return Diagnosis(None, reason=_without_a_pass(cells, failing))
     raising = [name for name in _between(before, failing) if name in ladder and _raises_as(ladder[name], first)]
@@ -223,8 +236,14 @@ def first_failing(cells: Sequence[Cell], recipe: Recipe) -> Cell | None:
 def passing_before(cells: Sequence[Cell], recipe: Recipe, failing: str) -> Cell | None:
     """The last backend of the ladder before `failing` that passes."""
     ladder = _ladder(cells, recipe)
-    weaker = [ladder[name] for name in takewhile(lambda name: name != failing, rungs(recipe.backend)) if name in ladder]
-    return next((cell for cell in reversed(weaker) if cell.outcome is RunOutcome.PASSES), None)
+    weaker = [name for name in takewhile(lambda name: name != failing, rungs(recipe.backend)) if name in ladder]
+    passing = [name for name in weaker if ladder[name].outcome is RunOutcome.PASSES]
+    return ladder[_nearest(passing, failing)] if passing else None
+
+
+def _nearest(passing: Sequence[str], failing: str) -> str:
+    """The backend of `passing` that does most of what `failing` does; run_decompositions follows a plain export."""
+    return EXPORT if failing == EXPORT_DECOMPOSED and EXPORT in passing else passing[-1]
 
 
 def _ladder(cells: Sequence[Cell], recipe: Recipe) -> dict[str, Cell]:

@@ -42,6 +42,10 @@ def plain_names(program: Program, known: Collection[str]) -> dict[str, str]:
     for statement in program.graph.statements:
         if statement.target is not None and len(statement.target) > _LONGEST_VALUE:
             names[statement.target] = _fresh(_VALUES, taken)
+    own = () if "lambda" in taken else program.bodies  # a lambda has parameters too: see `with_short_parameters`
+    for param in (param for body in own for param in body.params):
+        if param not in names and not _is_good(param):
+            names[param] = _fresh(_TENSORS, taken)
     return names
 
 
@@ -136,7 +140,19 @@ def _line(line: Input, names: Mapping[str, str]) -> Input:
 
 def plainly_named(program: Program, known: Collection[str]) -> Program:
     """`program` with short names for inputs and values, as `with_plain_names` gives it."""
-    return renamed(program, plain_names(program, known))
+    return _renamed_throughout(program, plain_names(program, known))
+
+
+def _renamed_throughout(program: Program, names: Mapping[str, str]) -> Program:
+    """`program` with other names in its bodies, too. `names`: to names that stand nowhere in it."""
+
+    def change(body: Function) -> Function:
+        own = body.mapped(lambda statement: _statement(statement, names))
+        return own.with_(
+            params=tuple(names.get(param, param) for param in body.params), returns=body.returns.substitute(names)
+        )
+
+    return renamed(program, names).with_(bodies=tuple(map(change, program.bodies)))
 
 
 def with_plain_names(result: Result[Program], known: Collection[str]) -> Result[Program]:
@@ -148,12 +164,15 @@ def with_plain_names(result: Result[Program], known: Collection[str]) -> Result[
     twin, number = around.twin, around.number
     return replace(
         result,
-        program=renamed(result.program, names),
+        program=_renamed_throughout(result.program, names),
         neighbours=replace(
             around,
             removals=tuple(replace(each, what=renamed_in_words(each.what, names)) for each in around.removals),
             variants=tuple(replace(each, what=renamed_in_words(each.what, names)) for each in around.variants),
-            twin=twin and replace(twin, what=renamed_in_words(twin.what, names), program=renamed(twin.program, names)),
+            twin=twin
+            and replace(
+                twin, what=renamed_in_words(twin.what, names), program=_renamed_throughout(twin.program, names)
+            ),
             number=number and replace(number, what=renamed_in_words(number.what, names)),
         ),
     )

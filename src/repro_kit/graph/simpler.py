@@ -137,6 +137,9 @@ _HOMES = {
     "torch._C._linalg.linalg_": ("torch.linalg.",),
     "torch._C._fft.fft_": ("torch.fft.",),
     "torch._C._special.special_": ("torch.special.",),
+    "torch.nested._internal.nested_tensor.nested_view_from_values_offsets_lengths": (
+        "torch.nested.nested_tensor_from_jagged",
+    ),
 }
 
 

@@ -207,7 +207,7 @@ def _nested(texts: Sequence[str], shape: Sequence[int]) -> str:
 
 
 #: How plain the values of each kind are. Stored values and views are not chosen by the kind.
-_RANKS = {"full": 1, "arange": 2, "linspace": 2, "tril": 2, "triu": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4}
+_RANKS = {"full": 1, "arange": 2, "linspace": 3, "tril": 2, "triu": 2, "tensor": 3, "randn": 4, "rand": 4, "randint": 4}
 _RANKS |= {"empty": 4, "randperm": 4, "softmax": 4}
 _WITH_FORM = ("linspace", "tril", "triu", "softmax")  # kinds whose values plainer ones would not be like
 #: The dtype of a line that names none, by the kind of its data, or by the type of the value that fills it; else floats.
@@ -247,6 +247,8 @@ def plainer(line: TensorInput, record: TensorRecord | None = None) -> Iterator[T
 def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInput]:
     if line.data.kind == "linspace" and isinstance(line.data.args[0], float):
         yield replace(line, data=Data("ones", line.data.sizes))  # none is less than the one before
+    if line.data.kind == "linspace" and "int" in (line.dtype or "") and _counts(line.data):
+        yield replace(line, data=Data("arange", line.data.sizes))  # the same numbers
     if (
         rank(line) == 0
         or line.data.sizes is None
@@ -270,6 +272,11 @@ def _forms(line: TensorInput, record: TensorRecord | None) -> Iterator[TensorInp
     written = None if record is None or line.strided is not None else literal(record, _FEW)
     if written is not None and written.sizes == line.data.sizes:
         yield replace(line, data=written)
+
+
+def _counts(data: Data) -> bool:
+    """Whether the numbers of a `linspace` are 0, 1, 2, …"""
+    return data.sizes is not None and data.args == (0, math.prod(data.sizes) - 1)
 
 
 def _every(strided: Strided, whole: tuple[int, ...]) -> str:

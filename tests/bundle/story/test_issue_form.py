@@ -27,7 +27,8 @@ from repro_kit.diagnosis.answers import (
     TriedWorkaround,
     UnknownFact,
 )
-from repro_kit.failure.failure import Layer
+from repro_kit.diagnosis.cell import Cell
+from repro_kit.failure.failure import Layer, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
 from repro_kit.graph import parse
@@ -179,6 +180,27 @@ def test_the_number_that_decides_stands_with_where_it_begins_to_fail():
     number = NumberFound("dimension 0 of `x`", 9, 8, words)
     story = replace(story, twin=TwinFound(what, ""), reduction=replace(story.reduction, number=number))
     assert f"- **Sizes and dtypes:** `x` float32 [4, 4]; {words}\n" in markdown.issue(story)
+
+
+def test_a_statement_that_is_needed_is_no_size():
+    variants = (TriedVariant("without `y = x.cumsum(0)`", "passes"), TriedVariant("float64", "fails"))
+    story = replace(story_of("accuracy", answers=replace(TOLD, variants=variants)), repro="y = x.cumsum(0)\n")
+    text = markdown.issue(story)
+    assert "- **Sizes and dtypes:** `x` float32 [4, 4]; float64: fails\n" in text
+    assert "- **Needed:** without `y = x.cumsum(0)`: passes\n" in text
+    inlined = markdown.issue(replace(story, repro="return torch.tensor(1).cumsum(0)\n"))
+    assert "- **Needed:** without `cumsum`: passes\n" in inlined, "no name that repro.py does not have"
+
+
+def test_of_a_script_that_exports_and_decomposes_the_call_is_the_one_that_fails():
+    story = story_of("accuracy", level="script", layer=Layer.EXPORT, ops=())
+    own = [("export", False), ("export-draft", False), ("export-decomposed", True)]
+    cells = [
+        Cell(name, True, Recipe(backend=name), Verdict(Status.FAIL if fails else Status.PASS), same=fails)
+        for name, fails in own
+    ]
+    ablation = replace(story.ablation, recipe=Recipe(backend="export-decomposed"), cells=cells)
+    assert replace(story, ablation=ablation).call == "run_decompositions"
 
 
 @pytest.mark.parametrize(
@@ -357,6 +379,7 @@ def test_what_the_captured_graph_had_and_the_repro_needs():
         ("y = torch._functorch.predispatch._jvp_increment_nesting()", "Autograd", "forward-mode"),
         ("y = torch.func.grad(f)(x)", "Autograd", "gradients inside the graph"),
         ("y = torch._nested_view_from_jagged(x, o)", "Tensor subclasses", "a nested tensor"),
+        ("y = torch.nested.nested_tensor_from_jagged(x, o)", "Tensor subclasses", "a nested tensor"),
         ("y = torch.nested.nested_tensor(x)", "Dynamic shapes", "the sizes of a nested tensor are symbolic"),
     ],
 )

@@ -851,6 +851,45 @@ def test_an_export_is_told_by_the_script_and_a_message_is_not_cut_inside_bracket
     assert title_of(longer).endswith("does not export: no size (of two: 1, and 2) is known here")
 
 
+def test_a_private_name_of_many_words_leaves_room_for_the_message() -> None:
+    home = "torch.nested._internal.nested_tensor.nested_view_from_values_offsets_lengths"
+    body = f"    a = {home}(x, o, None)\n    y = torch.nn.functional.layer_norm(a, [2])\n    return (y,)\n"
+    failing = Signature(Kind.COMPILE_ERROR, ("IndexError",), "list index out of range")
+    story = story_of("accuracy", program=program(body, [X, "o = torch.arange(2)"]), ablation=None, signature=failing)
+    nested = Aspect("Tensor subclasses", "a nested tensor", "a nested tensor")
+    story = replace(story, layer=Layer.DYNAMO, error="IndexError: list index out of range", aspects=(nested,))
+    told = "F.layer_norm and 1 more operator do not compile: IndexError: list index out of range"
+    assert title_of(story) == told
+
+
+def test_a_message_that_no_short_part_tells_stands_beside_the_operator_that_has_the_bodies() -> None:
+    """Not "A subgraph argument other", and not "list index out"."""
+    error = "AssertionError: A subgraph argument other than striding has been modified; it cannot be updated!"
+    failing = Signature(Kind.COMPILE_ERROR, ("InductorError", "AssertionError"), error.partition(": ")[2])
+    body = "\n\ndef body_0(i, y):\n    a = i < 1\n    return a\n"
+    body += "\n\ndef body_1(i, y):\n    b = y @ y\n    c = i + 1\n    return (c, b)\n"
+    text = program("    w = torch.ops.higher_order.while_loop(body_0, body_1, (0, x), ())\n    return (w[1],)\n", [X])
+    text = text.replace("\n\n\ndef graph", f"{body}\n\ndef graph")
+    story = story_of("accuracy", program=text, ablation=None, signature=failing)
+    told = "while_loop does not compile: A subgraph argument other than striding has been modified"
+    assert title_of(replace(story, layer=Layer.INDUCTOR, error=error, aspects=())) == told
+
+
+def test_an_internal_assert_of_torch_is_told_where_its_condition_is_too_long() -> None:
+    error = "RuntimeError: InferenceMode::is_enabled() && self.is_inference() INTERNAL ASSERT FAILED"
+    failing = Signature(Kind.DYNAMO_ERROR, ("TorchRuntimeError", "RuntimeError"), error.partition(": ")[2])
+    facts = TitleFacts(failing, error, construct="vmap(jacfwd(lambda t, x: x * t))(t, x)", layer=Layer.DYNAMO)
+    told = "[dynamo] vmap(jacfwd(lambda t, x: x * t))(t, x) does not compile: INTERNAL ASSERT FAILED"
+    assert title(facts) == told
+
+
+def test_an_export_of_which_no_construct_is_known_fails_with_its_message() -> None:
+    error = "UserError: Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs[0]` is no"
+    failing = Signature(Kind.DYNAMO_ERROR, ("UserError",), error.partition(": ")[2])
+    facts = TitleFacts(failing, error, call="torch.export.export", layer=Layer.EXPORT)
+    assert title(facts) == "export fails: Detected mismatch between the structure of `inputs` and `dynamic_shapes`"
+
+
 def test_where_the_message_alone_tells_what_failed_it_comes_before_a_condition() -> None:
     error = "Unsupported: Invalid call to __build_class__: Cannot trace class definition: the class body"
     signature = Signature(Kind.DYNAMO_ERROR, ("Unsupported",), error.partition(": ")[2])

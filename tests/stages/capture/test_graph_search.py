@@ -11,7 +11,7 @@ from repro_kit.case.case import Case, Subject
 from repro_kit.case.stage_results import OBSERVATION, Artifact, Observation, ObservedFailure
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import signature_of
+from repro_kit.failure.signature import RunOutcome, signature_of
 from repro_kit.files import write_atomic
 from repro_kit.graph import parse
 from repro_kit.graph.reading.graph_record import GraphRecord
@@ -106,6 +106,27 @@ def _alone(tolerance: tuple[float, float] | None) -> Attempt:
     recipe = Recipe(rtol=rtol, atol=atol)
     text = program("return (x,)", "return [(torch.ones(2),)]", rtol=rtol, atol=atol)
     return Attempt(text, recipe, GraphRecord(number=0, pid=0, compile_id="0/0"), "")
+
+
+@pytest.mark.parametrize(
+    ("in_eager", "is_taken"), [(RunOutcome.PASSES, True), (RunOutcome.FAILS_ALIKE, False)], ids=["depends", "does not"]
+)
+def test_a_graph_that_shares_other_memory_is_taken_where_the_scripts_own_check_depends_on_it(
+    in_eager: RunOutcome, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the script writes to a result is then a wrong value of its state, which the graph alone does not show."""
+    shared = Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("alias", "output 0"))
+    search = search_with(Verdict(Status.FAIL, failure=shared), Kind.ACCURACY, tmp_path, monkeypatch)
+    own = Failure(Kind.ACCURACY, Phase.COMPARE, difference=Difference("value", "", 1.0, 1.0, 1.0))
+    failures = (ObservedFailure(own, signature_of(own), source="exception"),)
+    search.case.write("observe/run.json", Observation(("a.py",), 1, None, False, 1.0, 0, None, None, failures))
+    search.target = signature_of(own)
+    monkeypatch.setattr(graph_search.OwnCheck, "ending", lambda *_: in_eager)
+    monkeypatch.setattr(graph_search.settle, "by_runs", lambda *_: None)
+    attempt = Attempt("", Recipe(), GraphRecord(number=0, pid=0, compile_id="0/0"), "")
+    taken, _ = search.first(iter([attempt]))
+    assert (taken is attempt) == is_taken
+    assert (search.signature == signature_of(shared)) == is_taken
 
 
 def test_graphs_are_searched_again_once_runs_show_that_the_script_has_lost_an_exception(

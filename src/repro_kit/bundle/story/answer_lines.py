@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from repro_kit.bundle.story.aspects import dtype_of
 from repro_kit.bundle.story.story import Story
@@ -17,6 +18,7 @@ from repro_kit.failure.signature import RunOutcome
 from repro_kit.graph import ScalarInput, TensorInput
 
 CASTS = "TORCHINDUCTOR_EMULATE_PRECISION_CASTS=1"
+_WITHOUT = "without `"  # before a statement that a variant lacks
 _MOST_INPUTS, _MOST_BUILDS = 4, 6
 _NIGHTLY = re.compile(r"\.dev(?P<date>\d{8})")
 _WHEELS = re.compile(r"\+(?P<kind>cu\d+|rocm[\d.]+|xpu)$")
@@ -60,11 +62,14 @@ def answers(story: Story) -> Iterator[tuple[str, str]]:
     if story.answers.devices:
         yield "Devices", " · ".join(map(_tried, story.answers.devices))
     yield "Builds", _builds(story)
-    sizes = "; ".join(filter(None, [", ".join(_inputs(story)), *_variants(story)]))
+    parts = [each for each in story.answers.variants if each.what.startswith(_WITHOUT)]
+    sizes = "; ".join(filter(None, [", ".join(_inputs(story)), *_variants(story, parts)]))
     if not sizes and story.level == "script" and not story.runs_users_files:
         sizes = "those in the code; nothing is known of others"
     if sizes:
         yield "Sizes and dtypes", sizes
+    if parts:
+        yield "Needed", "; ".join(_tried(replace(each, what=_as_in(story.repro, each.what))) for each in parts)
     if story.answers.workaround is not None:
         tried = story.answers.workaround
         sizes = ", with these sizes" if tried.what.startswith("dynamic=") else ""
@@ -169,13 +174,23 @@ def _is_contiguous(line: TensorInput) -> bool:
     return line.stride == tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
-def _variants(story: Story) -> Iterator[str]:
-    """What was tried next to the result: the number that decides, with where it begins to fail, before all others."""
+def _variants(story: Story, parts: Collection[TriedVariant]) -> Iterator[str]:
+    """What was tried beside the result, but for `parts`: first the number that decides, and where it begins to fail."""
     number = story.reduction.number if story.reduction and story.answers.variants else None
     decides = story.twin.what if number and story.twin else ""
     if number:
         yield number.words
-    yield from (_tried(each) for each in story.answers.variants if each.what != decides)
+    yield from (_tried(each) for each in story.answers.variants if each.what != decides and each not in parts)
+
+
+def _as_in(repro: str, what: str) -> str:
+    """`what`, a statement that was left out; only its operator where `repro` writes the statement in another."""
+    _, _, line = what.rstrip("`").partition("`")
+    target, _, value = line.rpartition(" = ")
+    called, bracket, _ = value.partition("(")
+    names = filter(None, (target, called.partition(".")[0]))
+    is_written = all(re.search(rf"\b{re.escape(name)}\b", repro) for name in names)
+    return what if is_written or not bracket else f"{_WITHOUT}{called.rpartition('.')[2]}`"
 
 
 def _tried(each: TriedVariant) -> str:

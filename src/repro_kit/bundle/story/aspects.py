@@ -14,7 +14,7 @@ from repro_kit.graph import DynamicMark, Program, TensorInput
 from repro_kit.graph.effects import CUSTOM_OPERATOR, effects_of, op_name
 from repro_kit.recipe import LADDER, Recipe
 
-_JAGGED = re.compile(r"\bnested_tensor\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")
+_JAGGED = re.compile(r"\bnested_tensor(?:_from_jagged)?\b|torch\.jagged|_nested_view_from_jagged|\bNestedTensor\b")
 _FORWARD_MODE = re.compile(r"_jvp_|_make_dual|\bforward_ad\b|\bjacfwd\b|\bjvp\b")
 _TRANSFORMED = re.compile(r"_grad_increment_nesting|\bjacrev\b|torch\.func\.(?:grad|vjp|hessian)")
 _SUBCLASS = re.compile(r"^class \w+\([^)]*\bTensor\b|_make_(?:wrapper_)?subclass", re.MULTILINE)

@@ -93,6 +93,12 @@ def operators(program: Program) -> tuple[Operator, ...]:
     return tuple(dict.fromkeys(map(operator, own or computing)))
 
 
+def outermost(program: Program) -> str:
+    """The only operator that computes in the graph itself, where it has bodies; "" if there are several."""
+    names = dict.fromkeys(operator(each).plain for each in _computing(program.with_(bodies=())))
+    return next(iter(names)) if len(names) == 1 and program.bodies else ""
+
+
 def subjects(found: Sequence[Operator]) -> list[Operator]:
     """The operators that a title names: custom ones, a single one with its neighbours; else all, or all but indices.
 
@@ -184,7 +190,9 @@ def _called(callee: str, name: str) -> str:
     parts = callee.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
         return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
-    return next((short + callee.removeprefix(home) for home, short in _HOMES if callee.startswith(home)), name)
+    home, short = next(((home, short) for home, short in _HOMES if callee.startswith(home)), (callee, ""))
+    own = callee.removeprefix(home)
+    return short + own if own and "." not in own else name  # a dotted rest is a private home
 
 
 def with_options(plain: str, name: str, call: ast.Call) -> str:

@@ -16,6 +16,7 @@ from repro_kit.case.stage_results import Environment, Reduction, TwinFound
 from repro_kit.diagnosis.answers import Answers
 from repro_kit.diagnosis.cell import Ablation
 from repro_kit.diagnosis.evidence import Chain, in_one_line
+from repro_kit.diagnosis.layer import first_failing
 from repro_kit.diagnosis.workaround import Workaround
 from repro_kit.errors import UsageError
 from repro_kit.failure.differences import Rounding
@@ -204,6 +205,9 @@ class Story:
         if self.level == "script":
             exports = _EXPORTS.search(self.repro) and _COMPILE not in self.repro
             by_layer = _CALL_OF_LAYER.get(self.layer, "torch.export.export" if exports else _COMPILE)
+            if self.layer is Layer.EXPORT and self.ablation is not None:
+                failing = first_failing(self.ablation.cells, self.ablation.recipe)
+                by_layer = _CALL_OF_ENTRY.get(failing.recipe.backend if failing else "", by_layer)
         return _CALL_OF_ENTRY.get(self.recipe.backend, by_layer)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repro_kit.bundle.story.addressee import Addressee
+from repro_kit.bundle.story.constructs import SUBCLASS
 from repro_kit.bundle.story.story import Story
 from repro_kit.bundle.story.title_facts import ARGUMENT, WITH, TitleFacts, facts_of
 from repro_kit.failure.failure import STATE, Layer
@@ -17,10 +18,12 @@ from repro_kit.failure.signature import Signature
 LONGEST = 90  # characters
 GRADIENT = "gradient"
 
+_UNNAMED = "the compiled function"  # of a script in which no construct is known to fail
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
+_LONGEST_NAME = 28  # characters of an operator that is named beside others
 _LEAST_CLAUSE = 16  # characters of a part of a message that still tell something
-_CLAUSE = re.compile(r"(?<=\w{3})(?:[:;.,] | \()")  # where a message may end
+_CLAUSE = re.compile(r"(?<=\w\w[\w`'’])(?:[:;.,] | \()")  # where a message may end
 #: Where a phrase begins, or a quotation; and what no title ends with.
 _PHRASE = re.compile(
     r" (?=(?:at|of|in|on|for|with|from|by|because|but|when|while|than|that|which|and|or|between|since|as|after"
@@ -28,11 +31,12 @@ _PHRASE = re.compile(
 )
 _HANGING = re.compile(
     r"(?:[^\w'\"’”`)\]}]|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should"
-    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected))$"
+    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected|other|rather|instead|out))$"
 )
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w(])")  # not `tensor(4.9115)`
+_ASSERT = "INTERNAL ASSERT FAILED"  # torch's words after the condition, which may be long
 _NATIVE = ("CppCompileError", "CUDACompileError")
 _CRASHES = {"memory": "memory corruption in", "SIGABRT": "abort in", "SIGFPE": "SIGFPE in", "SIGILL": "SIGILL in"}
 _WRONG = {
@@ -68,28 +72,37 @@ def title(facts: TitleFacts) -> str:
 
 def headline(facts: TitleFacts) -> str:
     """The title without the layer."""
-    text = _head(facts, _subject(facts, full=True))
-    if len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
+    text, details = _head(facts, _subject(facts, full=True)), _details(facts)
+    is_long = len(facts.operators) > 1 and any(_is_long(plain) for plain, _ in facts.operators)
+    if is_long or len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
-    details = _details(facts)
+    is_named = bool(facts.operators or facts.construct)
+    raises = facts.signature.kind.policy.shown_by is ShownBy.EXCEPTION
+    # A message tells more than that there is a subclass, which the labels say too; of other conditions less.
+    gives_way = raises and facts.conditions == (f"{WITH}{SUBCLASS}",)
+    fits = gives_way and any(detail and len(text) + len(detail) <= LONGEST for detail in details)
     for number in range(len(facts.conditions), -1, -1):
         whole = text + _joined(facts.conditions[:number], LONGEST - len(text))
         told = _fitting(details, LONGEST - len(whole))
         if not told and len(facts.operators) > _MOST_OPERATORS and (shorter := _of_one_graph(facts, details)):
             return shorter
-        if told or facts.operators or facts.construct:  # else the message alone tells what failed
+        if told or (is_named and not fits):  # else the message alone tells what failed
             return cut(whole + told, LONGEST)
     return cut(text + _joined(facts.conditions, LONGEST - len(text)), LONGEST)
 
 
 def _of_one_graph(facts: TitleFacts, details: Sequence[str]) -> str:
-    """The title of an exception with what it says, which tells more than some of many names; "" if there is no room."""
+    """The title of an exception with what it says, which tells more than some of many names; "" if there is no room.
+
+    It names the graph, or the only operator that no body has.
+    """
     if facts.is_narrowed or facts.signature.kind.policy.shown_by is not ShownBy.EXCEPTION:
         return ""
-    many = f"graph of {len(facts.operators)} operators"
-    head = _head(replace(facts, operators=((many, many),)), many)
-    told = _fitting(details, LONGEST - len(head))
-    return head + told if told else ""
+    for one in (f"graph of {len(facts.operators)} operators", facts.outer):
+        head = _head(replace(facts, operators=((one, one),)), one)
+        if one and (told := _fitting(details, LONGEST - len(head))):
+            return head + told
+    return ""
 
 
 def _joined(conditions: Sequence[str], room: int) -> str:
@@ -129,9 +142,18 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
         return f"{' + '.join(named)} fused"
     if len(named) > _MOST_OPERATORS:
         return f"{named[0]}, {named[1]} and {len(named) - 2} more operators"
+    short = named if full else [name for name in named if not _is_long(name)]
+    if 0 < len(short) < len(named):
+        more = len(named) - len(short)
+        return f"{', '.join(short)} and {more} more operator{'s' * (more > 1)}"
     if named:
         return ", ".join(named)
-    return facts.construct or ("the script" if facts.in_eager else "the compiled function")
+    return facts.construct or ("the script" if facts.in_eager else _UNNAMED)
+
+
+def _is_long(name: str) -> bool:
+    """Whether an operator of torch has so long a name that it leaves no room for what failed."""
+    return len(name) > _LONGEST_NAME and "::" not in name
 
 
 def _head(facts: TitleFacts, subject: str) -> str:
@@ -151,6 +173,8 @@ def _head(facts: TitleFacts, subject: str) -> str:
         )
     if facts.signature.is_compiling:
         return f"compiling {subject} does not end"
+    if subject == _UNNAMED and kind.policy.in_compiler and facts.call in _REFUSES:
+        return f"{facts.call.rpartition('.')[2]} fails"
     if kind.policy.title:
         head = kind.policy.title.format(
             subject=subject,
@@ -162,7 +186,7 @@ def _head(facts: TitleFacts, subject: str) -> str:
             does="does" if s else "do",
         )
         return f"{head} in eager too" if kind is Kind.RUNTIME_ERROR and facts.in_eager else head
-    if kind.policy.measured and subject != "the compiled function":
+    if kind.policy.measured and subject != _UNNAMED:
         return f"{subject}: {facts.signature.message or kind}"
     return facts.signature.message or str(kind)
 
@@ -218,7 +242,8 @@ def _details(facts: TitleFacts) -> list[str]:
     if policy.shown_by is ShownBy.EXCEPTION and not policy.any_alike:
         if message:
             is_typed = policy.in_compiler and not _is_native(signature)
-            return [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]
+            told = [f": {facts.error}"] * is_typed + [f": {message.removeprefix('error: ')}"]
+            return told + [f": {_ASSERT}"] * (_ASSERT in message)
         if signature.frames and not policy.compared:
             return [f" in {signature.frames[0]}"]
     return []

@@ -10,7 +10,7 @@ from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.aspects import compiled_with, run_under
 from repro_kit.bundle.story.constructs import LONGEST_CODE, SUBCLASS, Construct, construct_of, raising_function
 from repro_kit.bundle.story.failing_call import Spot, checked_by, raised_at, stopped_at
-from repro_kit.bundle.story.operators import Operator, are_fused, operators, shares_memory, subjects
+from repro_kit.bundle.story.operators import Operator, are_fused, operators, outermost, shares_memory, subjects
 from repro_kit.bundle.story.story import Story
 from repro_kit.diagnosis.answers import FirstWrong
 from repro_kit.diagnosis.causes import GUARDS
@@ -37,6 +37,7 @@ class TitleFacts:
     signature: Signature
     error: str = ""  # "TypeError: cannot determine truth value of Relational", in the words of the run
     operators: tuple[tuple[str, str], ...] = ()  # (plain, with its telling options), the one at fault first
+    outer: str = ""  # the only operator that computes outside of a body: the one that has the bodies
     is_narrowed: bool = False  # the first operator is known to be the one at fault
     is_fused: bool = False  # one generated kernel computes all of them
     construct: str = ""  # of a script: the call that fails
@@ -67,6 +68,7 @@ def facts_of(story: Story) -> TitleFacts:
         signature=story.signature,
         error=story.error,
         operators=tuple((each.plain, each.full) for each in named),
+        outer=outermost(program) if program else "",
         is_narrowed=at_fault is not None and len(named) == 1,
         is_fused=at_fault is None and not custom and are_fused(found, story.answers.kernel),
         construct=subject,

@@ -30,6 +30,7 @@ from repro_kit.verdicts.settle import verdict_of
 
 _PASSES, _ALIKE = RunOutcome.PASSES, RunOutcome.FAILS_ALIKE
 _FAILS_WITHOUT = "the script's own check fails with all graphs in eager, too"
+_ALIAS = "alias"  # the kind of difference
 _DIFFERS_WITHOUT = "the script's calls differ from eager with all graphs in eager, too"
 
 
@@ -164,6 +165,7 @@ class GraphSearch:
         self.latest = self.verdict  # on the attempt before
         self.signature: Signature | None = None
         self.tried: list[Attempt] = []  # the failed attempts with Dynamo's graphs
+        self.sharing: list[tuple[Attempt, Verdict]] = []  # the attempts whose results share other memory than eager's
         self.rounded: list[Attempt] = []  # the attempts that differ from eager by rounding alone
         self.done: set[tuple[int, int]] = set()  # graphs (process, number) of which no other form is tried
         self.fresh = False
@@ -204,13 +206,23 @@ class GraphSearch:
                     self.done.add(graph)
                     reasons.append(f"{named}: {doubt}")
                     continue
+                if self._shares_otherwise(verdict, attempt):
+                    self.sharing.append((attempt, verdict))
                 if verdict.failure is not None and verdict.failure.kind.policy.hangs:
                     self.done.add(graph)  # other forms of the graph take as long
                 may_fail_afresh = attempt.graph.code and attempt.recipe.backend not in _NOT_AFRESH
                 if verdict.status is not Status.INVALID and may_fail_afresh and not rounds:
                     self.tried.append(attempt)
                 reasons.append(f"{named}: {_verdict_words(verdict)}")
-        return None, reasons
+        return self._first_sharing(), reasons
+
+    def _first_sharing(self) -> Attempt | None:
+        """The first graph that shares other memory than eager, if the script's own check passes with it in eager."""
+        for attempt, verdict in self.sharing:
+            if not (_undefined(verdict) or self.check.doubt(attempt)) and verdict.failure is not None:
+                self.verdict, self.signature = verdict, signature_of(verdict.failure)
+                return attempt
+        return None
 
     def first_afresh(self, reasons: list[str]) -> Attempt | None:
         """Repeat the first few attempts in fresh interpreters: only the first compilation of a process may fail.
@@ -240,6 +252,16 @@ class GraphSearch:
         if not self.hopeless:
             self.hopeless = self.check.without_graphs(attempt)
         return bool(self.hopeless)
+
+    def _shares_otherwise(self, verdict: Verdict, attempt: Attempt) -> bool:
+        """Whether results of the graph share other memory than eager's, which the script's own check can show.
+
+        What the script then writes to one tensor, it reads as a wrong value of another. No graph alone has that value.
+        """
+        difference = verdict.failure.difference if verdict.failure else None
+        if difference is None or difference.kind != _ALIAS or _frame_of(attempt) is None:
+            return False
+        return self.check.failed_check() is not None and not watched_recording.is_watched(self.case.path)
 
     def _accepts(self, verdict: Verdict) -> bool:
         failure = failure_alike(verdict, self.target)

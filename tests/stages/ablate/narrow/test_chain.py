@@ -100,6 +100,19 @@ from torch._inductor.lowering import lowerings
 
 lowerings[torch.ops.aten.special_erf.default] = lowerings[torch.ops.aten.sin.default]
 """
+#: One pass puts in an operator, rightly; a later one cannot take it.
+REFUSING_PASS = """
+class Refusing(CustomGraphPass):
+    def __call__(self, graph):
+        if any(node.target is torch.ops.aten.special_erf.default for node in graph.nodes):
+            raise ValueError("broken on purpose")
+
+    def uuid(self):
+        return "refusing"
+
+config.joint_custom_post_pass = config.post_grad_custom_post_pass
+config.post_grad_custom_post_pass = Refusing()
+"""
 
 Narrowed = Callable[..., Chain]
 
@@ -179,6 +192,13 @@ def test_a_pass_that_makes_the_result_wrong_is_at_fault(narrowed: Narrowed) -> N
 def test_a_right_pass_whose_operator_is_lowered_wrongly_is_not(narrowed: Narrowed) -> None:
     chain = narrowed(LOWERED_WRONGLY + REPLACING_PASS % ("special_erf", "special_erf"), Recipe())
     assert "→ lowerings → " in in_one_line(chain) and of_users_pass(chain) is None
+
+
+def test_of_two_passes_that_it_needs_the_later_one_is_named_first(narrowed: Narrowed) -> None:
+    chain = narrowed(REPLACING_PASS % ("special_erf", "special_erf") + REFUSING_PASS, Recipe())
+    assert "→ post_grad_passes → #" in in_one_line(chain)
+    also = [link for link in chain.links if link.step == "subsystem" and link.beside]
+    assert [link.culprit for link in also] == ["joint_graph_passes"]
 
 
 def test_a_backend_without_subsystems_is_told(narrowed: Narrowed) -> None:

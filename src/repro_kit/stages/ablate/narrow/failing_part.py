@@ -77,6 +77,7 @@ def _searched(experiments: Experiments, frames: Sequence[int], ui: Ui) -> Found:
 
 
 _WHOLE = 40  # most runs of the search for all operators of a fusion
+_PASSES = 1  # the rank of subsystems that rewrite a graph, each for the next
 _OFF = -1  # all applications after this number are off, so all are
 
 
@@ -110,6 +111,8 @@ def subsystem_and_op(
         answers_off = experiments.ask([_off(backend, subsystem) for subsystem in tried])
         answers += [(subsystem["name"], experiment) for subsystem, experiment in zip(tried, answers_off, strict=True)]
         gone = [subsystem for subsystem, experiment in zip(tried, answers_off, strict=True) if experiment.passes]
+        if rank == _PASSES:  # torch lists them as they run: those before the last one made what that one cannot take
+            gone.reverse()
         if gone:
             links, untried = _links(experiments, backend, gone, applied, base, before, ui, op=op)
             return Found([replace(links[0], tried=_tried(answers)), *links[1:]], untried)
@@ -124,7 +127,7 @@ def _tried(answers: Sequence[tuple[str, Experiment]]) -> tuple[Side, ...]:
 
 
 def _rank(subsystem: Subsystem) -> int:
-    return 2 if "setting" in subsystem else 0 if subsystem["name"] in ("lowerings", "decomposition") else 1
+    return 2 if "setting" in subsystem else 0 if subsystem["name"] in ("lowerings", "decomposition") else _PASSES
 
 
 def _links(
