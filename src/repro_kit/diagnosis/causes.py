@@ -18,8 +18,9 @@ from repro_kit.diagnosis.contrasts import (
     NO_DECOMPOSITIONS,
     NO_PYTHON_DECOMPOSITIONS,
     NOT_SPLIT_FOR_DDP,
+    mismatch_of,
 )
-from repro_kit.diagnosis.culprit import RULES, Evidence, mismatch_of
+from repro_kit.diagnosis.culprit import RULES, Evidence
 from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
 from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase

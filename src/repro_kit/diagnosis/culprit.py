@@ -10,8 +10,8 @@ from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.contrasts import (
     AFRESH,
     NO_ARTIFACTS,
-    OPERATORS_CHECKED,
     WITHOUT_OPERATORS,
+    mismatch_of,
 )
 from repro_kit.diagnosis.evidence import Chain
 from repro_kit.diagnosis.layer import (
@@ -337,14 +337,6 @@ RULES: tuple[Rule, ...] = (
     _passes_without_its_changes,
     _depends_on_what_handlers_keep,
 )
-
-
-def mismatch_of(contrasts: Mapping[str, Cell], name: str = OPERATORS_CHECKED) -> str:
-    """What an operator does otherwise than it says, in words, as the contrast `name` shows; "" where none is known."""
-    cell = contrasts.get(name)
-    failure = cell.verdict.failure if cell else None
-    links = failure.exceptions if failure else ()
-    return next((link.message for link in links if short(link.type) == "OperatorMismatch"), "")
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:

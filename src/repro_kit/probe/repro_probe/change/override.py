@@ -72,10 +72,6 @@ def install(findings: FindingsDirectory, note: Note, watch: Watch) -> None:
 
         run_all_in_eager(findings, _fix)
         replace_aot_compile()
-    if options.get("hidden_writes"):
-        from repro_probe.record.hidden_writes import watch_hidden_writes
-
-        watch_hidden_writes(findings)
     if options.get("eager") or "backend" in options:
         from repro_probe.change import export_stand_ins  # imports this module
         from repro_probe.change.compiled_ahead import replace_precompile
