@@ -24,6 +24,7 @@ for name, (make, between) in {
     "kept": (torch.sin, lambda x, y: None),
     "written": (torch.sin, lambda x, y: x.data.add_(1)),
     "swapped": (torch.sin, lambda x, y: setattr(x, "data", torch.ones(2))),
+    "view-swapped": (lambda x: x.view(2).sin(), lambda x, y: setattr(x, "data", torch.ones(2))),
     "result": (torch.exp, lambda x, y: y.data.zero_()),
     "not-saved": (torch.neg, lambda x, y: x.data.add_(1)),
     "nan": (torch.log, lambda x, y: None),
@@ -49,5 +50,5 @@ def test_writes_that_autograd_does_not_see_are_noted(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _SCRIPT, str(tmp_path)], env=environment, check=True)
     seen = {place.name: read_findings(place).hidden_writes for place in tmp_path.iterdir()}
     written = {name for name, writes in seen.items() if writes}
-    assert len(seen) == 6 and written == {"written", "swapped", "result"}
+    assert len(seen) == 7 and written == {"written", "swapped", "view-swapped", "result"}
     assert seen["written"] == ("float32[2]",)

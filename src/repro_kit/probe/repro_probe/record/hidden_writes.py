@@ -45,7 +45,8 @@ class _Watched:
     def unpack(self, packed: tuple[Any, int, Any]) -> Any:
         """Return the saved tensor, and note a write that its version does not tell of."""
         tensor, version, copy = packed
-        if copy is not None and tensor._version == version and not self._holds(tensor, copy.values):
+        changed = copy is not None and not (self._holds(tensor, copy.values) and _is_of_its_base(tensor))
+        if changed and tensor._version == version:
             form = f"{tensor.dtype}".rpartition(".")[2]
             self.findings.append(HIDDEN_WRITES, f"{form}{list(tensor.shape)}")
         return tensor
@@ -57,6 +58,14 @@ class _Watched:
                 return False
             now = tensor.detach()
             return bool(((now == values) | ((now != now) & (values != values))).all())
+
+
+def _is_of_its_base(tensor: Any) -> bool:
+    """Whether `tensor` is no view, or still one: of a weight with other ``.data``, eager alone has the old values."""
+    base = tensor._base
+    if base is None or base.layout != tensor.layout:
+        return True
+    return bool(base.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr())
 
 
 class _Copy:
