@@ -84,6 +84,18 @@ def test_a_graph_break_that_the_script_asks_for_is_no_fault_of_dynamo() -> None:
     assert told(ladder("eager", raised("torch/_dynamo/exc.py", message=own)))[0] is Layer.DYNAMO
 
 
+def test_one_graph_of_what_torch_says_it_will_never_trace_is_asked_for_by_the_script() -> None:
+    message = "Data-dependent branching\n  Hint: This graph break is fundamental - it is unlikely that Dynamo will ever"
+
+    def broken(hint: str) -> Failure:
+        return raised("torch/_dynamo/exc.py", type="torch._dynamo.exc.Unsupported", message=hint)
+
+    found = diagnose(ladder("eager", broken(message)), Recipe())
+    assert (found.layer, found.cause) == (Layer.USER, REQUESTED_BREAK) and "a limit of torch.compile" in found.sentence
+    for bug in ("Hint: It may be possible", f"{message}\n  Hint: Please report an issue to PyTorch."):
+        assert told(ladder("eager", broken(bug)))[0] is Layer.DYNAMO
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -158,7 +170,8 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     found = diagnose(ladder("eager", violated), Recipe())
     assert found.layer is Layer.DYNAMO and found.sentence.endswith("(UserError): the message says what to change.")
     fixed = raised("torch/fx/g.py", type="torch.fx.experimental.symbolic_shapes.ConstraintViolationError")
-    assert "asks for a size to be dynamic" in diagnose(ladder("eager", fixed), Recipe()).sentence
+    said = diagnose(ladder("eager", fixed), Recipe()).sentence
+    assert "asks for a size to be dynamic" in said and "Dynamo is at fault" not in said, "torch does not tell who fixed"
     assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
 
 

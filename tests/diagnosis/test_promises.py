@@ -96,3 +96,4 @@ def test_marks_are_named_as_they_are_written() -> None:
     texts = ["torch.compile(f, options={'guard_filter_fn': keep})", "@torch.compiler.allow_in_graph\ndef g(x): ..."]
     assert marks_in(texts) == ("allow_in_graph", "options={'guard_filter_fn': …}")
     assert marks_in(["guard_filter_fns"]) == ()
+    assert marks_in(["torch._dynamo.config.ignore_logging_functions.add(note)"]) == ("ignore_logging_functions",)

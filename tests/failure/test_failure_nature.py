@@ -41,3 +41,17 @@ def test_an_exception_of_the_script_s_own_is_of_no_peer() -> None:
 def test_what_the_probe_raises_is_of_the_observer(kind: str, file: str, nature: Nature) -> None:
     link = ExceptionLink(kind, "planted", (Frame("/home/someone/train.py", 1, "main"), Frame(file, 2, "seen")))
     assert nature_of(Failure(Kind.RUNTIME_ERROR, exceptions=(link,))) is nature
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_what_an_import_of_torch_raises_is_the_compilers_only_while_it_compiles(compiling: bool) -> None:
+    """`import torch` imports parts of the compiler: a warning that the program makes an error may end it there."""
+    site = "/venv/lib/site-packages/torch"
+    frames = [
+        Frame("/home/someone/train.py", 1, "<module>", "import torch"),
+        Frame(f"{site}/__init__.py", 9, "<module>"),
+    ]
+    frames += [Frame(f"{site}/_dynamo/convert_frame.py", 5, "_compile")] * compiling
+    link = ExceptionLink("UserWarning", "no NumPy", (*frames, Frame(f"{site}/export/__init__.py", 3, "<module>")))
+    nature = nature_of(Failure(Kind.WARNING, exceptions=(link,)))
+    assert (nature is Nature.COMPILER) is compiling

@@ -23,7 +23,12 @@ from repro_kit.verdicts import blame, by_rounding
 
 
 def judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nature: Nature, call: CompiledCall, state: CompiledCall
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nature: Nature,
+    call: CompiledCall,
+    state: CompiledCall,
+    written: tuple[str, ...] = (),
 ) -> str:
     """Why nobody is blamed for a check that fails in compiled runs alone, by its calls' results and their state."""
 
@@ -39,9 +44,12 @@ def judged(
     case.update(signature=chosen.signature)
     for module in (by_rounding, blame):
         monkeypatch.setattr(module, "run_overridden", ran)
-    monkeypatch.setattr(
-        blame, "read_findings", lambda directory: Findings(compiled=(state if "state" in str(directory) else call,))
-    )
+
+    def read(directory: Path) -> Findings:
+        hidden = written if directory.parent.name == "hidden-writes" else ()
+        return Findings(compiled=(state if "state" in str(directory) else call,), hidden_writes=hidden)
+
+    monkeypatch.setattr(blame, "read_findings", read)
     monkeypatch.setattr(blame, "run_eager", lambda *_: SimpleNamespace(passes=True))
     monkeypatch.setattr(blame.observed_failures, "found_in", lambda _, ended, *rest: [] if ended.ok else [chosen])
     return blame.judge_by_reruns(case, 60, SilentUi(), replace(case.load(OBSERVATION), eager=Status.PASS)).nobody
@@ -75,3 +83,12 @@ def test_random_numbers_are_asked_about_whatever_the_check_asks(
     monkeypatch.setattr(by_rounding, "explained_by_random", lambda *_: explained)
     nobody = judged(tmp_path, monkeypatch, Nature.OPEN, replace(AGREES, random=True), AGREES)
     assert ("in eager with the same random numbers, in its results" in nobody) is (explained is None)
+
+
+@pytest.mark.parametrize("written", [("float32[2]",), ()], ids=("a hidden write", "none"))
+def test_a_write_to_what_is_saved_that_autograd_does_not_see_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: tuple[str, ...]
+) -> None:
+    """Each call agrees, since the write comes between a forward and its backward; the script needs a graph to fail."""
+    nobody = judged(tmp_path, monkeypatch, Nature.COMPARISON, AGREES, AGREES, written)
+    assert ("saved for that backward (float32[2])" in nobody) is bool(written)

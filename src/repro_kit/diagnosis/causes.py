@@ -18,8 +18,9 @@ from repro_kit.diagnosis.contrasts import (
     NO_DECOMPOSITIONS,
     NO_PYTHON_DECOMPOSITIONS,
     NOT_SPLIT_FOR_DDP,
+    mismatch_of,
 )
-from repro_kit.diagnosis.culprit import RULES, Evidence, mismatch_of
+from repro_kit.diagnosis.culprit import RULES, Evidence
 from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
 from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
@@ -60,11 +61,17 @@ PARTS = tuple(
 _GENERATED = re.compile(r"[/\\]c[a-z2-7]{51}\.py$")
 #: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
-#: Exceptions whose message says what to change (torch/_dynamo/exc.py, torch/fx/.../symbolic_shapes.py).
+#: What torch raises where a size that shall be dynamic is none (torch/fx/experimental/symbolic_shapes.py). It does not
+#: tell who has fixed the size.
+_FIXED_SIZE = "ConstraintViolationError"
+_IS_FIXED = (
+    "The program asks for a size to be dynamic, and its code is compiled for one value of that size ({}). The program "
+    "is at fault where its own code fixes the size, and torch where one of its operators does so without need: the "
+    "message says what to change."
+)
+#: An exception whose message says what to change (torch/_dynamo/exc.py).
 _FOR_THE_USER = {
     "UserError": " torch counts it among the mistakes of a program (UserError): the message says what to change.",
-    "ConstraintViolationError": " The program asks for a size to be dynamic, and its code is compiled for one value of "
-    "that size: the message says what to change.",
 }
 _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
@@ -124,7 +131,8 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     remarks = next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
     if passes(contrasts, HELD_AT_FALSE):
         remarks += _IN_THE_BRANCH
-    return replace(diagnosis, evidence=shown, remarks=remarks)
+    reason = _IS_FIXED.format(shown) if _FIXED_SIZE in names else diagnosis.reason
+    return replace(diagnosis, evidence=shown, remarks=remarks, reason=reason)
 
 
 def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
@@ -206,7 +214,7 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
         return GUARDS
     if failure is None:
         return ""
-    if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", "ConstraintViolationError"}:
+    if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", _FIXED_SIZE}:
         return "symbolic-shapes"
     if failure.kind is Kind.DYNAMO_ERROR or failure.phase is Phase.COMPILE:
         return part_of(failure) or "tracing"

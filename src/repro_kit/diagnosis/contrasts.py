@@ -7,14 +7,15 @@ in a rule of `culprit.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_kit.diagnosis.axes import field_of, varied
 from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.layer import first_failing, name_layer
-from repro_kit.failure.failure import Layer
+from repro_kit.failure.failure import Failure, Layer
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.tracebacks import short
 from repro_kit.recipe import Recipe
 
 NO_PYTHON_DECOMPOSITIONS = "no-python-decompositions"
@@ -143,3 +144,15 @@ def contrasts(cells: Sequence[Cell], recipe: Recipe, texts: Iterable[str]) -> li
         if contrast.mentions is None or contrast.mentions.search(text)
         if contrast.applies(kind, failing.recipe)
     ]
+
+
+def mismatch_of(contrasts: Mapping[str, Cell], name: str = OPERATORS_CHECKED) -> str:
+    """What an operator does otherwise than it says, in words, as the contrast `name` shows; "" where none is known."""
+    cell = contrasts.get(name)
+    return mismatch_in(cell.verdict.failure) if cell else ""
+
+
+def mismatch_in(failure: Failure | None) -> str:
+    """What an operator does otherwise than it says, where `failure` is of a run that checks the operators."""
+    links = failure.exceptions if failure else ()
+    return next((link.message for link in links if short(link.type) == "OperatorMismatch"), "")

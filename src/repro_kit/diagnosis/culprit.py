@@ -10,8 +10,8 @@ from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.contrasts import (
     AFRESH,
     NO_ARTIFACTS,
-    OPERATORS_CHECKED,
     WITHOUT_OPERATORS,
+    mismatch_of,
 )
 from repro_kit.diagnosis.evidence import Chain
 from repro_kit.diagnosis.layer import (
@@ -57,6 +57,8 @@ def asks_for_break(failure: Failure) -> bool:
     return False
 
 
+#: Torch's own words for what it will never trace, and for what it may (torch/_dynamo/graph_break_hints.py).
+_FOR_EVER, _MAY_BE_A_BUG = "This graph break is fundamental", "report an issue"
 #: How torch ends a recompile that a setting or a stance makes an error (torch/_dynamo/eval_frame.py, convert_frame.py).
 _NO_RECOMPILES = re.compile(r"stance is 'fail_on_recompile'|due to fail_on_recompile_limit_hit")
 
@@ -176,6 +178,10 @@ _ASKS_FOR_A_BREAK = (
 )
 
 
+_ASKS_FOR_THE_IMPOSSIBLE = (
+    "The program asks for one whole graph (fullgraph=True) of what torch says it will most likely never trace "
+    '("This graph break is fundamental"): that is a limit of torch.compile, and no bug in it.'
+)
 _ASKS_FOR_NO_RECOMPILE = (
     "The program asks itself that a recompile be an error (set_stance('fail_on_recompile'), error_on_recompile or "
     "fail_on_recompile_limit_hit), and its arguments need one: the compiler is not to blame. `repro-kit explain` says "
@@ -223,6 +229,12 @@ def _fake_kernel_raises(evidence: Evidence) -> Diagnosis | None:
 def _asks_for_break(evidence: Evidence) -> Diagnosis | None:
     asked = evidence.failure is not None and asks_for_break(evidence.failure)
     return Diagnosis(Layer.USER, REQUESTED_BREAK, _ASKS_FOR_A_BREAK) if asked else None
+
+
+def _asks_for_the_impossible(evidence: Evidence) -> Diagnosis | None:
+    messages = [link.message for link in evidence.failure.exceptions] if evidence.failure is not None else []
+    asked = any(_FOR_EVER in message and _MAY_BE_A_BUG not in message for message in messages)
+    return Diagnosis(Layer.USER, REQUESTED_BREAK, _ASKS_FOR_THE_IMPOSSIBLE) if asked else None
 
 
 def _asks_for_no_recompile(evidence: Evidence) -> Diagnosis | None:
@@ -315,6 +327,7 @@ RULES: tuple[Rule, ...] = (
     _reads_overwritten_output,
     _fake_kernel_raises,
     _asks_for_break,
+    _asks_for_the_impossible,
     _asks_for_no_recompile,
     _is_interrupted,
     _script_code_was_running,
@@ -324,14 +337,6 @@ RULES: tuple[Rule, ...] = (
     _passes_without_its_changes,
     _depends_on_what_handlers_keep,
 )
-
-
-def mismatch_of(contrasts: Mapping[str, Cell], name: str = OPERATORS_CHECKED) -> str:
-    """What an operator does otherwise than it says, in words, as the contrast `name` shows; "" where none is known."""
-    cell = contrasts.get(name)
-    failure = cell.verdict.failure if cell else None
-    links = failure.exceptions if failure else ()
-    return next((link.message for link in links if short(link.type) == "OperatorMismatch"), "")
 
 
 def _in_users_fake_kernel(failure: Failure) -> bool:

@@ -54,7 +54,8 @@ TAKEN_OUT = {
 }
 #: What there is of a kind, where it is not known which of it the program has.
 _SUCH_AS = {
-    MARKS: "assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, skip_guard_eval_unsafe",
+    MARKS: "assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, skip_guard_eval_unsafe, "
+    "ignore_logging_functions",
     PROMISES: "frozen weights that never change, fast or unsafe math, skipped guards, assumed sizes, alignment or "
     "strides",
 }
@@ -190,9 +191,9 @@ def name_layer(cells: Sequence[Cell], recipe: Recipe) -> Diagnosis:
 def _needs_a_pass(kind: Kind) -> bool:
     """Whether a failure of this kind tells of a layer only beside a way to run the program that passes.
 
-    What a compiler raises while it compiles tells of itself.
+    What a compiler raises while it compiles tells of itself, but for a warning, which the program makes an error.
     """
-    return kind is Kind.RUNTIME_ERROR or kind.policy.compared
+    return kind in (Kind.RUNTIME_ERROR, Kind.WARNING) or kind.policy.compared
 
 
 def _without_a_pass(cells: Sequence[Cell], failing: str) -> str:

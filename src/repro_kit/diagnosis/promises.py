@@ -41,7 +41,7 @@ PROMISED = {
     "functorch.unsafe_allow_optimization_of_collectives": "collectives may change their order",
     FREEZING: "no weight changes",
 }
-#: What a program tells Dynamo not to trace, or not to guard; each as it is written.
+#: What a program tells Dynamo not to trace, not to guard, to leave out or to call later; each as it is written.
 MARKS = {
     "assume_constant_result": "assume_constant_result",
     "allow_in_graph": "allow_in_graph",
@@ -49,6 +49,9 @@ MARKS = {
     "substitute_in_graph": "substitute_in_graph",
     "guard_filter_fn": "options={'guard_filter_fn': …}",
     "skip_guard_eval_unsafe": "skip_guard_eval_unsafe",
+    "ignore_logging_functions": "ignore_logging_functions",
+    "ignore_logger_methods": "ignore_logger_methods",
+    "reorderable_logging_functions": "reorderable_logging_functions",
 }
 _MARK = re.compile(rf"\b(?:{'|'.join(MARKS)})\b")
 _WORD = re.compile(r"\b[A-Za-z_]\w+\b")

@@ -88,17 +88,22 @@ def rises_in_compiler(frames: Sequence[Frame]) -> bool:
     if any(is_compiling(frame) or is_generated(frame) for frame in frames):
         return True
     for frame in reversed(frames):
-        if is_compiler(frame):
+        if is_compiler(frame) and not _is_import(frame):
             return True
         if torch_path(frame.file) is None:
             break
     return False
 
 
+def _is_import(frame: Frame) -> bool:
+    """Whether `frame` is the body of a module of torch: ``import torch`` alone imports parts of the compiler."""
+    return frame.function == "<module>" and not is_generated(frame)
+
+
 def is_compiling(frame: Frame) -> bool:
     """Whether `frame` runs only while something is compiled."""
     path = torch_path(frame.file)
-    if not path or not _COMPILER.search(path) or is_generated(frame):
+    if not path or not _COMPILER.search(path) or is_generated(frame) or _is_import(frame):
         return False
     return not _RUNTIME.search(path) and (path, frame.function) not in _RUNTIME_FUNCTIONS
 

@@ -19,6 +19,7 @@ from repro_kit.probe.repro_probe.protocol.findings import (
     EXCEPTION,
     GOODBYE,
     HELLO,
+    HIDDEN_WRITES,
     LOADED,
     MEASURED,
     PROBE_ERROR,
@@ -107,6 +108,7 @@ class Findings:
     peak_memory: int = 0  # bytes, of the process that used most
     graphs_made: int = 0  # graphs that were compiled in a run that should compile nothing
     loaded: bool = False  # such a run ran code that an earlier run had compiled
+    hidden_writes: tuple[str, ...] = ()  # forms of saved tensors that the program writes to, unseen by autograd
     problems: tuple[str, ...] = ()  # failures of the probe, and damaged files
     ranks: tuple[RankState, ...] = ()  # of a distributed run
     ended: frozenset[int] = frozenset()  # the processes that ended normally, or by an exception
@@ -177,6 +179,11 @@ def read_findings(directory: Path) -> Findings:
             len(path.read_bytes().splitlines()) for path in directory.glob(finding(COMPILED, "*", "jsonl"))
         ),
         loaded=any(directory.glob(finding(LOADED, "*", "jsonl"))),
+        hidden_writes=tuple(
+            line
+            for path in sorted(directory.glob(finding(HIDDEN_WRITES, "*", "jsonl")))
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+        ),
         problems=tuple(problems),
         ranks=read_ranks(directory, problems),
         ended=frozenset(process_of(path) for path in directory.glob(finding(GOODBYE, "*"))),

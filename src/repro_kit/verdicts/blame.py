@@ -31,7 +31,7 @@ from repro_kit.runner.supervised import Run
 from repro_kit.subject.script_run import SubjectRun, run_overridden
 from repro_kit.trace import summarise
 from repro_kit.ui import Ui
-from repro_kit.verdicts import by_rounding, observed_failures
+from repro_kit.verdicts import by_rounding, eager_run, observed_failures
 from repro_kit.verdicts.alike_in_eager import is_alike
 from repro_kit.verdicts.by_rounding import Reruns
 from repro_kit.verdicts.eager_run import EagerRun, run_eager
@@ -171,6 +171,9 @@ def _passed(runs: Reruns, failures: list[ObservedFailure], chosen: ObservedFailu
         why = _without_a_wrong_call(runs, chosen, calls)
         if why is not None:
             return Blame(Status.PASS, tuple(failures) if why else wrong, nobody=why)
+        hidden = _agree(calls) and _written_unseen(runs, chosen)
+        if hidden:
+            return Blame(Status.PASS, tuple(failures), nobody=hidden)
         if chosen.source == "exit" and _agree(calls):  # it may compare texts, or digests, of results
             rounding = by_rounding.explained_by_rounding(runs, chosen, calls)
             if rounding is not None:
@@ -249,6 +252,24 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
     return (
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
         f"eager{drawn}, in its results or in the Python state that it leaves{both}, and {reason}; {ORACLE}"
+    )
+
+
+def _written_unseen(runs: Reruns, chosen: ObservedFailure) -> str:
+    """Why each compiled call may agree and the script not: it changes what a backward has saved; empty otherwise."""
+    runs.ui.progress("running the program in eager, and watching what is saved for a backward")
+    directory = runs.case.path / "observe" / "hidden-writes"
+    shutil.rmtree(directory, ignore_errors=True)
+    why = "does it write, unseen by autograd, to what is saved for a backward?"
+    run = SubjectRun(directory, why=why, timeout=runs.limit, env=eager_run.EAGER_VARIABLES, ui=runs.ui)
+    run_overridden(runs.case, run, {**eager_run.PROBE, "hidden_writes": True})
+    written = read_findings(directory / "probe").hidden_writes
+    if not written:
+        return ""
+    return (
+        f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
+        "eager, and between a forward and its backward the script writes, unseen by autograd (by .data, say), to a "
+        f"tensor that is saved for that backward ({written[0]}): compiled code saves other tensors; {ORACLE}"
     )
 
 

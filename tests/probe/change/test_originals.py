@@ -222,6 +222,21 @@ def compiled(x):
 
 right = [x * 2]
 """
+LEFT_OUT = """
+seen = []
+def note():
+    seen.append(len(seen))
+
+torch._dynamo.config.ignore_logging_functions.add(note)
+
+def noted(x):
+    note()
+    return x + 1
+
+once = torch.compile(noted, backend="eager")
+compiled = lambda x: once(x) * len(seen)
+right = [x + 1]
+"""
 FRAME = """
 import torch
 {setup}
@@ -270,7 +285,7 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
 
     settings = withdrawn(Failure(Kind.ACCURACY))
     changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE), ("handlers", COUNTS), ("handlers", MODE)]
-    changes += [("handlers", LOGS)]
+    changes += [("handlers", LOGS), ("marks", LEFT_OUT)]
     changes += [(PROMISES, SETTINGS), (PROMISES, FROZEN)]
     runs = [
         (setup, change, bool(setup))

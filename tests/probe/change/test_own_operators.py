@@ -160,7 +160,7 @@ def _ran(python: Path, tmp_path: Path, source: str) -> str:
 @pytest.mark.slow
 def test_each_operator_is_held_to_what_it_says(python_in_forks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.special_contrasts import setup_of
+    from repro_kit.probe import setup_of
 
     operators = "\n".join([*(source for source, _ in BROKEN.values()), *KEPT.values()])
     setup = setup_of("own_operators", "check()")
@@ -172,7 +172,7 @@ def test_each_operator_is_held_to_what_it_says(python_in_forks: Path, tmp_path: 
 @pytest.mark.slow
 def test_a_formula_that_reads_what_changes_is_told(python_in_forks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.special_contrasts import setup_of
+    from repro_kit.probe import setup_of
 
     parts = [
         operator(name) + _FORMULA.format(name=name, formula=formula) + _TRAINED.format(name=name)
@@ -191,7 +191,7 @@ def test_a_formula_that_reads_what_changes_is_told(python_in_forks: Path, tmp_pa
 def test_an_operator_is_kept_out_of_the_graphs(python_in_forks: Path, tmp_path: Path) -> None:
     """However the program calls it: the graph of the rest has the sizes that the operator returns."""
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.special_contrasts import setup_of
+    from repro_kit.probe import setup_of
 
     source, _ = BROKEN["shape"]
     for setup, right in (("", "False\n"), (setup_of("own_operators", "keep_out()"), "True\n")):
@@ -202,7 +202,7 @@ def test_an_operator_is_kept_out_of_the_graphs(python_in_forks: Path, tmp_path: 
 @pytest.mark.slow
 def test_the_forms_of_all_operators_are_held_to_those_of_fake_tensors(python_in_forks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from repro_kit.stages.ablate.special_contrasts import setup_of
+    from repro_kit.probe import setup_of
 
     source, said = BROKEN["strides"]
     right = "x = torch.ones(4, 3).requires_grad_()\n(x @ x.t()).relu().sum(0).sort()[0].sum().backward()\n"

@@ -11,6 +11,7 @@ from rank_states import write_state
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Frame, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature, signature_of
+from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.probe.repro_probe.protocol.queries import ScriptOrder
 from repro_kit.runner.program_oracle import ProgramOracle
 from repro_kit.runner.supervised import Run
@@ -140,3 +141,43 @@ def test_ranks_that_wait_for_each_other_are_noticed_while_they_run(ranks: int, i
     expected = Expected(Signature(Kind.DEADLOCK), in_eager=in_eager)
     (seen,) = SourceOracle(Waiting("python"), expected, 60, ranks).runs([Script("import torch")])
     assert (seen.verdict.failure is not None) is (ranks == 2)
+
+
+class Checked(SourceOracle):
+    """Its programs fail alike, and in eager with the operators checked they raise the words behind their ``#``."""
+
+    def _run(self, programs: Sequence[Script], options: ProbeOptions, *, compiled: bool) -> list[ScriptVerdict]:
+        if compiled:
+            return [FAILS for _ in programs]
+        said = [program.text.partition("# ")[2] if "setup" in options else "" for program in programs]
+        links = [ExceptionLink("repro_setup.OperatorMismatch", words) for words in said]
+        failures = [Failure(Kind.RUNTIME_ERROR, exceptions=(link,)) if link.message else None for link in links]
+        return [ScriptVerdict(Verdict(Status.FAIL if it else Status.PASS, it)) for it in failures]
+
+
+_VIEW = "own::f returns a view of its argument 'x' with fake tensors only"
+_READS = "own::{} has an autograd formula that reads {!r}, which changes between two calls"
+
+
+@pytest.mark.parametrize(
+    ("script", "candidate", "outcome"),
+    [
+        ("", _VIEW, RunOutcome.FAILS_OTHERWISE),
+        (_READS.format("scaled", "scale"), _VIEW, RunOutcome.FAILS_OTHERWISE),
+        (_READS.format("scaled", "scale"), _READS.format("f", "a"), RunOutcome.FAILS_ALIKE),
+        (_VIEW, "", RunOutcome.FAILS_ALIKE),
+        (None, _VIEW, RunOutcome.FAILS_ALIKE),
+    ],
+)
+def test_no_operator_of_a_candidate_does_another_thing_than_it_says_than_the_scripts(
+    script: str | None, candidate: str, outcome: RunOutcome
+) -> None:
+    expected = Expected(signature_of(FAILURE), mismatch=script)
+    (answer,) = Checked(ProgramOracle("python"), expected, 60).check([Script(f"f = custom_op()  # {candidate}")])
+    assert answer.outcome is outcome
+
+
+def test_operators_are_looked_at_only_where_there_are_some() -> None:
+    oracle = Checked(ProgramOracle("python"), Expected(signature_of(FAILURE)), 60)
+    assert oracle.mismatch(Script(f"f()  # {_VIEW}")) is None
+    assert oracle.mismatch(Script(f"f = custom_op()  # {_VIEW}")) == _VIEW

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
 
 from repro_kit.diagnosis.axes import varied
 from repro_kit.diagnosis.cell import Cell, CellPlan
-from repro_kit.diagnosis.contrasts import AFRESH, FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.diagnosis.culprit import may_be_interrupted, mismatch_of
+from repro_kit.diagnosis.contrasts import AFRESH, FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS, mismatch_of
+from repro_kit.diagnosis.culprit import may_be_interrupted
 from repro_kit.diagnosis.layer import (
     EAGER_AT_TRUE,
     FORGETFUL_EAGER,
@@ -36,7 +35,7 @@ from repro_kit.failure.differences import first_differing_call
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome
-from repro_kit.probe import embedded
+from repro_kit.probe import setup_of
 from repro_kit.probe.repro_probe.protocol.findings import WITNESS as WITNESS_FILE
 from repro_kit.probe.repro_probe.protocol.findings import WitnessedCall, finding
 from repro_kit.probe.repro_probe.protocol.orders import Override
@@ -54,7 +53,6 @@ _COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})
 _ASKED = {Layer.DYNAMO: _COMPILING, Layer.EXPORT: _COMPILING | {"is_exporting"}}
 #: Differences in what a result is, which tracing with fake tensors decides.
 _FORMS = ("shape", "dtype", "stride")
-_SETUP_FILE = "repro_setup"
 
 
 def with_graphs_interpreted(subject: Cells, cells: Sequence[Cell], recipe: Recipe) -> list[Cell]:
@@ -275,16 +273,6 @@ def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
         setup=setup_of("own_operators", "keep_out()"),
     )
     return [*cells, *subject.run([without])]
-
-
-def setup_of(module: Literal["interruptions", "originals", "own_operators", "promises"], call: str) -> str:
-    """Python code that runs a module of the probe's `embedded` package, and then `call`.
-
-    It runs under a file name of its own, which distinguishes its frames from the program's.
-    """
-    code = embedded(module) + f"\n\n{call}\n"
-    names = {"__name__": _SETUP_FILE, "__file__": _SETUP_FILE}
-    return f"exec(compile({code!r}, {_SETUP_FILE!r}, 'exec'), {names!r})\n"
 
 
 def keeping(kinds: Sequence[str], promises: Mapping[str, Mapping[str, object]] | None = None) -> str:

@@ -11,11 +11,14 @@ from typing import cast
 
 import orjson
 
+from repro_kit.diagnosis.contrasts import mismatch_in
 from repro_kit.diagnosis.layer import INTERPRETERS
 from repro_kit.failure.compiled_calls import CompiledCall, is_explained, wrong_result
 from repro_kit.failure.failure import Difference, Failure, Frame, Status, Verdict
 from repro_kit.failure.kinds import Kind
+from repro_kit.failure.messages import normalise, same_message
 from repro_kit.failure.signature import (
+    LIKENESS,
     RunOutcome,
     Signature,
     Strength,
@@ -25,6 +28,8 @@ from repro_kit.failure.signature import (
     signature_of,
 )
 from repro_kit.failure.symptom import Symptom
+from repro_kit.graph.effects import CUSTOM_OPERATOR
+from repro_kit.probe import setup_of
 from repro_kit.probe.repro_probe.protocol.orders import ProbeOptions
 from repro_kit.reduce import Answer
 from repro_kit.runner.places import scratch
@@ -61,6 +66,7 @@ class Expected:
     unseeded: bool = False  # the script has a generator without a seed
     in_eager: bool = False  # the failure needs no compiler, so that candidates run without it
     compared: Compared | None = None  # of a check of the script's own: how its compiled calls differ from eager
+    mismatch: str | None = None  # what its own operators do otherwise than they say, in eager; None: it has none
 
     def is_caused_by(self, causes: frozenset[str]) -> bool:
         """Whether `causes` are among the expected ones, and at least one where some are expected."""
@@ -142,6 +148,7 @@ class SourceOracle:
             *([self._ranks] if self._ranks > 1 else []),
             *(["eager"] if expected.in_eager else []),
             *([to_data(replace(expected.compared, shown=None))] if expected.compared else []),
+            *([expected.mismatch] if expected.mismatch is not None else []),
         )
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
@@ -168,6 +175,7 @@ class SourceOracle:
             if not self.needs_compiler(program):
                 return Answer(RunOutcome.INVALID, verdict.seconds, "it fails without torch.compile too")
             unlike = expected.compared.unlike(self.compared(program)) if expected.compared else ""
+            unlike = unlike or self._breaks_another_word(program)
             if unlike:
                 return Answer(RunOutcome.FAILS_OTHERWISE, verdict.seconds, unlike)
             if not self._needs_no_seed(program, strength):
@@ -219,6 +227,21 @@ class SourceOracle:
         target = before.wrong if before else None
         evidence = focused(failure, target) if target else failure
         return Compared(signature_of(evidence), shown=evidence.difference)
+
+    def mismatch(self, program: Script) -> str | None:
+        """What an operator of the program's own does in eager otherwise than it says, if any; None: it has none."""
+        if not CUSTOM_OPERATOR.search(program.text):
+            return None
+        checked = {**eager_run.PROBE, "setup": setup_of("own_operators", "check()")}
+        (run,) = self._run([program], cast(ProbeOptions, checked), compiled=False)
+        return mismatch_in(run.verdict.failure)
+
+    def _breaks_another_word(self, program: Script) -> str:
+        """Why the operators of `program` may be at fault where the script's are not; empty if they may not."""
+        before = self._expected.mismatch
+        now = self.mismatch(program) if before is not None else None
+        alike = now and same_message(normalise(before or ""), normalise(now), likeness=LIKENESS, keys=False)
+        return "" if not now or alike else f"the custom operator {now}"
 
     def is_right_interpreted(self, program: Script) -> bool:
         """Whether a program that fails with a weaker backend passes if the graph is interpreted.

@@ -219,7 +219,13 @@ class _Attempt:
             if judge.needs_compiler(program):
                 is_own_check = failure.kind is Kind.ACCURACY and self.symptom is None
                 compared = judge.compared(program) if is_own_check else None
-                seen_alike = replace(expected, signature=signature_of(failure), causes=seen.causes, compared=compared)
+                seen_alike = replace(
+                    expected,
+                    signature=signature_of(failure),
+                    causes=seen.causes,
+                    compared=compared,
+                    mismatch=judge.mismatch(program),
+                )
                 return _Start(seen_alike, raising_lines(failure) or seen.compiled_at, seen.verdict.seconds)
             why = "does not pass without torch.compile either"
         return why

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 #: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
-#: attributes of its modules and classes, what Dynamo is told not to trace, or not to guard, passes in settings, and the
-#: Python state that the program's own `__torch_dispatch__` and operators write.
+#: attributes of its modules and classes, what Dynamo is told not to trace, not to guard, or to leave out, passes in
+#: settings, and the Python state that the program's own `__torch_dispatch__` and operators write.
 KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks", "passes", "handlers")
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
 _MARKS = ("assume_constant_result", "allow_in_graph", "nonstrict_trace")
+_LEFT_OUT = ("ignore_logging_functions", "ignore_logger_methods", "reorderable_logging_functions")
 _MODULES = ("torch._inductor.compile_fx", "torch._dynamo", "torch._refs", "torch.compiler")
 _MOST = 10_000  # objects that the state of a handler may be in
 _TABLES = (
@@ -53,6 +54,7 @@ def keep(*kinds: str) -> None:
         restores.append(_kept_attributes())
     if "marks" in kinds:
         _ignore_marks()
+        restores.append(_without_functions_to_leave_out)
     if "passes" in kinds:
         restores.append(_without_passes())
     if "handlers" in kinds:
@@ -223,6 +225,14 @@ def _ignore_marks() -> None:
         return stance(*args, **options)
 
     torch._dynamo.set_stance = evaluating_guards
+
+
+def _without_functions_to_leave_out() -> None:
+    from torch._dynamo import config
+
+    for name in _LEFT_OUT:
+        if getattr(config, name, None):
+            setattr(config, name, set())
 
 
 def _ignored(mark: Any, *, decorates: bool) -> Any:

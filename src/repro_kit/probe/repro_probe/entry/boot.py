@@ -104,6 +104,10 @@ def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
             from repro_probe.record import export_recorder, graph_recorder
 
             export_recorder.install(graph_recorder.record_graphs(findings))
+        if findings.options.get("hidden_writes"):
+            from repro_probe.record import hidden_writes
+
+            hidden_writes.watch_hidden_writes(findings)
         if measuring:
             measuring.compare_exports()  # outside of what the overrides put in place of an export
         if "timeline" in findings.options:

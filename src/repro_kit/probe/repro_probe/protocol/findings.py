@@ -15,6 +15,7 @@ HELLO, GOODBYE, MEASURED, TIMELINE, WITNESS = "hello", "goodbye", "measured", "t
 EXCEPTION, THREAD_EXCEPTION = "exception", "thread-exception"
 RANK = "rank"  # what the process does as one rank of several
 EVENTS, COMPILED, LOADED, APPLIED = "events", "compiled", "loaded", "applied"  # files with a line for each event
+HIDDEN_WRITES = "hidden-writes"  # another one
 STACK, PROBE_ERROR = "stack", "probe-error"  # texts
 INPUTS = "inputs"  # the directory of stored values
 

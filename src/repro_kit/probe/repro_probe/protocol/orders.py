@@ -47,6 +47,7 @@ class Override(TypedDict, total=False):
     switch: Switch
     eager_graphs: str  # graphs to run in eager, by the number of their frame: ``3``, ``>=3``, ``0-2,>3``
     eager: bool  # compile nothing
+    hidden_writes: bool  # note writes, unseen by autograd, to tensors that are saved for a backward
     disable: list[FunctionData]  # functions to run in eager
     measure: Sequence[Measure]
     compared_calls: int  # how many first calls of each compiled callable are compared with eager

@@ -59,6 +59,7 @@ STOPPED = "not run: the layer was known"
 _CHANGES = re.compile(
     r"lowering|decomp|py_impl|py_kernels|\bLibrary\(|\.impl\(|pattern_matcher|register_replacement|\bsetattr\(|patch\b"
     r"|assume_constant_result|allow_in_graph|substitute_in_graph|nonstrict_trace|guard_filter_fn|skip_guard_eval|_pass\b"
+    r"|ignore_logg\w+|reorderable_logging"
     r"|__torch_dispatch__|addaudithook|setrecursionlimit|setrlimit|stack_size|setitimer|\balarm\(|signal\.signal"
     r"|on_compile_(?:start|end)|register_(?:start|end)_callback|\bset(?:profile|trace)\b"
     r"|^\s*(?!self\.)(?!.*\bconfig\.)\w+(?:\.\w+)+(?:\[.*\])?\s*=[^=]",
