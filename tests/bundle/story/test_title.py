@@ -597,6 +597,13 @@ torch.compile(h)(torch.ones(1))
             "[dynamo] wrong result of a custom autograd.Function under torch.func.vmap of grad",
         ),
         ("import torch\n(", wrong("value"), "", "[dynamo] wrong result of the compiled function"),
+        ("import torch\n(", wrong(None), "", "[dynamo] the script's own check fails under torch.compile"),
+        (
+            "import torch\n(",
+            wrong(None, exceptions=("AssertionError",), message="expected # records, have #"),
+            "wrong result: expected 6 records, have 0",
+            "[dynamo] the script's own check fails under torch.compile: expected 6 records, have 0",
+        ),
         (
             f"import os\nos.environ['TORCHDYNAMO_X'] = '1'\n{OWN_BACKWARD}",
             wrong("value"),
