@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -16,6 +17,9 @@ Literal: TypeAlias = str | int | float | None
 
 _NUMBERS = (0, 1, 2, 3, 4, 8, 16)
 _MAKERS = ("empty", "full", "ones", "rand", "randn", "zeros")  # of a tensor: what they are given first is its shape
+#: Modules of torch.nn that are made for sizes: those are their first two arguments, or have such a name.
+_SIZED = re.compile(r"(?:Lazy)?(?:Bil|L)inear|Conv\w+|Embedding\w*|\w+Norm\w*|(?:RNN|LSTM|GRU)\w*|MultiheadAttention")
+_SIZE_NAMES = re.compile(r"\w+_(?:features|channels|size|dim|embeddings|groups|heads)|d_model")
 _ENDS = ("SystemExit", "sys.exit", "exit")
 
 #: The fields of an expression that hold its operands.
@@ -175,15 +179,17 @@ def _is_last_words(numbered: NumberedTree, node: ast.AST) -> bool:
 
 
 def _is_size(numbered: NumberedTree, node: ast.AST) -> bool:
-    """Whether the literal is a size of a tensor that is made here: an argument, or part of a tuple or list."""
+    """Whether the literal is a size of a tensor or a module that is made here: an argument, or part of a sequence."""
     above = numbered.parent(node)
     shape, above = (above, numbered.parent(above)) if isinstance(above, ast.Tuple | ast.List) else (node, above)
-    return (
-        isinstance(above, ast.Call)
-        and isinstance(above.func, ast.Attribute)
-        and above.func.attr in _MAKERS
-        and shape in above.args[: 1 if above.func.attr == "full" else None]
-    )
+    name = above.arg or "" if isinstance(above, ast.keyword) else ""
+    call = numbered.parent(above) if isinstance(above, ast.keyword) else above
+    if not isinstance(call, ast.Call):
+        return False
+    called = ast.unparse(call.func).rpartition(".")[2]
+    if called in _MAKERS:
+        return shape in call.args[: 1 if called == "full" else None]
+    return bool(_SIZED.fullmatch(called)) and (shape in call.args[:2] or bool(_SIZE_NAMES.fullmatch(name)))
 
 
 def _plainer(value: object) -> list[Literal]:
