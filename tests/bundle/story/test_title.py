@@ -502,6 +502,12 @@ def f(x):
 
 torch.compile(lambda x: x * f(x))(torch.ones(1))
 """
+MODULE = """import torch
+class A(torch.nn.Module):
+    def forward(self):
+        return self.sub(torch.arange(4.0))
+torch.compile(A())()
+"""
 OWN_BACKWARD = """import torch
 
 class A(torch.autograd.Function):
@@ -604,6 +610,19 @@ torch.compile(h)(torch.ones(1))
             "wrong result: expected 6 records, have 0",
             "[dynamo] the script's own check fails under torch.compile: expected 6 records, have 0",
         ),
+        (
+            "import torch\n(",
+            Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "a backward"),
+            "RuntimeError: It looks like you're trying to call a compiled backward function within vmap/grad/vjp",
+            "[dynamo] RuntimeError: It looks like you're trying to call a compiled backward function",
+        ),
+        (
+            "import torch\n(",
+            Signature(Kind.RUNTIME_ERROR, ("RuntimeError",), "a backward"),
+            "RuntimeError: somebody has written quite so much about its function at 'a long file name.py:3'",
+            "[dynamo] RuntimeError: somebody has written quite so much about its function",
+        ),
+        (MODULE, wrong("value"), "", "[dynamo] wrong result of self.sub(torch.arange(4.0))"),
         (
             f"import os\nos.environ['TORCHDYNAMO_X'] = '1'\n{OWN_BACKWARD}",
             wrong("value"),

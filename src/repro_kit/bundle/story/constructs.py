@@ -69,13 +69,14 @@ def construct_of(source: str, spot: Spot = NOWHERE, checked: str = "") -> Constr
     marks = [_decorator(call, defined) for call in calls if _decorator(call, defined)]
     at_line = calls_at(spot, calls, source)
     setters = [call for call in calls if _SETTER.search(ast.unparse(call.func))]
-    torchs = sorted((call for call in calls if _OF_TORCH.fullmatch(ast.unparse(call.func))), key=_rank)
+    others = [call for call in calls if _rank(call) < _INPUT] or calls
+    torchs = sorted((call for call in others if _OF_TORCH.fullmatch(ast.unparse(call.func))), key=_rank)
     asked = [node.test for body in bodies for node in ast.walk(body) if isinstance(node, _ASKS)]
     applies = _applies(tree)
     owns = [call for call in calls if ast.unparse(call.func) in applies]
     writes = [call for call in calls if _WRITES.search(ast.unparse(call.func))]
     effects = [call for body in bodies for call in _effects(body, _names(checked))]
-    chosen = at_line or ([] if spot.is_exact else effects or setters or owns or torchs or writes or calls)
+    chosen = at_line or ([] if spot.is_exact else effects or setters or owns or torchs or writes or others)
     results = [] if spot.is_exact else [*filter(None, map(_result, bodies))][:1]
     named = [OWN_FUNCTION if call in owns else _named(call) for call in chosen] or results
     return Construct(
@@ -97,10 +98,13 @@ def _applies(tree: ast.Module) -> set[str]:
     return {f"{each.name}.apply" for each in classes if any(ast.unparse(base) in _FUNCTIONS for base in each.bases)}
 
 
+_INPUT = 2  # the rank of a call that only makes an input
+
+
 def _rank(call: ast.Call) -> int:
-    """Where a call of torch stands in a title: custom operators, then what is computed, then its inputs."""
+    """Where a call stands in a title: custom operators, then what is computed, then its inputs."""
     function = ast.unparse(call.func)
-    return 0 if custom_operator(function) else 2 if makes_tensors(function) else 1
+    return 0 if custom_operator(function) else _INPUT if makes_tensors(function) else 1
 
 
 def makes_tensors(function: str) -> bool:

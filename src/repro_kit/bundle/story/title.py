@@ -19,6 +19,7 @@ LONGEST = 90  # characters
 GRADIENT = "gradient"
 
 _UNNAMED = "the compiled function"  # of a script in which no construct is known to fail
+_SCRIPT = "the script"  # that fails in eager, too
 _MOST_OPERATORS = 3
 _LONGEST_SUBJECT = 56  # characters of the operators with their options; longer, the options are left out
 _LONGEST_NAME = 28  # characters of an operator that is named beside others
@@ -27,11 +28,12 @@ _CLAUSE = re.compile(r"(?<=\w\w[\w`'’])(?:[:;.,] | \()")  # where a message ma
 #: Where a phrase begins, or a quotation; and what no title ends with.
 _PHRASE = re.compile(
     r" (?=(?:at|of|in|on|for|with|from|by|because|but|when|while|than|that|which|and|or|between|since|as|after"
-    r"|before|during|into|over|under|without|due)\b|[‘“'\"`(\[{])"
+    r"|before|during|into|over|under|within|without|due)\b|[‘“'\"`(\[{])"
 )
 _HANGING = re.compile(
     r"(?:[^\w'\"’”`)\]}]|\. \w+|\b(?:be|been|is|are|was|were|does|do|did|to|of|in|for|with|the|an?|and|or|not|should"
-    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected|other|rather|instead|out))$"
+    r"|must|may|can|cannot|could|would|will|has|have|had|if|than|that|this|its|got|expected|other|rather|instead|out|at|by|on"
+    r"|from|as|into|when|while))$"
 )
 _WHILE = re.compile(r"(?<=: )While executing \w+, ")  # functionalization's, which names the operator
 _LOST = "compiled code does not raise eager's "  # before the exception, in the words of a run
@@ -88,6 +90,9 @@ def headline(facts: TitleFacts) -> str:
             return shorter
         if told or (is_named and not fits):  # else the message alone tells what failed
             return cut(whole + told, LONGEST)
+    raised = facts.signature.exceptions[-1:]
+    if raised and (told := _fitting(details[-1:], LONGEST - len(raised[0]))):
+        return raised[0] + told
     return cut(text + _joined(facts.conditions, LONGEST - len(text)), LONGEST)
 
 
@@ -148,7 +153,7 @@ def _subject(facts: TitleFacts, *, full: bool) -> str:
         return f"{', '.join(short)} and {more} more operator{'s' * (more > 1)}"
     if named:
         return ", ".join(named)
-    return facts.construct or ("the script" if facts.in_eager else _UNNAMED)
+    return facts.construct or (_SCRIPT if facts.in_eager else _UNNAMED)
 
 
 def _is_long(name: str) -> bool:
@@ -219,8 +224,8 @@ def _wrong_in(facts: TitleFacts, subject: str) -> str:
         return f"{'wrong NaN in the gradient' if difference == 'nan' else 'wrong gradient'} of {subject}"
     if facts.places == (ARGUMENT,) and difference in ("value", "nan"):
         return f"wrong input mutation by {subject}"
-    if subject == _UNNAMED and not (difference or facts.places or facts.values):  # the script alone says that it fails
-        return "the script's own check fails under torch.compile"
+    if subject in (_UNNAMED, _SCRIPT) and not (difference or facts.places or facts.values):  # the script alone says it
+        return f"the script's own check fails {'in eager too' if facts.in_eager else 'under torch.compile'}"
     return f"{_WRONG.get(difference or '', 'wrong result of')} {subject}"
 
 
