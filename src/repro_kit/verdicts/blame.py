@@ -256,7 +256,7 @@ def _without_a_wrong_call(runs: Reruns, chosen: ObservedFailure, calls: Sequence
 
 
 def _written_unseen(runs: Reruns, chosen: ObservedFailure) -> str:
-    """Why each compiled call may agree and the script not: it changes what a backward has saved; empty otherwise."""
+    """Why each compiled call may agree and the script not: it changes what a backward needs; empty otherwise."""
     runs.ui.progress("running the program in eager, and watching what is saved for a backward")
     directory = runs.case.path / "observe" / "hidden-writes"
     shutil.rmtree(directory, ignore_errors=True)
@@ -269,7 +269,7 @@ def _written_unseen(runs: Reruns, chosen: ObservedFailure) -> str:
     return (
         f"{raised_words(chosen.failure)} comes from the script itself. No compiled call differs from the same call in "
         "eager, and between a forward and its backward the script writes, unseen by autograd (by .data, say), to a "
-        f"tensor that is saved for that backward ({written[0]}): compiled code saves other tensors; {ORACLE}"
+        f"tensor from which that backward may be computed ({written[0]}): compiled code saves other tensors; {ORACLE}"
     )
 
 
