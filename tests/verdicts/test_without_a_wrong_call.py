@@ -91,4 +91,4 @@ def test_a_write_to_what_is_saved_that_autograd_does_not_see_blames_nobody(
 ) -> None:
     """Each call agrees, since the write comes between a forward and its backward; the script needs a graph to fail."""
     nobody = judged(tmp_path, monkeypatch, Nature.COMPARISON, AGREES, AGREES, written)
-    assert ("saved for that backward (float32[2])" in nobody) is bool(written)
+    assert ("from which that backward may be computed (float32[2])" in nobody) is bool(written)
