@@ -148,6 +148,7 @@ def test_a_docstring_stays_where_the_program_reads_it():
         ("import os\nos.environ.setdefault('A', '1')\nos.environ.update({'B': '2'})\nfrom torch import nn", None),
         ("from os import environ\nimport torchvision\nenviron['A'] = '1'\nimport torch.nn", {"A": "1"}),
         ("import os\nos.environ['A'] = str(1)\nvalues = {}\nvalues['B'] = '2'\nos.environ[values] = '1'", {}),
+        ("import os\nos.environ['PYTHONHOME'] = '/'\nos.environ.update({'LD_PRELOAD': 'a', 'A': '1'})", {"A": "1"}),
         ("import os\nos.environ[''] = os.environ['a=b'] = '1'\nos.environ.update({'': '1', 'A': '\\0', 'B': 1})", {}),
     ],
 )
@@ -155,3 +156,8 @@ def test_variables_that_torch_reads_when_it_is_imported_are_those_above_its_impo
     lines: str, found: dict[str, str] | None
 ) -> None:
     assert variables_before_torch(lines) == ({"A": "1", "B": "2"} if found is None else found)
+
+
+def test_a_default_takes_the_place_of_no_variable_that_is_there() -> None:
+    lines = "import os\nos.environ['B'] = '1'\n" + "".join(f"os.environ.setdefault('{name}', '2')\n" for name in "ABC")
+    assert variables_before_torch(lines, {"A"}) == {"B": "1", "C": "2"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -334,7 +335,7 @@ def script_order(
         "mode": "override" if options else "observe",
         "options": options or {},
         "env": dict(env or {}),
-        "env_before_torch": variables_before_torch(text),
+        "env_before_torch": variables_before_torch(text, frozenset(os.environ)),
         "recording": recording,
         "ranks": ranks,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from repro_kit.script.scopes import bound, local_names
@@ -13,11 +13,16 @@ MAIN = "__main__"
 REFERENCE = ":"  # between a module and its name, in a placeholder until all names are settled
 
 
-def variables_before_torch(text: str) -> dict[str, str]:
+#: What the loader, the C library and Python read when a process starts: set later, these do nothing in the process.
+_OF_A_START = ("PYTHON", "LD_", "DYLD_", "GLIBC_", "MALLOC_")
+
+
+def variables_before_torch(text: str, inherited: Collection[str] = ()) -> dict[str, str]:
     """The variables of the environment that a script sets to constants above its first import of torch.
 
     torch reads the variables of its settings when it is imported (`torch/utils/_config_module.py`), so these do nothing
-    in a process that has imported torch before.
+    in a process that has imported torch before. Variables that count only when a process starts are not among them.
+    `inherited`: the variables that the process has already, to which `setdefault` gives nothing.
     """
     found: dict[str, str] = {}
     if "environ" not in text:
@@ -31,8 +36,8 @@ def variables_before_torch(text: str) -> dict[str, str]:
                 break
             case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
                 pairs = [(name, value)]
-            case ast.Expr(ast.Call(ast.Attribute(owner, "setdefault"), [name, value])):
-                pairs = [(name, value)]
+            case ast.Expr(ast.Call(ast.Attribute(owner, "setdefault"), [ast.Constant(given) as name, value])):
+                pairs = [] if given in inherited or given in found else [(name, value)]
             case ast.Expr(ast.Call(ast.Attribute(owner, "update"), [ast.Dict(keys, values)])):
                 pairs = zip(keys, values, strict=True)
             case _:
@@ -44,9 +49,10 @@ def variables_before_torch(text: str) -> dict[str, str]:
 
 
 def _is_variable(name: object, value: object) -> bool:
-    """Whether the system takes them as the name and the value of a variable (`os.putenv`)."""
-    texts = isinstance(name, str) and isinstance(value, str)
-    return texts and bool(name) and "=" not in str(name) and "\0" not in f"{name}{value}"
+    """Whether the system takes them as the name and the value of a variable (`os.putenv`), which may do something."""
+    if not (isinstance(name, str) and isinstance(value, str)) or name.startswith(_OF_A_START):
+        return False
+    return bool(name) and "=" not in name and "\0" not in name + value
 
 
 class CannotFold(Exception):
