@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 
+from repro_kit.bundle.story.addressee import Addressee, addressee_of
 from repro_kit.diagnosis import causes, contrasts
 from repro_kit.diagnosis.causes import diagnose, part_of
 from repro_kit.diagnosis.cell import Cell
@@ -170,7 +171,9 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     found = diagnose(ladder("eager", violated), Recipe())
     assert found.layer is Layer.DYNAMO and found.sentence.endswith("(UserError): the message says what to change.")
     fixed = raised("torch/fx/g.py", type="torch.fx.experimental.symbolic_shapes.ConstraintViolationError")
-    said = diagnose(ladder("eager", fixed), Recipe()).sentence
+    of_fixed = diagnose(ladder("eager", fixed), Recipe())
+    said = of_fixed.sentence
+    assert {addressee_of(each.layer, each.cause) for each in (found, of_fixed)} == {Addressee.PROGRAM}
     assert "asks for a size to be dynamic" in said and "Dynamo is at fault" not in said, "torch does not tell who fixed"
     assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
 

@@ -20,7 +20,7 @@ from repro_kit.diagnosis.contrasts import (
     NOT_SPLIT_FOR_DDP,
     mismatch_of,
 )
-from repro_kit.diagnosis.culprit import RULES, Evidence
+from repro_kit.diagnosis.culprit import RULES, USER_ERROR, Evidence
 from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
 from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
@@ -132,7 +132,8 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     if passes(contrasts, HELD_AT_FALSE):
         remarks += _IN_THE_BRANCH
     reason = _IS_FIXED.format(shown) if _FIXED_SIZE in names else diagnosis.reason
-    return replace(diagnosis, evidence=shown, remarks=remarks, reason=reason)
+    cause = USER_ERROR if _FIXED_SIZE in names or _FOR_THE_USER.keys() & {*names} else diagnosis.cause
+    return replace(diagnosis, evidence=shown, remarks=remarks, reason=reason, cause=cause)
 
 
 def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:
@@ -214,7 +215,7 @@ def _dynamo_cause(contrasts: Mapping[str, Cell], failure: Failure | None) -> str
         return GUARDS
     if failure is None:
         return ""
-    if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound", _FIXED_SIZE}:
+    if names & {"GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound"}:
         return "symbolic-shapes"
     if failure.kind is Kind.DYNAMO_ERROR or failure.phase is Phase.COMPILE:
         return part_of(failure) or "tracing"

@@ -72,6 +72,8 @@ def asks_for_no_recompile(failure: Failure) -> bool:
 
 #: The cause in an ablation whose sentence names such code.
 SCRIPT_CODE = "script-code"
+#: The cause in an ablation of what torch counts among the mistakes of a program.
+USER_ERROR = "user-error"
 _OPERATOR = "a custom operator of the script"
 _FUNCTION = "a function of the script that the compiler calls"
 #: Files of torch that call a function of a script, and what that function is.

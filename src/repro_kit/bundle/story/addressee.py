@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from repro_kit.diagnosis.culprit import SCRIPT_CODE
+from repro_kit.diagnosis.culprit import SCRIPT_CODE, USER_ERROR
 from repro_kit.failure.failure import Layer
 
 
@@ -14,6 +14,7 @@ class Addressee(StrEnum):
     PYTORCH = "pytorch"
     BACKEND = "backend"  # whoever maintains the backend, then PyTorch
     SCRIPT_CODE = "script-code"  # whoever maintains the code that the compiler called, then PyTorch
+    PROGRAM = "program"  # whoever maintains the program that torch calls mistaken, then PyTorch
     USER = "user"  # whoever maintains the code at fault, and never PyTorch
 
     @property
@@ -50,12 +51,14 @@ _MAINTAINERS = {
     Addressee.PYTORCH: "PyTorch",
     Addressee.BACKEND: "whoever maintains the backend",
     Addressee.SCRIPT_CODE: "whoever maintains that code",
+    Addressee.PROGRAM: "whoever maintains the program",
     Addressee.USER: "whoever maintains that code",
 }
 _FINDINGS = {
     Addressee.PYTORCH: "",
     Addressee.BACKEND: "This is not a failure of torch.compile itself",
     Addressee.SCRIPT_CODE: "Code of the script was running",
+    Addressee.PROGRAM: "Torch counts this failure among the mistakes of a program",
     Addressee.USER: "This is not a PyTorch bug",
 }
 
@@ -66,4 +69,4 @@ def addressee_of(layer: str | None, cause: str | None) -> Addressee:
         return Addressee.USER
     if layer == Layer.BACKEND:
         return Addressee.BACKEND
-    return Addressee.SCRIPT_CODE if cause == SCRIPT_CODE else Addressee.PYTORCH
+    return {SCRIPT_CODE: Addressee.SCRIPT_CODE, USER_ERROR: Addressee.PROGRAM}.get(cause or "", Addressee.PYTORCH)

@@ -232,6 +232,8 @@ class Story:
         """What should happen instead, in one sentence."""
         if self.in_eager:
             return "The run ends."
+        if self.addressee is Addressee.PROGRAM:
+            return "The code compiles and runs, unless the program asks for what cannot be."
         if AT_THE_LIMIT in self.signature.exceptions:
             return "The calls need no more compilations of the function than the limit allows."
         if self.signature.kind is Kind.ACCURACY:
