@@ -166,16 +166,20 @@ def test_changes_of_the_programs_own_are_named_where_no_layer_is() -> None:
     assert found.layer is Layer.USER and "With them" not in found.sentence
 
 
-def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
-    violated = raised("torch/export/_trace.py", type="torch._dynamo.exc.UserError", kind=Kind.DYNAMO_ERROR)
-    found = diagnose(ladder("eager", violated), Recipe())
-    assert found.layer is Layer.DYNAMO and found.sentence.endswith("(UserError): the message says what to change.")
-    fixed = raised("torch/fx/g.py", type="torch.fx.experimental.symbolic_shapes.ConstraintViolationError")
-    of_fixed = diagnose(ladder("eager", fixed), Recipe())
-    said = of_fixed.sentence
-    assert {addressee_of(each.layer, each.cause) for each in (found, of_fixed)} == {Addressee.PROGRAM}
-    assert "asks for a size to be dynamic" in said and "Dynamo is at fault" not in said, "torch does not tell who fixed"
-    assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
+@pytest.mark.parametrize(
+    ("raised_type", "kind", "said"),
+    [
+        ("torch._dynamo.exc.UserError", Kind.DYNAMO_ERROR, "Torch counts the failure among the mistakes of a program"),
+        ("torch.fx.experimental.symbolic_shapes.ConstraintViolationError", Kind.DYNAMO_ERROR, "a size to be dynamic"),
+        ("UserWarning", Kind.WARNING, "turns warnings into errors"),
+    ],
+)
+def test_where_torchs_message_is_one_for_the_program_nobody_is_named(raised_type: str, kind: Kind, said: str) -> None:
+    found = diagnose(ladder("eager", raised("torch/export/_trace.py", type=raised_type, kind=kind)), Recipe())
+    assert found.layer is Layer.DYNAMO and addressee_of(found.layer, found.cause) is Addressee.PROGRAM
+    assert said in found.sentence and "Dynamo is at fault" not in found.sentence
+    plain = diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe())
+    assert "Dynamo is at fault" in plain.sentence and addressee_of(plain.layer, plain.cause) is Addressee.PYTORCH
 
 
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:

@@ -458,3 +458,9 @@ def test_of_a_lost_exception_another_check_is_another_failure() -> None:
 )
 def test_what_torch_adds_to_a_message_is_no_message(message: str, line: str) -> None:
     assert telling_line(message) == line
+
+
+def test_the_place_of_a_call_in_a_message_is_not_part_of_the_fault() -> None:
+    message = "Dynamo detected a call to a `functools.lru_cache`-wrapped function at '{}'. Dynamo ignores the cache"
+    assert normalise(message.format("train.py:17")) == normalise(message.format("reduced-2.py:4"))
+    assert normalise(message.format("train.py")) != normalise(message.format("reduced-2.py")), "a name alone may matter"

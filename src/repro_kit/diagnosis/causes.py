@@ -61,18 +61,22 @@ PARTS = tuple(
 _GENERATED = re.compile(r"[/\\]c[a-z2-7]{51}\.py$")
 #: Exceptions of Python that show a frame with wrong bytecode: after eager has passed, no user's code raises them.
 _BROKEN_BYTECODE = ("SystemError", "UnboundLocalError", "NameError", "SyntaxError")
-#: What torch raises where a size that shall be dynamic is none (torch/fx/experimental/symbolic_shapes.py). It does not
-#: tell who has fixed the size.
-_FIXED_SIZE = "ConstraintViolationError"
-_IS_FIXED = (
-    "The program asks for a size to be dynamic, and its code is compiled for one value of that size ({}). The program "
-    "is at fault where its own code fixes the size, and torch where one of its operators does so without need: the "
-    "message says what to change."
-)
-#: An exception whose message says what to change (torch/_dynamo/exc.py).
-_FOR_THE_USER = {
-    "UserError": " torch counts it among the mistakes of a program (UserError): the message says what to change.",
+#: Exceptions by which torch says that the program may be mistaken, and what is said of them. A size that shall be
+#: dynamic and is none (torch/fx/experimental/symbolic_shapes.py) does not tell who has fixed it.
+_MISTAKES = {
+    "ConstraintViolationError": (
+        "The program asks for a size to be dynamic, and its code is compiled for one value of that size ({}). The "
+        "program is at fault where its own code fixes the size, and torch where one of its operators does so without "
+        "need: the message says what to change."
+    ),
+    "UserError": (  # torch/_dynamo/exc.py
+        "Torch counts the failure among the mistakes of a program (UserError; {}): the message says what to change."
+    ),
 }
+_WARNS = (
+    "The program turns warnings into errors, and this one comes for compiled code only ({}). The program is at fault "
+    "where the warning says what to change in it, and torch where it warns without need."
+)
 _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
@@ -128,12 +132,12 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     if passes(contrasts, NOT_SPLIT_FOR_DDP):
         shown += ", and passes if Dynamo does not split graphs for DDP (optimize_ddp=False)"
     names = [short(link.type) for link in failure.exceptions] if failure is not None else []
-    remarks = next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
-    if passes(contrasts, HELD_AT_FALSE):
-        remarks += _IN_THE_BRANCH
-    reason = _IS_FIXED.format(shown) if _FIXED_SIZE in names else diagnosis.reason
-    cause = USER_ERROR if _FIXED_SIZE in names or _FOR_THE_USER.keys() & {*names} else diagnosis.cause
-    return replace(diagnosis, evidence=shown, remarks=remarks, reason=reason, cause=cause)
+    said = next((_MISTAKES[name] for name in names if name in _MISTAKES), "")
+    if failure is not None and failure.kind is Kind.WARNING:
+        said = _WARNS
+    if said:
+        diagnosis = replace(diagnosis, cause=USER_ERROR, reason=said.format(shown))
+    return replace(diagnosis, evidence=shown, remarks=_IN_THE_BRANCH if passes(contrasts, HELD_AT_FALSE) else "")
 
 
 def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:

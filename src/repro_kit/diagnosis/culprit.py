@@ -72,7 +72,7 @@ def asks_for_no_recompile(failure: Failure) -> bool:
 
 #: The cause in an ablation whose sentence names such code.
 SCRIPT_CODE = "script-code"
-#: The cause in an ablation of what torch counts among the mistakes of a program.
+#: The cause in an ablation where torch's message is one for the program, which may be at fault.
 USER_ERROR = "user-error"
 _OPERATOR = "a custom operator of the script"
 _FUNCTION = "a function of the script that the compiler calls"

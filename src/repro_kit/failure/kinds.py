@@ -158,8 +158,8 @@ _VALIDATION = Policy(
     label="module: error checking",
 )
 _WARNING = Policy(
-    title="{compiled} give{s} a {raised} that eager does not give",
-    summary="warning with torch.compile only: {raised}{location}",
+    title="{compiled} give{s} a {raised}",
+    summary="{raised}{location}",
     expected="The compiled code gives no warning, as eager gives none.",
     doing="warns",
 )

@@ -49,6 +49,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"0x[0-9a-fA-F]+", "#"),
         (r"'?(?:[A-Za-z]:)?(?:/[\w.+@~-]+)*/([A-Za-z_]\w{0,39}\.(?:cpp|cc|cu|cuh|h|hpp|c))\b'?(?::\d+)*", r"\1"),
         (r"(?:[A-Za-z]:)?(?<![\w.])(?:/[\w.+@~=-]+){2,}(?::\d+)*", "<path>"),
+        (r"(?<![\w./])[\w-]+\.py:\d+", "<path>"),  # a reduced script has another name
         (r"\bCPU_CAPABILITY::|\b(?:AVX2|AVX512|DEFAULT|SVE256|NEON)::", ""),
         (r"\b(?:cpp_fused|triton_[a-z]{2,3}_fused)_\w+", "<kernel>"),
         (r"(?<![\w.:'])" + _DTYPES, "<dtype>"),

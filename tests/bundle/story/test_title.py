@@ -9,7 +9,7 @@ import pytest
 from programs import HEAD
 from repro_kit.bundle.story.addressee import Addressee
 from repro_kit.bundle.story.story import Aspect, Excerpt
-from repro_kit.bundle.story.title import LONGEST, title, title_from, title_of
+from repro_kit.bundle.story.title import LONGEST, headline, title, title_from, title_of
 from repro_kit.bundle.story.title_facts import TitleFacts
 from repro_kit.case.stage_results import NumberFound, Reduction
 from repro_kit.diagnosis.answers import Answers, FirstWrong, GeneratedKernel
@@ -965,3 +965,10 @@ def test_a_case_without_a_program_has_a_title_too() -> None:
     named = title_from(wrong("value", "gradient"), Layer.INDUCTOR, Addressee.PYTORCH, ("avg_pool2d",))
     assert named == "[inductor] wrong gradient of avg_pool2d; forward agrees"
     assert title_from(None, None, Addressee.PYTORCH, ()) == "repro.py fails"
+
+
+def test_of_a_warning_the_title_tells_what_it_says() -> None:
+    said = "Dynamo detected a call to a `functools.lru_cache`-wrapped function at 'repro.py:5'. Dynamo ignores it"
+    facts = TitleFacts(Signature(Kind.WARNING, ("UserWarning",), said), f"UserWarning: {said}", construct="f()")
+    assert headline(facts) == "UserWarning: Dynamo detected a call to a `functools.lru_cache`-wrapped function"
+    assert headline(replace(facts, error="UserWarning: old code")) == "compiled f() gives a UserWarning: old code"

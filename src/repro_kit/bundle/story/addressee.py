@@ -14,7 +14,7 @@ class Addressee(StrEnum):
     PYTORCH = "pytorch"
     BACKEND = "backend"  # whoever maintains the backend, then PyTorch
     SCRIPT_CODE = "script-code"  # whoever maintains the code that the compiler called, then PyTorch
-    PROGRAM = "program"  # whoever maintains the program that torch calls mistaken, then PyTorch
+    PROGRAM = "program"  # whoever maintains the program that may be at fault, then PyTorch
     USER = "user"  # whoever maintains the code at fault, and never PyTorch
 
     @property
@@ -58,7 +58,7 @@ _FINDINGS = {
     Addressee.PYTORCH: "",
     Addressee.BACKEND: "This is not a failure of torch.compile itself",
     Addressee.SCRIPT_CODE: "Code of the script was running",
-    Addressee.PROGRAM: "Torch counts this failure among the mistakes of a program",
+    Addressee.PROGRAM: "The program may be at fault",
     Addressee.USER: "This is not a PyTorch bug",
 }
 

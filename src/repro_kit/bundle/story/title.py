@@ -78,7 +78,8 @@ def headline(facts: TitleFacts) -> str:
     is_long = len(facts.operators) > 1 and any(_is_long(plain) for plain, _ in facts.operators)
     if is_long or len(text) > LONGEST or len(_subject(facts, full=True)) > _LONGEST_SUBJECT:
         text = _head(facts, _subject(facts, full=False))
-    is_named = bool(facts.operators or facts.construct)
+    # Of a script's warning, what it says tells more than the call.
+    is_named = bool(facts.operators or (facts.construct and facts.signature.kind is not Kind.WARNING))
     raises = facts.signature.kind.policy.shown_by is ShownBy.EXCEPTION
     # A message tells more than that there is a subclass, which the labels say too; of other conditions less.
     gives_way = raises and facts.conditions == (f"{WITH}{SUBCLASS}",)
