@@ -10,13 +10,16 @@ from repro_kit.diagnosis.causes import diagnose, part_of
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.layer import (
     EAGER_AT_TRUE,
+    EAGER_KERNELS,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     MARKS,
+    OF_THE_GRAPH,
     OVERWRITTEN,
     OWN_CHANGE,
     PROMISES,
+    REBUILT_EAGER,
     REQUESTED_BREAK,
     REQUESTED_ERROR,
     TAKEN_OUT,
@@ -121,6 +124,18 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
 
 
+@pytest.mark.parametrize("kind", OF_THE_GRAPH)
+def test_a_change_that_leads_to_a_right_graph_acquits_nobody_who_compiles_it_wrongly(kind: str) -> None:
+    cells = [contrast(name, passes=True) for name in (WITHOUT_CHANGES, f"{WITHOUT_CHANGES}: {kind}")]
+    right, wrong = (contrast(EAGER_KERNELS, passes=passes) for passes in (True, False))
+    found = diagnose([*ladder("inductor"), *cells, right], Recipe())
+    assert found.layer is Layer.INDUCTOR and f"It passes without {TAKEN_OUT[kind]}, too; the graph" in found.sentence
+    assert told([*ladder("inductor"), *cells, wrong]) == (Layer.USER, OWN_CHANGE)
+    lowerings = contrast(f"{WITHOUT_CHANGES}: lowerings", passes=True)
+    found = diagnose([*ladder("inductor"), *cells, lowerings, right], Recipe())
+    assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
+
+
 def test_the_programs_own_promises_and_marks_are_named_where_they_are_known() -> None:
     cells = [*ladder("inductor"), *(contrast(f"{WITHOUT_CHANGES}: {kind}", passes=True) for kind in (PROMISES, MARKS))]
     cells.append(contrast(WITHOUT_CHANGES, passes=True))
@@ -144,10 +159,11 @@ def test_a_promise_that_is_not_seen_to_be_broken_acquits_nobody() -> None:
     assert told([*ladder("eager"), wrong_at_once, whole, promises, marks])[0] is Layer.USER
 
 
+@pytest.mark.parametrize("name", [FORGETFUL_EAGER, REBUILT_EAGER])
 @pytest.mark.parametrize("ends", ["passes", "fails alike", "fails otherwise"])
-def test_a_check_of_what_the_programs_own_handlers_keep_fails_in_eager_where_they_keep_nothing(ends: str) -> None:
+def test_a_check_of_what_the_programs_own_classes_lose_fails_in_eager_without_it(ends: str, name: str) -> None:
     stays = contrast(WITHOUT_CHANGES, passes=False)
-    asked = contrast(FORGETFUL_EAGER, passes=ends == "passes", same=ends == "fails alike")
+    asked = contrast(name, passes=ends == "passes", same=ends == "fails alike")
     found = diagnose([*ladder("inductor"), stays, replace(asked, compiled=False, setup="x")], Recipe())
     assert (found.layer is Layer.USER) == (found.cause == OWN_CHANGE) == (ends == "fails alike")
 
@@ -173,6 +189,13 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     said = diagnose(ladder("eager", fixed), Recipe()).sentence
     assert "asks for a size to be dynamic" in said and "Dynamo is at fault" not in said, "torch does not tell who fixed"
     assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
+
+
+def test_a_warning_is_no_fault_by_itself() -> None:
+    warned = raised("torch/_dynamo/variables/functions.py", type="UserWarning", kind=Kind.WARNING)
+    found = diagnose(ladder("eager", warned), Recipe())
+    assert found.layer is Layer.DYNAMO and "is at fault:" not in found.sentence
+    assert found.sentence.startswith("The program makes warnings errors, and Dynamo warns where eager does not: ")
 
 
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:

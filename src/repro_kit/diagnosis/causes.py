@@ -21,7 +21,18 @@ from repro_kit.diagnosis.contrasts import (
     mismatch_of,
 )
 from repro_kit.diagnosis.culprit import RULES, Evidence
-from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
+from repro_kit.diagnosis.layer import (
+    EAGER_KERNELS,
+    HELD_AT_FALSE,
+    TAKEN_OUT,
+    WITNESS,
+    Diagnosis,
+    contrasts_of,
+    first_failing,
+    gone_without,
+    name_layer,
+    passes,
+)
 from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
 from repro_kit.failure.frames import torch_path
@@ -77,6 +88,13 @@ _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
 )
+_ONLY_WARNS = (
+    "The program makes warnings errors, and {} warns where eager does not: {}. The warning may be about the program "
+    "itself: torch is at fault only where it is not due."
+)
+_RIGHT_GRAPH = (
+    " It passes {}, too; the graph that these lead to is right, since it passes with eager's kernels for its operators."
+)
 #: With these a fake kernel rightly says that it has no value to give: whoever asked for one is at fault.
 _NO_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException")
 PART_WORDS = {
@@ -131,7 +149,12 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     remarks = next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
     if passes(contrasts, HELD_AT_FALSE):
         remarks += _IN_THE_BRANCH
+    innocent = gone_without(contrasts) if passes(contrasts, EAGER_KERNELS) else []
+    if innocent:
+        remarks += _RIGHT_GRAPH.format(" or ".join(f"without {TAKEN_OUT[kind]}" for kind in innocent))
     reason = _IS_FIXED.format(shown) if _FIXED_SIZE in names else diagnosis.reason
+    if failure is not None and failure.kind is Kind.WARNING:
+        reason = _ONLY_WARNS.format(diagnosis.who, shown)
     return replace(diagnosis, evidence=shown, remarks=remarks, reason=reason)
 
 
