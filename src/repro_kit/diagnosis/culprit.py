@@ -293,7 +293,8 @@ def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
         return None
     without = [f"without {taken_out(kind, _own(kind, evidence))}" for kind in alone]
     what = " or ".join(without) or "without what the program changes in torch"
-    reason = f"The failure is gone {what}: the compiler is not to blame."
+    unless = ", unless it compiles wrongly what they return" if "lowerings" in alone else ""  # they write code alone
+    reason = f"The failure is gone {what}: the compiler is not to blame{unless}."
     seen = f" With them, {evidence.plain.evidence}." if evidence.plain.evidence else ""  # none if no layer is named
     return Diagnosis(Layer.USER, OWN_CHANGE, reason + seen)
 
