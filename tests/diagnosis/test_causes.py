@@ -11,13 +11,16 @@ from repro_kit.diagnosis.causes import diagnose, part_of
 from repro_kit.diagnosis.cell import Cell
 from repro_kit.diagnosis.layer import (
     EAGER_AT_TRUE,
+    EAGER_KERNELS,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     MARKS,
+    OF_THE_GRAPH,
     OVERWRITTEN,
     OWN_CHANGE,
     PROMISES,
+    REBUILT_EAGER,
     REQUESTED_BREAK,
     REQUESTED_ERROR,
     TAKEN_OUT,
@@ -117,9 +120,21 @@ def test_a_failure_that_is_gone_without_the_programs_own_changes_is_the_programs
     each = [contrast(f"{WITHOUT_CHANGES}: {kind}", passes=kind == "lowerings") for kind in kinds]
     found = diagnose([*ladder("inductor"), whole, *each], Recipe())
     assert (found.layer, found.cause) == (Layer.USER, OWN_CHANGE)
-    assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
+    assert "own lowerings: the compiler is not to blame, unless it compiles wrongly what they return." in found.sentence
     assert told([*ladder("inductor"), whole])[0] is Layer.USER
     assert told([*ladder("inductor"), contrast(WITHOUT_CHANGES, passes=False)])[0] is Layer.INDUCTOR
+
+
+@pytest.mark.parametrize("kind", OF_THE_GRAPH)
+def test_a_change_that_leads_to_a_right_graph_acquits_nobody_who_compiles_it_wrongly(kind: str) -> None:
+    cells = [contrast(name, passes=True) for name in (WITHOUT_CHANGES, f"{WITHOUT_CHANGES}: {kind}")]
+    right, wrong = (contrast(EAGER_KERNELS, passes=passes) for passes in (True, False))
+    found = diagnose([*ladder("inductor"), *cells, right], Recipe())
+    assert found.layer is Layer.INDUCTOR and f"It passes without {TAKEN_OUT[kind]}, too; the graph" in found.sentence
+    assert told([*ladder("inductor"), *cells, wrong]) == (Layer.USER, OWN_CHANGE)
+    lowerings = contrast(f"{WITHOUT_CHANGES}: lowerings", passes=True)
+    found = diagnose([*ladder("inductor"), *cells, lowerings, right], Recipe())
+    assert found.sentence.startswith("The failure is gone without the program's own lowerings: the compiler is not")
 
 
 def test_the_programs_own_promises_and_marks_are_named_where_they_are_known() -> None:
@@ -145,10 +160,11 @@ def test_a_promise_that_is_not_seen_to_be_broken_acquits_nobody() -> None:
     assert told([*ladder("eager"), wrong_at_once, whole, promises, marks])[0] is Layer.USER
 
 
+@pytest.mark.parametrize("name", [FORGETFUL_EAGER, REBUILT_EAGER])
 @pytest.mark.parametrize("ends", ["passes", "fails alike", "fails otherwise"])
-def test_a_check_of_what_the_programs_own_handlers_keep_fails_in_eager_where_they_keep_nothing(ends: str) -> None:
+def test_a_check_of_what_the_programs_own_classes_lose_fails_in_eager_without_it(ends: str, name: str) -> None:
     stays = contrast(WITHOUT_CHANGES, passes=False)
-    asked = contrast(FORGETFUL_EAGER, passes=ends == "passes", same=ends == "fails alike")
+    asked = contrast(name, passes=ends == "passes", same=ends == "fails alike")
     found = diagnose([*ladder("inductor"), stays, replace(asked, compiled=False, setup="x")], Recipe())
     assert (found.layer is Layer.USER) == (found.cause == OWN_CHANGE) == (ends == "fails alike")
 

@@ -21,7 +21,18 @@ from repro_kit.diagnosis.contrasts import (
     mismatch_of,
 )
 from repro_kit.diagnosis.culprit import RULES, USER_ERROR, Evidence
-from repro_kit.diagnosis.layer import HELD_AT_FALSE, WITNESS, Diagnosis, contrasts_of, first_failing, name_layer, passes
+from repro_kit.diagnosis.layer import (
+    EAGER_KERNELS,
+    HELD_AT_FALSE,
+    TAKEN_OUT,
+    WITNESS,
+    Diagnosis,
+    contrasts_of,
+    first_failing,
+    gone_without,
+    name_layer,
+    passes,
+)
 from repro_kit.diagnosis.promises import OwnSettings
 from repro_kit.failure.failure import STATE, Failure, Layer, Phase
 from repro_kit.failure.frames import torch_path
@@ -81,6 +92,9 @@ _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
 )
+_RIGHT_GRAPH = (
+    " It passes {}, too; the graph that these lead to is right, since it passes with eager's kernels for its operators."
+)
 #: With these a fake kernel rightly says that it has no value to give: whoever asked for one is at fault.
 _NO_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException")
 PART_WORDS = {
@@ -137,7 +151,11 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
         said = _WARNS
     if said:
         diagnosis = replace(diagnosis, cause=USER_ERROR, reason=said.format(shown))
-    return replace(diagnosis, evidence=shown, remarks=_IN_THE_BRANCH if passes(contrasts, HELD_AT_FALSE) else "")
+    remarks = _IN_THE_BRANCH if passes(contrasts, HELD_AT_FALSE) else ""
+    innocent = gone_without(contrasts) if passes(contrasts, EAGER_KERNELS) else []
+    if innocent:
+        remarks += _RIGHT_GRAPH.format(" or ".join(f"without {TAKEN_OUT[kind]}" for kind in innocent))
+    return replace(diagnosis, evidence=shown, remarks=remarks)
 
 
 def _in_layer(plain: Diagnosis, contrasts: Mapping[str, Cell], failure: Failure | None) -> Diagnosis:

@@ -16,20 +16,24 @@ from repro_kit.diagnosis.contrasts import (
 from repro_kit.diagnosis.evidence import Chain
 from repro_kit.diagnosis.layer import (
     EAGER_AT_TRUE,
+    EAGER_KERNELS,
     FORGETFUL_EAGER,
     HELD_AT_FALSE,
     HELD_AT_TRUE,
     INTERRUPTIONS,
     MARKS,
+    OF_THE_GRAPH,
     OVERWRITTEN,
     OWN_BRANCH,
     OWN_CHANGE,
     PROMISES,
+    REBUILT_EAGER,
     REQUESTED_BREAK,
     REQUESTED_ERROR,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     Diagnosis,
+    gone_without,
     passes,
     taken_out,
 )
@@ -284,12 +288,15 @@ def _does_otherwise_when_compiled(evidence: Evidence) -> Diagnosis | None:
 def _passes_without_its_changes(evidence: Evidence) -> Diagnosis | None:
     if not passes(evidence.contrasts, WITHOUT_CHANGES):
         return None
-    alone = [kind for kind in TAKEN_OUT if passes(evidence.contrasts, f"{WITHOUT_CHANGES}: {kind}")]
-    if alone == [PROMISES] and _is_wrong_at_once(evidence):
+    right = OF_THE_GRAPH if passes(evidence.contrasts, EAGER_KERNELS) else ()  # so is the graph that Inductor gets
+    gone = gone_without(evidence.contrasts)
+    alone = [kind for kind in gone if kind not in right]
+    if (gone and not alone) or (alone == [PROMISES] and _is_wrong_at_once(evidence)):
         return None
     without = [f"without {taken_out(kind, _own(kind, evidence))}" for kind in alone]
     what = " or ".join(without) or "without what the program changes in torch"
-    reason = f"The failure is gone {what}: the compiler is not to blame."
+    unless = ", unless it compiles wrongly what they return" if "lowerings" in alone else ""  # they write code alone
+    reason = f"The failure is gone {what}: the compiler is not to blame{unless}."
     seen = f" With them, {evidence.plain.evidence}." if evidence.plain.evidence else ""  # none if no layer is named
     return Diagnosis(Layer.USER, OWN_CHANGE, reason + seen)
 
@@ -308,10 +315,13 @@ def _is_wrong_at_once(evidence: Evidence) -> bool:
     return wrong and afresh is not None and afresh.same
 
 
-_ASKS_WHAT_IS_KEPT = (
-    f"The program fails without torch.compile too, without {TAKEN_OUT['handlers']}: its result depends on which "
-    "operators run, compiled code runs others, or fewer, and the compiler is not to blame."
-)
+#: Contrasts that compile nothing, and what it means that the program fails there, too.
+_FAILS_IN_EAGER_TOO = {
+    FORGETFUL_EAGER: f"The program fails without torch.compile too, without {TAKEN_OUT['handlers']}: its result depends"
+    " on which operators run, compiled code runs others, or fewer, and the compiler is not to blame.",
+    REBUILT_EAGER: f"The program fails without torch.compile too, without {TAKEN_OUT['subclasses']}: compiled code "
+    "takes such a tensor apart and rebuilds it, and the compiler is not to blame.",
+}
 
 
 def _is_interrupted(evidence: Evidence) -> Diagnosis | None:
@@ -319,10 +329,11 @@ def _is_interrupted(evidence: Evidence) -> Diagnosis | None:
     return _passes_without_its_changes(evidence) if gone else None
 
 
-def _depends_on_what_handlers_keep(evidence: Evidence) -> Diagnosis | None:
-    forgetful = evidence.contrasts.get(FORGETFUL_EAGER)
-    fails = forgetful is not None and forgetful.same
-    return Diagnosis(Layer.USER, OWN_CHANGE, _ASKS_WHAT_IS_KEPT) if fails else None
+def _depends_on_what_is_lost(evidence: Evidence) -> Diagnosis | None:
+    for contrast, reason in _FAILS_IN_EAGER_TOO.items():
+        if contrast in evidence.contrasts and evidence.contrasts[contrast].same:
+            return Diagnosis(Layer.USER, OWN_CHANGE, reason)
+    return None
 
 
 RULES: tuple[Rule, ...] = (
@@ -337,7 +348,7 @@ RULES: tuple[Rule, ...] = (
     _loads_wrong_artifact,
     _does_otherwise_when_compiled,
     _passes_without_its_changes,
-    _depends_on_what_handlers_keep,
+    _depends_on_what_is_lost,
 )
 
 

@@ -45,13 +45,19 @@ TAKEN_OUT = {
     "decompositions": "the program's own decompositions",
     "kernels": "the kernels that the program gives to operators while they are traced",
     "patterns": "the program's own patterns for Inductor's passes",
-    "functions": "the functions that the program puts in the place of torch's own",
+    "calls": "the functions that the program puts in the place of those of torch that programs call",
+    "functions": "the functions that the program puts in the place of the compiler's own",
     MARKS: "the program's own marks for Dynamo",
     "passes": "the program's own passes",
     "handlers": "what the program's own __torch_dispatch__ and operators keep between calls",
+    "subclasses": "what the program's own tensor subclasses lose in __tensor_flatten__ and __tensor_unflatten__",
     INTERRUPTIONS: "the hooks, handlers and limits that the program gives to its own process",
     PROMISES: "the promises that the program's settings make",
 }
+#: The kinds that decide which graph Inductor compiles, and not what it makes of that graph.
+OF_THE_GRAPH = ("decompositions", "patterns", "calls", MARKS, "passes")
+#: Eager's kernels run each operator of that graph.
+EAGER_KERNELS = "eager-kernels"
 #: What there is of a kind, where it is not known which of it the program has.
 _SUCH_AS = {
     MARKS: "assume_constant_result, allow_in_graph, substitute_in_graph, guard_filter_fn, skip_guard_eval_unsafe, "
@@ -61,6 +67,8 @@ _SUCH_AS = {
 }
 #: Plain eager, where each `__torch_dispatch__` and operator of the program's forgets what it writes.
 FORGETFUL_EAGER = "forgetful-eager"
+#: Plain eager, where each tensor subclass of the program's is rebuilt from its parts, as in compiled code.
+REBUILT_EAGER = "rebuilt-eager"
 #: The cause in an ablation whose sentence names such changes.
 OWN_CHANGE = "own-change"
 #: The cause in an ablation whose sentence says that the script does another thing when compiled.
@@ -110,6 +118,11 @@ def contrasts_of(cells: Iterable[Cell]) -> dict[str, Cell]:
 def passes(contrasts: Mapping[str, Cell], name: str) -> bool:
     """Whether the cell of the contrast `name` ran, and passed."""
     return name in contrasts and contrasts[name].outcome is RunOutcome.PASSES
+
+
+def gone_without(contrasts: Mapping[str, Cell]) -> list[str]:
+    """The kinds of what the program changes in torch without each of which alone the failure is gone."""
+    return [kind for kind in TAKEN_OUT if passes(contrasts, f"{WITHOUT_CHANGES}: {kind}")]
 
 
 _LAYER_OF = {

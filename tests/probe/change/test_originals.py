@@ -31,6 +31,16 @@ def mine(x):
 compiled = torch.compile(torch.relu, backend="aot_eager_decomp_partition")
 right = [torch.relu(x)]
 """,
+    "calls": """
+functional, exact = torch.nn.functional, torch.nn.functional.relu6
+
+def mine(x):
+    return torch.neg(x)
+
+compiled = torch.compile(lambda x: functional.relu6(x), backend="eager")
+right = [exact(x)]
+functional.relu6 = mine
+""",
     "functions": """
 import torch._functorch.aot_autograd as aot
 from torch._dynamo.output_graph import OutputGraph
@@ -169,12 +179,13 @@ def compiled(x):  # newer torch compiles nothing in a mode
 right = [compiled(x)]
 """
 LOGS = """
-seen, written = [], []
+seen, written, total = [], [], torch.zeros(())
 
 @torch.library.custom_op("mine::log", mutates_args=())
 def log(x: torch.Tensor) -> torch.Tensor:
     seen.append(x)
-    return x * len(seen)
+    total.add_(1)
+    return x * len(seen) * total
 
 log.register_fake(torch.empty_like)
 
@@ -199,6 +210,38 @@ def own(x):
 writes(x)
 right = [own(x)] if written else [None]  # an operator that says that it writes keeps what it writes
 compiled = torch.compile(own, backend="eager")
+"""
+#: A tensor subclass that forgets its scale where it is rebuilt.
+REBUILT = """
+from torch.utils._pytree import tree_map
+
+class Scaled(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner, scale=1.0):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner, scale=1.0):
+        self.inner, self.scale = inner, scale
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(tensors, context, size, stride):
+        return Scaled(tensors["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        scale = next(arg.scale for arg in args if isinstance(arg, Scaled))
+        plain = tree_map(lambda a: a.inner * a.scale if isinstance(a, Scaled) else a, args)
+        return Scaled(function(*plain, **(kwargs or {})) / scale, scale)
+
+def values(function):
+    out = function(Scaled(x, 3.0))
+    return out.inner * out.scale
+
+right = [values(torch.sin)]
+compiled = lambda x: values(torch.compile(torch.sin, backend="aot_eager"))
 """
 #: Other changes of kinds that are above.
 GUARDS = """
@@ -272,6 +315,14 @@ def test_the_kinds_are_those_that_have_words() -> None:
     assert tuple(TAKEN_OUT) == (*originals.KINDS, INTERRUPTIONS, PROMISES)
 
 
+def test_a_module_is_one_that_programs_call_or_one_of_the_compiler() -> None:
+    from repro_probe.embedded.originals import _OF_COMPILER
+
+    called = ("torch", "torch.nn.functional", "torch.nn.modules.module", "torch.linalg", "torch.export_of_mine")
+    of_compiler = ("torch._inductor.ir", "torch.fx.graph", "torch.utils._pytree", "torch.compiler", "torch._tensor")
+    assert not any(map(_OF_COMPILER.match, called)) and all(map(_OF_COMPILER.match, of_compiler))
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
@@ -285,7 +336,7 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
 
     settings = withdrawn(Failure(Kind.ACCURACY))
     changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE), ("handlers", COUNTS), ("handlers", MODE)]
-    changes += [("handlers", LOGS), ("marks", LEFT_OUT)]
+    changes += [("handlers", LOGS), ("subclasses", REBUILT), ("marks", LEFT_OUT)]
     changes += [(PROMISES, SETTINGS), (PROMISES, FROZEN)]
     runs = [
         (setup, change, bool(setup))

@@ -9,7 +9,15 @@ import pytest
 
 from repro_kit.diagnosis.cell import Cell, CellPlan
 from repro_kit.diagnosis.contrasts import FORMS_CHECKED, OPERATORS_CHECKED, WITHOUT_OPERATORS
-from repro_kit.diagnosis.layer import FORGETFUL_EAGER, INTERRUPTIONS, PROMISES, TAKEN_OUT, WITHOUT_CHANGES
+from repro_kit.diagnosis.layer import (
+    EAGER_KERNELS,
+    FORGETFUL_EAGER,
+    INTERRUPTIONS,
+    PROMISES,
+    REBUILT_EAGER,
+    TAKEN_OUT,
+    WITHOUT_CHANGES,
+)
 from repro_kit.failure.failure import Difference, ExceptionLink, Failure, Phase, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.recipe import LADDER, Recipe
@@ -66,7 +74,9 @@ def test_operators_are_taken_out_only_where_one_is_not_as_it_says() -> None:
     asked = [WITHOUT_CHANGES, OPERATORS_CHECKED, WITHOUT_OPERATORS, FORGETFUL_EAGER]
     assert contrasts(Told(operators_checked=PASS)) == [*asked[:2], FORGETFUL_EAGER]
     assert contrasts(Told(operators_checked=MISMATCH)) == asked
-    assert contrasts(Told(changes=False, operators_checked=MISMATCH)) == asked[1:]
+    assert contrasts(Told(changes=False, operators_checked=MISMATCH)) == asked, "an operator may keep something"
+    raises = Failure(Kind.COMPILE_ERROR)
+    assert contrasts(Told(changes=False, operators_checked=MISMATCH), failure=raises) == asked[1:3]
     assert contrasts(Told(operators_checked=PASS), failure=Failure(Kind.COMPILE_ERROR)) == asked[:2]
     assert contrasts(Told(operators=False)) == [WITHOUT_CHANGES]
 
@@ -76,12 +86,24 @@ def test_operators_are_not_asked_about_where_a_change_of_torch_is_the_reason() -
     assert contrasts(Told(without_changes=PASS, operators_checked=MISMATCH)) == [WITHOUT_CHANGES, *each]
 
 
+def test_the_graph_that_inductor_gets_is_asked_about_where_a_change_of_torch_may_be_the_reason() -> None:
+    wrong = Cell("inductor", True, Recipe(), WRONG, same=True, changed={"backend": "inductor"})
+    changed, other = Told(operators=False, without_changes=PASS), Told(operators=False)
+    assert [cell.changed["contrast"] for cell in special_contrasts(cast(Cells, changed), [wrong], Recipe())][-1] == (
+        EAGER_KERNELS
+    )
+    assert EAGER_KERNELS not in contrasts(changed, Recipe("aot_eager"))
+    assert WITHOUT_CHANGES in contrasts(other) and EAGER_KERNELS not in contrasts(other)
+
+
 @pytest.mark.parametrize("operators", [False, True])
 def test_eager_runs_without_what_handlers_keep_where_the_failure_stays_and_there_are_some(operators: bool) -> None:
     subject = Told(operators=operators, text="def __torch_dispatch__")
     assert contrasts(subject) == [WITHOUT_CHANGES, *[OPERATORS_CHECKED] * operators, FORGETFUL_EAGER]
     assert not subject.ran[-1].compiled and subject.ran[-1].setup == keeping(("handlers",))
     assert FORGETFUL_EAGER not in contrasts(Told(operators=False, text=subject.text, without_changes=PASS))
+    assert REBUILT_EAGER in contrasts(Told(operators=False, text="def __tensor_flatten__"))
+    assert REBUILT_EAGER not in contrasts(Told(operators=False, text=subject.text))
 
 
 @pytest.mark.parametrize("kind", [Kind.ACCURACY, Kind.COMPILE_ERROR])
@@ -104,7 +126,7 @@ def test_interruptions_are_taken_out_where_one_may_have_raised(kind: str, interr
 def test_the_check_compiles_nothing_and_the_graph_may_break_without_operators() -> None:
     subject = Told(changes=False, operators_checked=MISMATCH)
     contrasts(subject, Recipe(fullgraph=True))
-    check, without, _ = subject.ran
+    _, check, without, _ = subject.ran
     assert not check.compiled and "check()" in check.setup
     assert without.compiled and without.recipe.fullgraph is False and "fullgraph" in without.overridden
     assert without.recipe.backend == "aot_eager" and "keep_out()" in without.setup

@@ -14,12 +14,14 @@ from repro_kit.diagnosis.contrasts import AFRESH, FORMS_CHECKED, OPERATORS_CHECK
 from repro_kit.diagnosis.culprit import may_be_interrupted
 from repro_kit.diagnosis.layer import (
     EAGER_AT_TRUE,
+    EAGER_KERNELS,
     FORGETFUL_EAGER,
     HELD,
     INTERPRETED,
     INTERPRETERS,
     INTERRUPTIONS,
     PROMISES,
+    REBUILT_EAGER,
     TAKEN_OUT,
     WITHOUT_CHANGES,
     WITNESS,
@@ -51,6 +53,18 @@ _OF_RUNS = (Kind.ACCURACY, Kind.RUNTIME_ERROR, Kind.CRASH)
 _COMPILING = frozenset({"is_compiling", "is_dynamo_compiling"})
 #: The functions of torch whose answer a layer changes.
 _ASKED = {Layer.DYNAMO: _COMPILING, Layer.EXPORT: _COMPILING | {"is_exporting"}}
+#: Not where the program has a scheduler pass: eager's kernels give that nothing to do.
+_EAGER_KERNELS = """\
+from torch._inductor import config
+from torch._inductor.compiler_bisector import CompilerBisector
+
+def uses_eager(*names):
+    own = any(getattr(config, f"_{when}_fusion_custom_pass", None) for when in ("pre", "post"))
+    return names[:2] == ("inductor", "lowerings") and not own
+
+CompilerBisector.bisection_enabled = True  # the graph cache is not used
+CompilerBisector.disable_subsystem = staticmethod(uses_eager)
+"""
 #: Differences in what a result is, which tracing with fake tensors decides.
 _FORMS = ("shape", "dtype", "stride")
 
@@ -217,17 +231,20 @@ def taken_out(subject: Cells, failing: Cell) -> list[Cell]:
     """The failing cell without what the program changes in torch and, if it stays, without the program's operators.
 
     There are none if the text of the subject has no such thing. A check that asks what the program's own
-    `__torch_dispatch__` or operators keep fails in eager, too, where they forget it.
+    `__torch_dispatch__` or operators keep, or what its tensor subclasses lose, may fail in eager, too, without that.
     """
-    changes = _without_changes(subject, failing) if subject.changes_torch() else []
+    failure, operators = failing.verdict.failure, subject.uses_custom_operators()
+    may_forget = operators and failure is not None and failure.kind is Kind.ACCURACY
+    changes = _without_changes(subject, failing) if subject.changes_torch() or may_forget else []
     if changes and changes[0].outcome is RunOutcome.PASSES:
         return changes
-    failure, operators = failing.verdict.failure, subject.uses_custom_operators()
-    wrong = failure is not None and failure.kind is Kind.ACCURACY
+    texts = "\n".join(subject.texts())
     asked = [*changes, *(_without_operators(subject, failing) if operators else [])]
-    if (operators and wrong) or any("__torch_dispatch__" in text for text in subject.texts()):
-        axes, without = {"contrast": FORGETFUL_EAGER}, f"eager without {TAKEN_OUT['handlers']}"
-        plan = CellPlan(without, failing.recipe, compiled=False, axes=axes, setup=keeping(("handlers",)))
+    in_eager = [(FORGETFUL_EAGER, "handlers")] if may_forget or "__torch_dispatch__" in texts else []
+    in_eager += [(REBUILT_EAGER, "subclasses")] if "__tensor_flatten__" in texts else []
+    for contrast, kind in in_eager:
+        without, setup = f"eager without {TAKEN_OUT[kind]}", keeping((kind,))
+        plan = CellPlan(without, failing.recipe, compiled=False, axes={"contrast": contrast}, setup=setup)
         asked += subject.run([plan])
     return asked
 
@@ -235,7 +252,8 @@ def taken_out(subject: Cells, failing: Cell) -> list[Cell]:
 def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
     """The failing cell without all changes and, if that passes, without those of one kind at a time.
 
-    Torch's own is put back in the place of the changes.
+    Torch's own is put back in the place of the changes. Inductor may compile wrongly what right changes lead to: there,
+    the program keeps them, and eager's kernels run the graph.
     """
     backend, failure = failing.recipe.backend, failing.verdict.failure
     promises = withdrawn(failure) if failure is not None else {}
@@ -250,6 +268,8 @@ def _without_changes(subject: Cells, failing: Cell) -> list[Cell]:
         _plan(failing, f"{backend} without {TAKEN_OUT[kind]}", f"{WITHOUT_CHANGES}: {kind}", keeping((kind,), promises))
         for kind in kinds
     ]
+    if backend == LADDER[-1]:
+        by_kind.append(_plan(failing, f"{backend} with eager's kernels", EAGER_KERNELS, _EAGER_KERNELS))
     return [whole, *subject.run(by_kind)]
 
 

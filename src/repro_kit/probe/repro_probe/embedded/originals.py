@@ -11,6 +11,7 @@ import importlib
 import inspect
 import itertools
 import os
+import re
 import sys
 import tempfile
 import types
@@ -19,14 +20,28 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 #: What may be put back: entries of torch's tables, kernels of its operators, patterns that its passes look for,
-#: attributes of its modules and classes, what Dynamo is told not to trace, not to guard, or to leave out, passes in
-#: settings, and the Python state that the program's own `__torch_dispatch__` and operators write.
-KINDS = ("lowerings", "decompositions", "kernels", "patterns", "functions", "marks", "passes", "handlers")
+#: attributes of its modules and classes (those that programs call, and those of the compiler), what Dynamo is told not
+#: to trace, not to guard, or to leave out, passes in settings, the state that the program's own `__torch_dispatch__`
+#: and operators write, and what its tensor subclasses lose where they are rebuilt from their parts.
+KINDS = (
+    "lowerings",
+    "decompositions",
+    "kernels",
+    "patterns",
+    "calls",
+    "functions",
+    "marks",
+    "passes",
+    "handlers",
+    "subclasses",
+)
 
 _OF_TORCH = ("aten", "prims", "prim", "inductor")
 _MARKS = ("assume_constant_result", "allow_in_graph", "nonstrict_trace")
 _LEFT_OUT = ("ignore_logging_functions", "ignore_logger_methods", "reorderable_logging_functions")
 _MODULES = ("torch._inductor.compile_fx", "torch._dynamo", "torch._refs", "torch.compiler")
+#: Modules of which programs call no function by themselves. Others run in eager too, and Dynamo traces them.
+_OF_COMPILER = re.compile(r"torch\.(?:fx\b|export\b|compiler\b|(?:.*\.)?_)")
 _MOST = 10_000  # objects that the state of a handler may be in
 _TABLES = (
     ("lowerings", "torch._inductor.lowering", "lowerings"),
@@ -50,16 +65,18 @@ def keep(*kinds: str) -> None:
     if "patterns" in kinds:
         matcher = importlib.import_module("torch._inductor.pattern_matcher")
         _refuse(matcher.PatternEntry, "register", lambda *_: True)
-    if "functions" in kinds:
-        restores.append(_kept_attributes())
+    restores += [_kept_attributes(kind) for kind in ("calls", "functions") if kind in kinds]
     if "marks" in kinds:
         _ignore_marks()
         restores.append(_without_functions_to_leave_out)
     if "passes" in kinds:
         restores.append(_without_passes())
     if "handlers" in kinds:
-        _let_handlers_forget()
+        # Compiled code runs other operators, and a handler is called for fake tensors too: what it keeps differs.
+        _wrap_handlers(_forgetful)
         _let_operators_forget()
+    if "subclasses" in kinds:
+        _wrap_handlers(_rebuilding)
 
     def restore(*_: Any) -> None:
         for put_back in restores:
@@ -136,10 +153,12 @@ def _without_kernels() -> None:
                     operator._dispatch_cache.clear()
 
 
-def _kept_attributes() -> Callable[[], None]:
+def _kept_attributes(kind: str) -> Callable[[], None]:
     owners: dict[int, tuple[Any, dict[str, Any]]] = {}
     for name, module in list(sys.modules.items()):
         if module is None or not (name == "torch" or name.startswith("torch.")):
+            continue
+        if (kind == "functions") is not bool(_OF_COMPILER.match(name)):
             continue
         values = dict(vars(module))
         owners[id(module)] = module, values
@@ -245,11 +264,8 @@ def _ignored(mark: Any, *, decorates: bool) -> Any:
     return call
 
 
-def _let_handlers_forget() -> None:
-    """Let each call of a `__torch_dispatch__` of the program's undo what it writes.
-
-    Compiled code runs other operators, and a handler is called for fake tensors too: what it counts or keeps differs.
-    """
+def _wrap_handlers(wrap: Callable[[Any, Any], Any]) -> None:
+    """Let `wrap`, called with the class and its handler, make the `__torch_dispatch__` of each class of the program."""
     python: Any = builtins
     build = python.__build_class__
 
@@ -258,14 +274,14 @@ def _let_handlers_forget() -> None:
         made = build(*arguments, **named)
         handler = getattr(made, "__dict__", {}).get("__torch_dispatch__")
         if handler is not None and not _is_torchs(getattr(handler, "__func__", handler)):
-            made.__torch_dispatch__ = _forgetful(made, handler)
+            made.__torch_dispatch__ = wrap(made, handler)
         return made
 
     python.__build_class__ = call
 
 
 def _let_operators_forget() -> None:
-    """Let each call of an operator of the program's undo what it writes in Python, unless it says that it writes.
+    """Let each call of an operator of the program's undo what it writes, unless it says that it writes.
 
     Compiled code may leave out a call whose results nothing reads, or make one call of two.
     """
@@ -305,23 +321,53 @@ def _forgetful(owner: Any, handler: Any) -> Any:
     return call if handler is function else type(handler)(call)
 
 
+def _rebuilding(owner: Any, handler: Any) -> Any:
+    """Return a `handler` that gets and returns tensors of its class `owner` rebuilt from their parts, as compiled code.
+
+    What a tensor loses so, it then loses in eager too.
+    """
+    from torch.utils._pytree import tree_map_only
+
+    function = getattr(handler, "__func__", handler)
+    if not hasattr(owner, "__tensor_flatten__"):
+        return handler
+
+    @functools.wraps(function)
+    def rebuilding(cls: Any, operator: Any, types: Any, *given: Any, **named: Any) -> Any:
+        originals: dict[int, Any] = {}
+
+        def rebuilt(tensor: Any) -> Any:
+            names, context = tensor.__tensor_flatten__()
+            parts = {name: getattr(tensor, name) for name in names}
+            again = type(tensor).__tensor_unflatten__(parts, context, tensor.size(), tensor.stride())
+            originals[id(again)] = tensor
+            return again
+
+        again = tree_map_only(owner, rebuilt, given)
+        result = function(cls, operator, types, *again, **named)
+        return tree_map_only(owner, lambda out: originals[id(out)] if id(out) in originals else rebuilt(out), result)
+
+    return rebuilding if handler is function else type(handler)(rebuilding)
+
+
 def _undo(kept: list[Callable[[], None]]) -> None:
     for put_back in kept:
         put_back()
 
 
 def _kept_state(roots: Iterable[Any]) -> list[Callable[[], None]]:
-    """Return what puts back the variables, attributes and containers that `roots` reach, but no values of tensors."""
+    """Return what puts back the variables, attributes, containers and small tensors that `roots` reach."""
     import torch
 
     restores: list[Callable[[], None]] = []
-    seen: dict[int, Any] = {}
-    waiting = deque(roots)
+    given = {id(root): root for root in roots if isinstance(root, torch.Tensor)}  # arguments are not state
+    seen: dict[int, Any] = dict(given)
+    waiting = deque(root for root in roots if id(root) not in given)
     while waiting and len(seen) < _MOST:
         value = waiting.popleft()
         if isinstance(value, types.FunctionType):
             value = inspect.unwrap(value)
-        if id(value) not in seen and not isinstance(value, (torch.Tensor, types.ModuleType)):
+        if id(value) not in seen and not isinstance(value, types.ModuleType):
             seen[id(value)] = value
             waiting.extend(_kept(value, restores))
     return restores
@@ -329,6 +375,12 @@ def _kept_state(roots: Iterable[Any]) -> list[Callable[[], None]]:
 
 def _kept(value: Any, restores: list[Callable[[], None]]) -> Iterable[Any]:
     """Add what puts back what `value` holds. Returns what can be reached from there."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        if type(value) in (torch.Tensor, torch.nn.Parameter) and value.numel() <= _MOST:
+            _keep_values(value, restores)
+        return []
     if isinstance(value, (dict, list, deque, set)):
         return _kept_items(value, restores)
     if isinstance(value, (tuple, frozenset)):
@@ -345,6 +397,22 @@ def _kept(value: Any, restores: list[Callable[[], None]]) -> Iterable[Any]:
     if isinstance(value, types.SimpleNamespace) or not _is_torchs(type(value)):
         return [*_kept_items(getattr(value, "__dict__", {}), restores), type(value)]
     return []
+
+
+def _keep_values(tensor: Any, restores: list[Callable[[], None]]) -> None:
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    version = tensor._version
+    with _disable_current_modes():
+        before = tensor.detach().clone()
+
+    def put_back() -> None:
+        if tensor._version != version:
+            with _disable_current_modes(), torch.no_grad():
+                tensor.copy_(before)
+
+    restores.append(put_back)
 
 
 def _kept_items(container: Any, restores: list[Callable[[], None]]) -> list[Any]:
