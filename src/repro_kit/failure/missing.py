@@ -94,6 +94,14 @@ def refused_by_compiler(failure: Failure) -> tuple[str, ...]:
     return ()
 
 
+_OF_COMPILER = tuple(f"torch/_inductor/{name}.py" for name in ("cpp_builder", "cpu_vec_isa", "codecache"))
+
+
+def asks_compiler(failure: Failure) -> bool:
+    """Whether it was raised where torch asks the C++ compiler for something: for its version, a header, or a kernel."""
+    return any(torch_path(frame.file) in _OF_COMPILER for link in failure.exceptions for frame in link.frames)
+
+
 #: What torch says of a device that is not there, with its name if the message has none.
 _MISSING = (
     (re.compile(r"Torch not compiled with (\w+) enabled"), ""),
