@@ -44,3 +44,12 @@ def test_a_reader_that_has_gone_is_silence() -> None:
 
 def test_the_help_itself_is_as_before() -> None:
     assert run("--help")[0] == 0 and cli.name == "repro-kit"
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_stream_that_the_shell_has_closed_is_silence(closed: str, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for words in ("completion bash", "nosuch", "env --python /bin/true"):
+        line = f'"$0" -m repro_kit {words} {closed}>&-'
+        done = subprocess.run(["sh", "-c", line, sys.executable], env=env, cwd=tmp_path, capture_output=True, text=True)
+        assert "unexpected" not in done.stderr and "Exception" not in done.stderr, (words, done.stderr)

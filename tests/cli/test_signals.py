@@ -111,3 +111,20 @@ def test_a_case_that_was_killed_while_it_was_made_is_made_anew(work):
     out, err = process.communicate()
     assert process.returncode == 0, out + err
     assert Case.open(work / "train.repro").stage("observe").status == "done"
+
+
+def test_ctrl_c_while_it_is_imported_is_silence(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
+    started = subprocess.Popen(
+        [sys.executable, "-m", "repro_kit", "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    with started:
+        assert started.stdout is not None and started.stdout.readline() == "ready\n"
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate()
+    assert (started.returncode, said) == (-signal.SIGINT, "")

@@ -64,7 +64,8 @@ def test_nothing_there(tmp_path):
     assert "no module nope.mod" in refused("module", ["nope.mod"], tmp_path)
     assert "no module os.path.x" in refused("module", ["os.path.x"], tmp_path)
     assert "nope is not a command" in refused("command", ["nope"], tmp_path)
-    assert "give a SCRIPT" in refused("script", [], tmp_path)
+    for form in ("script", "module", "command"):
+        assert all("give a SCRIPT" in refused(form, argv, tmp_path) for argv in ([], [""], ["", "x"]))
 
 
 def test_script_without_suffix_is_fine(tmp_path):

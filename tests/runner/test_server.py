@@ -34,6 +34,18 @@ def test_slow_is_told_from_broken(tmp_path: Path, text: str, said: str) -> None:
     assert said in str(raised.value)
 
 
+def test_what_is_cancelled_before_the_server_is_ready_waits_for_nothing(tmp_path: Path) -> None:
+    """At Ctrl-C every request is cancelled; the server may take minutes until it is ready."""
+    server = ServerProcess(interpreter(tmp_path / "python", "exec sleep 1000"), how="fork", start_seconds=0.1)
+    server.begin()
+    try:
+        server.send({"cancel": 1})
+        server.send({"expire": 1})
+    finally:
+        server.stop()
+    server.send({"cancel": 1})
+
+
 @pytest.mark.torch
 def test_a_server_that_is_stopped_before_it_is_ready_starts_again() -> None:
     server = ServerProcess(sys.executable, how="spawn", cache=probes(sys.executable))

@@ -153,6 +153,8 @@ def leaf_alone(count: int, seed: int = 0) -> Iterator[Planted]:
 
 #: What must stay as it is.
 HARMLESS = (
+    "the hash is 7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069",
+    "reset to the commit 2c1f9e0a7b64f2fd0d4c3c5c54ac8ef3a2b1c0d9",
     "nvidia-cublas-cu12 12.4.5.8",
     "nvidia-curand-cu12==10.3.5.147",
     "torch 2.13.0.1",

@@ -120,8 +120,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _run(args: list[str]) -> int:
     try:
         code = _answered(args)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except BrokenPipeError as error:
         return _without_output(error)
@@ -149,8 +148,10 @@ class _Output(io.FileIO):
             raise OutputLost(error.errno, error.strerror) from error
 
 
-def _checked_stream(stream: TextIO) -> TextIO:
-    """`stream`, which raises OutputLost if it cannot be written."""
+def _checked_stream(stream: TextIO | None) -> TextIO:
+    """`stream`, which raises OutputLost if it cannot be written; silence in place of one that the shell has closed."""
+    if stream is None:
+        return Path(os.devnull).open("w", encoding="utf-8")
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     if stream not in (sys.__stdout__, sys.__stderr__):  # a test's own

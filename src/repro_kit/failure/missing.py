@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from errno import EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC
+from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC
 
 from repro_kit.failure.failure import ExceptionLink, Failure
 from repro_kit.failure.frames import torch_path
@@ -12,6 +12,7 @@ from repro_kit.failure.tracebacks import short
 
 COMPILER = "a C++ compiler that works"
 _DISK, _FILES, _MEMORY, _PROCESSES = "space on the disk", "file descriptors", "memory", "room for another process"
+_FILE_SIZE, _PLACE = "room for a file of that size", "a directory for temporary files that libraries are loaded from"
 _PYTHON, _OPENMP = "the headers of Python (Python.h)", "the headers of OpenMP (omp.h)"
 _REMEDIES = {
     COMPILER: "Install g++ or clang, or let CXX name one that works",
@@ -19,6 +20,8 @@ _REMEDIES = {
     _FILES: "Raise the limit (ulimit -n)",
     _MEMORY: "Close other programs, or raise the limit (ulimit -v)",
     _PROCESSES: "Close other programs, or raise the limit (ulimit -u)",
+    _FILE_SIZE: "Raise the limit (ulimit -f)",
+    _PLACE: "Let TMPDIR name one that is not mounted with noexec",
     _PYTHON: "Install them (python3-dev, or python3-devel)",
     _OPENMP: "Install them (libomp-dev, or libomp)",
 }
@@ -33,6 +36,7 @@ def _texts(*numbers: int) -> str:
 _SAID = (
     (re.compile(_texts(ENOSPC, EDQUOT), re.IGNORECASE), _DISK),
     (re.compile(_texts(EMFILE, ENFILE), re.IGNORECASE), _FILES),
+    (re.compile(rf"(?:{_texts(EFBIG)}|File size limit exceeded)", re.IGNORECASE), _FILE_SIZE),
     (
         re.compile(
             r"can't start new thread|\bfork: retry|(?:v?fork|pthread_create|posix_spawn|Thread creation)\b[^\n]{0,80}"
@@ -44,10 +48,12 @@ _SAID = (
     (
         re.compile(
             rf"\[Errno {ENOMEM}\] {_texts(ENOMEM)}|virtual memory exhausted|cc1plus: out of memory|"
-            r"Killed signal terminated program"
+            r"Killed signal terminated program|Killed \(program|ld: memory exhausted|"
+            rf"shared object(?: file)?: {_texts(ENOMEM)}"
         ),
         _MEMORY,
     ),
+    (re.compile(r"failed to map segment from shared object"), _PLACE),
     (
         re.compile(r"No working C\+\+ compiler found|cannot execute ['‘]?cc1plus|error trying to exec ['‘]?cc1plus"),
         COMPILER,
@@ -92,6 +98,14 @@ def refused_by_compiler(failure: Failure) -> tuple[str, ...]:
         if command:
             return tuple(command["words"].split())
     return ()
+
+
+_OF_COMPILER = tuple(f"torch/_inductor/{name}.py" for name in ("cpp_builder", "cpu_vec_isa", "codecache"))
+
+
+def asks_compiler(failure: Failure) -> bool:
+    """Whether it was raised where torch asks the C++ compiler for something: for its version, a header, or a kernel."""
+    return any(torch_path(frame.file) in _OF_COMPILER for link in failure.exceptions for frame in link.frames)
 
 
 #: What torch says of a device that is not there, with its name if the message has none.

@@ -31,7 +31,8 @@ _OUTCOMES = {outcome.value: outcome for outcome in RunOutcome}
 HISTORY = "history.sqlite"
 IMPORTED = "results of "  # begins the source of a case that has results and no files
 _ID = re.compile(r"[0-9a-f]{64}")
-_LINK = re.compile(r"https?://[^\s<>\"'()`\\]+", re.ASCII)
+#: A link without a login, in characters that are what they seem to be.
+_LINK = re.compile(r"https?://[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:[/?#](?:(?![\"'()`\\<>])[!-~])*)?", re.ASCII)
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS cases (

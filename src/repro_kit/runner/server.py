@@ -80,9 +80,9 @@ class ServerProcess:
 
         Raises ServerDied, and ReproKitError when the server cannot be started.
         """
+        if not (self._supervised and self._is_ready) and ("cancel" in message or "expire" in message):
+            return  # it has no request yet, and whoever cancels one does not wait until it is ready
         if self._supervised is None:
-            if "cancel" in message or "expire" in message:
-                return
             self.begin()
         if not self._is_ready:
             self._wait_until_ready()

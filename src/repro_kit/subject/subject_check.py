@@ -84,7 +84,7 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
 
     Raises ReproKitError when repro-kit cannot work on it; the message says what is wrong and what to do.
     """
-    if not argv:
+    if not (argv and argv[0]):
         raise UsageError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
     if form == "command":
         program = executable(argv[0], cwd, env)

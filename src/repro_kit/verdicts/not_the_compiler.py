@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import shlex
@@ -18,7 +19,14 @@ from repro_kit.failure.classify import failure_from_text
 from repro_kit.failure.failure import ExceptionLink, Failure, Frame
 from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.missing import COMPILER, missing_device, missing_resource, refused_by_compiler, remedy
+from repro_kit.failure.missing import (
+    COMPILER,
+    asks_compiler,
+    missing_device,
+    missing_resource,
+    refused_by_compiler,
+    remedy,
+)
 from repro_kit.failure.moved_to_cpu import gpu_only
 from repro_kit.failure.signature import in_words, raised_words, signature_of
 from repro_kit.failure.tracebacks import short
@@ -45,14 +53,15 @@ def printed_lack(output: Path) -> Failure | None:
 
 
 _SECONDS = 120  # for a program of two lines
+_ALL_NEED = ("-std=", "-fopenmp", "-L", "-lgomp", "-lomp", "-liomp5")  # options of all that torch compiles
 _PROGRAM = "#include <vector>\nint main() { return std::vector<int>(1)[0]; }\n"
 
 
 def lacks_resource(failure: Failure) -> Stop | None:
     """The end of the work where `failure` is the machine's: torch.compile has no part in it; None for any other."""
     lacking = missing_resource(failure)
-    refused = refused_by_compiler(failure)
-    if not lacking and refused and (said := _refuses_everything(refused[0])):
+    refused = refused_by_compiler(failure) or ((os.environ.get("CXX") or "g++",) if asks_compiler(failure) else ())
+    if not lacking and refused and (said := _refuses_everything(refused)):
         return _stop(COMPILER, f"{refused[0]} cannot compile a program of two lines: {said}")
     if not lacking and failure.kind is Kind.OOM and (limit := _memory_limit()):
         lacking = f"memory: its limit is {limit / 2**30:.1f} GiB"
@@ -67,16 +76,22 @@ def _stop(lacking: str, seen: str) -> Stop:
     )
 
 
-def _refuses_everything(compiler: str) -> str:
-    """The last words of the C++ compiler where it cannot compile the simplest program; empty where it can."""
+def _refuses_everything(refused: Sequence[str]) -> str:
+    """The last words of the C++ compiler where it cannot compile the simplest program; empty where it can.
+
+    `refused`: a command of torch's, whose standard of C++ and library for threads the program is compiled with.
+    """
     with scratch() as directory:
         source = directory / "program.cpp"
         source.write_text(_PROGRAM, encoding="utf-8")
         try:
-            command = [compiler, "-x", "c++", str(source), "-o", str(directory / "program")]
+            flags = [word for word in refused[1:] if word.startswith(_ALL_NEED)]
+            command = [refused[0], "-x", "c++", str(source), "-o", str(directory / "program"), *flags]
             done = supervised.run(command, timeout=_SECONDS)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
+        if not done.returncode and not (directory / "program").exists():
+            return "it makes no file"
     lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
     return (lines[0] if lines else f"exit status {done.returncode}") if done.returncode else ""
 

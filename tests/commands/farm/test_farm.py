@@ -254,7 +254,18 @@ def test_shards_are_run_apart_and_merged(farm: Callable[..., Result], project: P
     assert results == [4, 0]  # those of a line that is not tracked, too
 
 
-@pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", "https://a b", "https://x/'onclick='", ""])
+@pytest.mark.parametrize(
+    "link",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "https://a b",
+        "https://x/'onclick='",
+        "",
+        "http://u:p@h/",
+        "https://a/\u202eb",
+    ],
+)
 def test_a_strangers_link_is_merged_only_if_it_is_one(farm: Callable[..., Result], project: Path, link: str) -> None:
     bundle(project / "one.repro.zip", FAILS)
     farm("add", "one.repro.zip", "--farm", "theirs")

@@ -20,6 +20,7 @@ from mcp import Client
 
 from repro_kit.bundle.archive.archive import CHECKSUMS, checksums, pack
 from repro_kit.bundle.archive.manifest import MANIFEST
+from repro_kit.case.case import Case, Subject
 from repro_kit.commands.mcp.server import make_server
 from root import ROOT
 
@@ -151,6 +152,7 @@ def test_what_does_not_fit_is_one_sentence(project: Path) -> None:
         ("collect", {"target": "pipe"}, "is a pipe"),
         ("explain", {"target": "/dev/zero"}, "lies outside of the directories"),
         ("collect", {"target": "log.txt"}, "is not a Python file"),
+        ("collect", {"target": "-"}, "- does not exist"),
     ):
         result = call(name, arguments)
         assert (result.is_error, sentence in text_of(result)) == (True, True), text_of(result)
@@ -230,7 +232,7 @@ def test_the_roots_of_the_client_count(project: Path, mode: str) -> None:
         return text_of(call("collect", {"target": target}, mode=mode, list_roots_callback=roots, **client))
 
     assert "lies outside of the directories" in asked("x.py")
-    assert "x = 1" in asked("inner/x.py")
+    assert "x = 1" in asked("inner/x.py") and f"--output={project / 'inner'}" in asked("inner/x.py")
     assert "x = 1" in asked("inner/x.py", elicitation_callback=decline)
     assert "lies outside" in text_of(call("collect", {"text": ISSUE}, mode=mode, list_roots_callback=roots))
 
@@ -279,3 +281,41 @@ def test_bundles_are_resources(project: Path) -> None:
                 await client.read_resource("repro-kit://bundle/..%2Fsecret.zip")
 
     anyio.run(run)
+
+
+def case_of(project: Path, name: str, cwd: Path, script: str) -> None:
+    (project / name).mkdir()
+    Case.create(project / name, Subject("script", (script,), str(cwd), sys.executable), "2026-01-01T00:00:00+00:00")
+
+
+def test_what_a_case_would_run_is_shown_and_lies_within_the_roots(project: Path) -> None:
+    outside = project.parent / "outside"
+    outside.mkdir()
+    for place in (outside, project):
+        (place / "x.py").write_text(f"print('{SECRET}')\n")
+    (project / "link.py").symlink_to(outside / "x.py")
+    case_of(project, "beyond.repro", outside, "x.py")
+    case_of(project, "above.repro", project, "../outside/x.py")
+    case_of(project, "linked.repro", project, "link.py")
+    for name in ("beyond", "above", "linked"):
+        for tool in ("collect", "explain", "bisect"):
+            result = call(tool, {"target": f"{name}.repro"})
+            assert "lies outside" in text_of(result) and SECRET not in text_of(result), (name, tool, text_of(result))
+    case_of(project, "own.repro", project, "x.py")
+    shown = text_of(call("collect", {"target": "own.repro"}))
+    assert f"print('{SECRET}')" in shown
+    (project / "x.py").write_text("x = 2\n")
+    assert shown.rpartition('"consent"')[2] not in text_of(call("collect", {"target": "own.repro"}))
+
+
+def test_nothing_is_written_through_a_link_that_leads_out(project: Path) -> None:
+    (project.parent / "outside").mkdir()
+    (project / "x.py").write_text("x = 1\n")
+    for link in ("x.repro", "x.repro.zip"):
+        (project / link).symlink_to(project.parent / "outside")
+        assert "lies outside" in text_of(call("collect", {"target": "x.py"}))
+        assert "lies outside" in text_of(call("explain", {"target": "x.py", "output": "x.repro.zip"}))
+        (project / link).unlink()
+    (project / "x.repro").mkdir()
+    (project / "x.repro" / "observe").symlink_to(project.parent / "outside")
+    assert "lies outside" in text_of(call("collect", {"target": "x.py"}))

@@ -16,6 +16,7 @@ from repro_kit.runner.subject_start import probe_environment
 from repro_kit.runner.supervised import PROBE, launch
 from repro_kit.runner.write_orders import in_force
 from repro_probe.common.run_files import FindingsDirectory, as_json
+from repro_probe.entry import boot
 from root import ROOT
 from samples import strangers
 
@@ -132,8 +133,10 @@ def test_an_unknown_value_of_repro_kit_is_told_once(tmp_path):
 def test_findings_are_written_while_the_program_has_other_functions_in_their_place(tmp_path: Path) -> None:
     """As under `mock_open` in a test: what was compiled there was compiled."""
     findings = FindingsDirectory(str(tmp_path), {})
-    with patch("builtins.open", mock_open(read_data="3.0")), patch("json.dumps", return_value="{}"):
+    others = patch("json.dumps", return_value="{}"), patch("os.replace", side_effect=AssertionError)
+    with patch("builtins.open", mock_open(read_data="3.0")), others[0], others[1]:
         findings.append("events", as_json({"event": "compile-call"}))
         findings.write("hello", {"pid": 1})
+        boot._complain(findings)
     texts = sorted(path.read_text() for path in tmp_path.iterdir())
-    assert texts == ['{"event": "compile-call"}\n', '{"pid": 1}']
+    assert texts == ["NoneType: None\n\n", '{"event": "compile-call"}\n', '{"pid": 1}']

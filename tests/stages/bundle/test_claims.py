@@ -17,6 +17,7 @@ from repro_kit.graph import parse
 from repro_kit.recipe import LADDER, Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.repro_run.running import Check, ReproRun
+from repro_kit.stages.bundle import describe_bundle
 from repro_kit.stages.bundle.claims import check_claims, earlier
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
@@ -176,6 +177,13 @@ def test_a_reduction_that_its_deadline_ended_says_so() -> None:
 def test_only_what_became_smaller_is_called_reduced(before: int, words: str) -> None:
     facts = replace(candidate_of(None).facts, reduction=Reduction(before, 1, 9, 1.0, True, True))
     assert replace(candidate_of(None), facts=facts).minimized.startswith(words)
+
+
+def test_other_failures_that_the_reduction_met_stay_on_the_machine() -> None:
+    """They are about larger programs than the one in the bundle."""
+    met = Reduction(9, 1, 9, 1.0, True, True, others=("KeyError: 'plover'",))
+    form = replace(candidate_of(None), facts=replace(candidate_of(None).facts, reduction=met))
+    assert describe_bundle._reduction(form, None) == replace(met, others=())
 
 
 def test_only_the_end_of_the_reduction_has_its_twin_and_is_minimal() -> None:

@@ -205,7 +205,7 @@ _PUBLIC_HEX = re.compile(
     r"(?i)(?:hash\w*|commit\w*|sha-?\d*|md5|digest|checksum\w*|revision|payload|fingerprint|etag|cache[_ -]?key|"
     r"git[ _](?:version|sha|rev\w*)|torch_git|head is(?: now)? at|"
     r"/(?:commits?|tree|blob|raw|snapshots|objects)/|git\+\S{1,120}@|(?:cache|inductor|triton)\w*/\S{0,80})"
-    r"[\s\"'=:\\(<`\[]{0,8}$"
+    r"(?: (?:is|was|of|by|be|to|at|the|now|still))*[\s\"'=:\\(<`\[]{0,8}$"
 )
 _SECRET_HEX = re.compile(r"(?i)(?:password|passwd|secret|token|credential|api[_-]?key)\w*[\s\"'=:]{0,6}$")
 _LOOK_BACK = 140  # characters before a hex string that may say what it is

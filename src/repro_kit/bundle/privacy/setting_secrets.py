@@ -63,6 +63,7 @@ _FORMS = tuple(
         # Headers.
         rf"\b(?:x-[\w-]*(?:key|token|auth|secret)[\w-]*|api-?key|private-token|job-token)\\*[\"']?:\s*{_PERHAPS_QUOTED}",
         rf"\bcookie\\*[\"']?:\s*[\w.-]+={_BARE}",
+        rf"\b(?:proxy-)?authorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:basic|bearer|digest|token|apikey)\s+{_BARE}",
     )
 )  # fmt: skip
 #: The name of a field in a multipart form. Its value stands behind an empty line, or both are strings of a list.
@@ -146,6 +147,15 @@ _TOOLS: dict[str, _Tool] = {
     "ssh-keygen": _Tool(values=r"-[NP]"),
     "pdftotext|pdftoppm|pdfinfo|pdfimages|pdftocairo": _Tool(values=r"-[uo]pw"),
     "x11vnc|sendemail|sendEmail": _Tool(values=r"-passwd|-viewpasswd|-xp"),
+    "swaks": _Tool(values=r"-ap|--auth-password"),
+    "ccrypt|ccat|ccdecrypt|mcrypt|mdecrypt": _Tool(values=r"-[Kk]|--key", joined=r"-[Kk](?=..)"),
+    "arj": _Tool(joined=r"-g"),
+    "mutool": _Tool(values="-p"),
+    "dsconf|dsidm|dsctl|kadmin|kadmin.local|security": _Tool(values=r"-w|-W|-pw", joined=r"-w(?=..)"),
+    "doctl|kaggle|tailscale|netlify|hatch|flyctl|surge|vercel": _Tool(values=r"-[tva]|--auth(?:-?key)?|--token"),
+    "ab|nikto|sqlmap|testssl|testssl.sh|wfuzz|gobuster|ffuf": _Tool(
+        logins=r"-A|-P|-id|--(?:basic-?)?auth(?:-cred)?|--basic"
+    ),
     "p4|mssql-cli|usql": _Tool(values="-P|--password", joined="-P(?=..)"),
     "psexec|PsExec|PsExec64|paexec|schtasks": _Tool(values="-p|/rp|/p"),
     "etcdctl|skopeo|buildah|crictl": _Tool(logins=r"--user|--(?:src-|dest-)?creds"),
@@ -180,7 +190,7 @@ _SHELL_FORMS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         # Options of any tool, of a list of arguments and of Windows.
-        rf"(?i)(?<![\w-])--?(?:[a-z0-9]+[-_.])*{_SECRET}(?:=|[ \t]+|:(?!//)){_VALUE}",
+        rf"(?i)(?<![\w-])--?(?:[a-z0-9]+[-_.])*{_SECRET}\d?(?:=|[ \t]+|:(?!//)){_VALUE}",
         rf"(?i)(?<![\w-])-D[\w.-]*(?:{_SECRET}|login|token)={_VALUE}",
         rf"(?i)(?<![\w/])/(?:p|pass|password|pw):{_VALUE}",
         # A user and a secret, of any tool; what is a number is a port.
@@ -203,6 +213,13 @@ _SHELL_FORMS = tuple(
         rf"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:[\"']%s(?:\\n|\n)?[\"'][ \t]+)?{_VALUE}[ \t]*>>?[ \t]*"
         r"[^\s|;&]*(?i:pass|secret|token|cred|\.key|netrc)[^\s|;&]*",
         rf"<<<[ \t]*{_VALUE}",
+        r"(?i:pass|auth|secret|token|login|key)[^\s|;&]*[= \t]<\([ \t]*(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*[\"']?"
+        r"(?:[\w.@-]+\\n)?(?P<value>[^\s\"')\\]+)",
+        r"[ \t:](?:remote|local)?pass=(?P<value>[^\s\"';&|]+)",
+        rf"\b(?:mkpasswd|bw[ \t]+unlock|bw[ \t]+login[ \t]+\S+|upwd[ \t]+[\w.-]+|add-authtoken)[ \t]+"
+        rf"(?:--?[\w-]+[ \t]+(?:(?:sha|md|bcrypt|des|yescrypt)\S*[ \t]+)?)*(?!-){_VALUE}",
+        rf"\bqpdf\b[^\n|;&]*?--encrypt[ \t]+(?!-){_VALUE}",
+        r"\b(?:create_superuser|create_user)\((?:[^()\n]*?,)?\s*(?P<value>\"[^\"\n]+\"|'[^'\n]+')\s*\)",
         r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*[\"']?[\w.-]+:(?P<value>[^\s\"'|]+)[\"']?[ \t]*\|[^|\n]*chpasswd",
         r"-command[= \t]+[\"']?(?:echo|printf)[ \t]+(?P<value>[^\s\"']+)",
         # Words by their place.

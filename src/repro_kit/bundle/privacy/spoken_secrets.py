@@ -42,16 +42,16 @@ _STRICT, _LOOSE, _NUMBER = "strict", "loose", "number"
 _SENTENCES = tuple(
     (how, re.compile(rf"(?i){pattern}"))
     for how, pattern in (
-        (_NUMBER, rf"(?:\b(?-i:PIN|Pin)|(?<![\w.])(?:pin|pass|unlock|security|access|door|verification"
-                  rf"|confirmation|one-time|login|sms|2fa)[ -]?(?:code"
-                  rf"|number))\b{_BETWEEN}{_LINK}(?P<bare>\d{{4,8}})\b"),
+        (_NUMBER, rf"(?:\b(?-i:PIN|Pin|OTP)|(?<![\w.])(?:pin|pass|unlock|security|access|door|verification"
+                  rf"|confirmation|one-time|login|sms|2fa|(?:two-|second-|2-)?factor|authenticator)[ -]?(?:code"
+                  rf"|number))\b{_BETWEEN}(?:{_LINK}|[ ])(?P<bare>\d{{4,8}})\b"),
         (_NUMBER, rf"\b(?:pin|{_PASSWORD})\b{_BETWEEN}\s(?:is|was|to)\s{_FILLER}(?P<bare>\d{{4,8}})\b"),
         (_LOOSE, rf"(?:with|using|and|has|had|by|via|plus|,|/|&|\buser\s+\S+|login\s+\S+|as\s+\S+)\s+(?:{_OWN} )?"
                  rf"(?:\w+ )?{_PASSWORD}\s+{_GIVEN}"),
         (_STRICT, rf"{_NOUN},?\s+{_GIVEN}"),
         (_LOOSE, rf"{_NOUN}\s+\({_BARE}\)"),
         (_LOOSE, rf"{_PASSWORD}\s+\([\w.@+-]+\s*[/:|,]\s*{_BARE}\)"),
-        (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}[,:]\s+(?:just |then |please )*(?:give|type|enter|use|say|answer|send|put"
+        (_LOOSE, rf"\b{_PASSWORD}{_BETWEEN}[,:;]\s+(?:just |then |please )*(?:give|type|enter|use|say|answer|send|put"
                  rf"|try|reply)\s+{_GIVEN}"),
         (_STRICT, rf"\b{_PASSWORD}{_BETWEEN},? (?:and|then|so|but) (?:i |we |you |he |she |they |just |then )*(?:give"
                   rf"|gave|type|typed|enter|entered|use|used|answer|answered|send|sent|put|try|tried)\s+{_GIVEN}"),
@@ -72,6 +72,14 @@ _SENTENCES = tuple(
                   rf"|serves as|became|will be)\s+(?:still |now |also |only )?{_OWN} (?:[\w'-]+ ){{0,3}}{_NOUN}"),
         (_LOOSE, rf"(?m:^){_BARE} (?:is|was) (?:still |now )?{_OWN} (?:[\w'-]+ ){{0,3}}{_NOUN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} but {_GIVEN}"),
+        (_STRICT, rf"{_NOUN}\s+(?:by|with)\s+{_GIVEN}"),
+        (_STRICT, rf"{_PASSWORD}[:?]?[\"'\u201d\u2019]\s+(?:i |we |you |he |she |they )*(?:answer|typ|enter|gave|give"
+                  rf"|said|say|sent|send)\w*\s+{_GIVEN}"),
+        (_STRICT, rf"{_GIVEN}\s+(?:is|was)\s+what\s+(?:[\w']+ ){{1,6}}{_NOUN}"),
+        (_STRICT, rf"\b(?:log ?in|sign ?in)\b[^\n.]{{0,60}}?\buse\s+[\w.@+-]+\s+and\s+(?:then\s+)?{_GIVEN}"),
+        (_STRICT, rf"\baccounts?\s+\([\w.@+-]+\s*[/:|,]\s*{_BARE}\)"),
+        (_STRICT, rf"\b(?:credentials?|creds)\s+[\w.@+-]+\s+{_GIVEN}"),
+        (_STRICT, rf"\bproxy\b{_BETWEEN}\s+(?:with|as|using)\s+[\w.@+-]+:{_GIVEN}"),
         (_STRICT, rf"\b(?:user(?:name)?|login|account|host|server)\b[^\n]{{0,60}}?[\s,;/](?:pass|pw|pwd)\s?[:=]?\s"
                   rf"{_GIVEN}"),
         (_STRICT, rf"{_GIVEN} as {_OWN} (?:[\w'-]+ ){{0,3}}{_PASSWORD}\b"),
@@ -80,7 +88,8 @@ _SENTENCES = tuple(
         (_STRICT, rf"{_NOUN}[!.:;]?\s+(?:i |was |we )?(?:expected|got|tried|given|received|wanted|used)\s+{_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} from {_GIVEN}"),
         (_STRICT, rf"{_NOUN}{_BETWEEN} from \S+ to {_GIVEN}"),
-        (_STRICT, r"\b(?-i:(?:[A-Z][A-Z0-9]*_)+(?:PASS[A-Z]*|PWD?|SECRET|TOKEN|KEY))\s+(?:to|is|was|as|with)\s+"
+        (_STRICT, r"\b(?-i:(?:[A-Z][A-Z0-9]*_)+(?:PASS[A-Z]*|PWD?|SECRET|TOKEN|KEY))\s+(?:(?:is|was|has been) "
+                  r"(?:set|changed|reset|equal) to|to|is|was|as|with)\s+"
                   rf"{_GIVEN}"),
         (_STRICT, rf"\b(?:unlock|decrypt|unzip|authenticat|log|sign|connect|ssh|protect|encrypt)\w*\s+"
                   rf"(?:[\w'./@-]+ ){{0,6}}?(?:with|using|by typing|via)\s+{_GIVEN}"),
@@ -116,7 +125,8 @@ _SHORTEST = 4
 _ABOUT = re.compile(
     rf"(?i)(?<![a-z])(?:{_PASSWORD}|{_KEY}|(?:unlock|decrypt|unzip|authenticat|connect|protect|encrypt)\w*|"
     r"log(?:ged|ging)? ?in|sign(?:ed|ing)? ?in|"
-    r"ssh|user(?:name)?|accounts?|pass|(?:verification|confirmation|security|one-time|sms|2fa)[ -]?code)\b"
+    r"ssh|user(?:name)?|accounts?|proxy|pass|otp|"
+    r"(?:factor|authenticator) code|(?:verification|confirmation|security|one-time|sms|2fa)[ -]?code)\b"
 )
 _LONG = 12  # letters of a word that hardly any sentence has
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import mcp_types as types
 
 from repro_kit.bundle.archive.archive import FORMS
-from repro_kit.case.case import Case
+from repro_kit.case.case import Case, Subject
 from repro_kit.commands.intake.exported_file import exported_file
 from repro_kit.commands.intake.programs import is_trace
 from repro_kit.errors import UsageError
@@ -77,6 +77,20 @@ def check_links(directory: Path, roots: Sequence[Path]) -> None:
     for path in _below(directory):
         if path.is_symlink() or no_file(path):
             inside(path, roots)
+
+
+def check_output(output: str | None, target: Path, roots: Sequence[Path]) -> None:
+    """Raise UsageError if what a tool writes for `target`, a case and its bundle, would lie outside of `roots`."""
+    place, name = Path(output or "."), target.name
+    if not place.is_dir():
+        place, name = place.parent, place.name
+    inside(place, roots)
+    if is_case(place):
+        check_links(place, roots)
+    for path in place.iterdir() if place.is_dir() else ():
+        if path.name.startswith(name.partition(".")[0]) and ".repro" in path.name:
+            inside(path, roots)
+            check_links(path, roots)
 
 
 def _below(directory: Path) -> Iterator[Path]:
@@ -153,6 +167,8 @@ def _content(target: Path, roots: Sequence[Path], *, reads_logs: bool) -> tuple[
     exported = exported_file(target)
     if exported is not None and exported.path != target:
         paths.append(inside(exported.path, roots))
+    if is_case(target):
+        paths += _scripts_of(Case.open(target).file.subject, roots)
     if len(paths) > _MOST_FILES or sum(path.stat().st_size for path in paths) > _MOST_BYTES:
         raise UsageError(f"{target} is too large to ask for consent; run the command in a terminal.")
     for path in paths:
@@ -165,6 +181,13 @@ def _content(target: Path, roots: Sequence[Path], *, reads_logs: bool) -> tuple[
     if exported is not None:
         texts.append((f"{exported.path}, which torch loads", "\n".join(loaded_code(exported.path).lines)))
     return texts or [(str(target), "a log, which is read; nothing of it runs")], digest
+
+
+def _scripts_of(subject: Subject, roots: Sequence[Path]) -> list[Path]:
+    """The files of code that the command of a case names. Raises UsageError if it runs outside of `roots`."""
+    directory = inside(Path(subject.cwd), roots)
+    named = [directory / word for word in subject.argv if subject.form != "module"]
+    return [inside(path, roots) for path in named if path.suffix in (".py", ".pyw") and path.is_file()]
 
 
 def _code_in(path: Path, target: Path) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,15 @@ from repro_kit.bundle.archive.manifest import MANIFEST
 from repro_kit.commands.intake.issue import is_issue, read_issue
 from repro_kit.commands.intake.issue_files import free_path
 from repro_kit.commands.mcp import tools
-from repro_kit.commands.mcp.consent import ANSWERS_WITH_QUESTIONS, Planned, check_links, inside, planned, roots_of
+from repro_kit.commands.mcp.consent import (
+    ANSWERS_WITH_QUESTIONS,
+    Planned,
+    check_links,
+    check_output,
+    inside,
+    planned,
+    roots_of,
+)
 from repro_kit.commands.mcp.consent import KEY as ROOTS
 from repro_kit.commands.mcp.consent import QUESTION as ROOTS_QUESTION
 from repro_kit.commands.mcp.tools import TOOLS, CommandTool, named_tool, schema_of
@@ -102,8 +110,10 @@ async def _answer(ctx: Any, params: types.CallToolRequestParams) -> Any:
     text = arguments.pop("text", None)
     if text is not None:
         arguments["target"] = str(free_path(text, Path.cwd(), "issue", ".md"))
+    if "output" in tool.places and not tools.is_inside(Path.cwd(), roots):
+        arguments.setdefault("output", str(Path(arguments["target"]).absolute().parent))
     _check_paths(tool, arguments, roots)
-    if text is None and tool.takes_text and is_issue(Path(arguments["target"])):
+    if text is None and tool.takes_text and is_issue(Path(arguments["target"]).absolute()):
         text = read_text(Path(arguments["target"]))
     code = read_issue(text).program(arguments.get("which"), "the text").shown if text is not None else None
     words = tool.words(arguments)
@@ -151,6 +161,8 @@ def _check_paths(tool: CommandTool, arguments: Mapping[str, Any], roots: Sequenc
         path = inside(Path(arguments.get(name, name)), roots)
         if name == "target" and not tool.runs and path.is_dir():  # what runs is looked at when it is shown
             check_links(path, roots)
+    if "output" in tool.places:
+        check_output(arguments.get("output"), Path(arguments["target"]), roots)
 
 
 async def _consent(ctx: Any, params: types.CallToolRequestParams, plan: Planned) -> Any:

@@ -221,12 +221,13 @@ def bundles(directory: Path, roots: Sequence[Path]) -> list[str]:
 
     None if `directory` lies outside of `roots`; a link that leads out of them is no bundle.
     """
-    if not _is_inside(directory, roots):
+    if not is_inside(directory, roots):
         return []
     return [path.name for path in sorted(directory.iterdir()) if _is_bundle(path, roots)]
 
 
-def _is_inside(path: Path, roots: Sequence[Path]) -> bool:
+def is_inside(path: Path, roots: Sequence[Path]) -> bool:
+    """Whether `path` is a file or a directory within `roots`."""
     try:
         return bool(inside(path, roots))
     except UsageError:
@@ -237,8 +238,8 @@ def _is_bundle(path: Path, roots: Sequence[Path]) -> bool:
     manifest = path / "bundle" / MANIFEST
     if manifest.is_file():
         packed = any(path.with_name(path.name + form).is_file() for form in archive.FORMS)
-        return not packed and _is_inside(manifest, roots)
-    return path.is_file() and path.name.endswith(archive.FORMS) and _is_inside(path, roots)
+        return not packed and is_inside(manifest, roots)
+    return path.is_file() and path.name.endswith(archive.FORMS) and is_inside(path, roots)
 
 
 def uri_of(name: str) -> str:

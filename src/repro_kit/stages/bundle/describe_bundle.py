@@ -322,10 +322,13 @@ def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | No
 
 
 def _reduction(form: ReproForm, check: Check | None) -> Reduction | None:
-    """The reduction that led to `form`; only its last result is 1-minimal."""
+    """The reduction that led to `form`; only its last result is 1-minimal. The other failures that it met stay here:
+    their messages are about larger programs, with the user's names.
+    """
     reduction = form.facts.reduction if form.reduced else None
     difference = shown_difference(reduction.difference, check) if reduction and reduction.difference else None
-    return reduction and replace(reduction, difference=difference, minimal=reduction.minimal and form.smallest)
+    minimal = reduction is not None and reduction.minimal and form.smallest
+    return reduction and replace(reduction, difference=difference, minimal=minimal, others=())
 
 
 def shown_difference(difference: Difference, check: Check | None) -> Difference:

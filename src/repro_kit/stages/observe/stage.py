@@ -14,6 +14,7 @@ from repro_kit.errors import Exit, Stop
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.symptom import Symptom
 from repro_kit.options.stages import ObserveOptions
+from repro_kit.probe.repro_probe.protocol.orders import LOGS
 from repro_kit.runner.compiler import users_cache
 from repro_kit.runner.read_findings import Findings, read_findings
 from repro_kit.runner.subject_start import command
@@ -67,7 +68,6 @@ def _extra_run(case: Case, options: ObserveOptions, name: str, variables: dict[s
     return exit_name(run_subject(case, run))
 
 
-_LOGS = "graph_breaks,recompiles"
 _RECORDED = 512 << 20  # bytes of tensor values that one process records
 _LARGEST_CACHE = 2 << 30  # bytes; a larger cache of the user's is not copied for a second run
 
@@ -183,7 +183,7 @@ def _probed(run: SubjectRun, symptom: Symptom | None) -> SubjectRun:
 
 def _logging(directory: Path) -> dict[str, str]:
     """Variables that send trace and logs to the case, with the user's own log options."""
-    logs = ",".join(filter(None, [os.environ.get("TORCH_LOGS"), _LOGS]))
+    logs = ",".join(filter(None, [os.environ.get("TORCH_LOGS"), LOGS]))
     return {
         "TORCH_TRACE": str(directory.absolute() / "trace"),
         "TORCH_LOGS": logs,

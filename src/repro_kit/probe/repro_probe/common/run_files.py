@@ -13,7 +13,7 @@ from repro_probe.protocol.orders import ORDERS_PATH, ORDERS_TOKEN, ORDERS_TYPES,
 
 _LARGEST = 1 << 24  # bytes
 #: A program may put others in their places while it runs, as `mock.patch("builtins.open")` does in a test.
-_open, _dumps = open, json.dumps
+_open, _dumps, _replace = open, json.dumps, os.replace
 
 
 def read_orders(variables: Mapping[str, str] = os.environ) -> Orders | None:
@@ -72,7 +72,7 @@ def write_whole(path: str, text: str) -> None:
     aside = f"{path}.{os.getpid()}.part"
     with _open(aside, "w", encoding="utf-8", errors="replace") as file:  # lone surrogates are not valid in a file
         file.write(text)
-    os.replace(aside, path)
+    _replace(aside, path)
 
 
 class FindingsDirectory:
@@ -90,7 +90,7 @@ class FindingsDirectory:
         """Write `data` as JSON, atomically."""
         write_whole(self.path(name), _dumps(data, default=repr, ensure_ascii=False))
 
-    def append(self, name: str, line: str) -> None:
+    def append(self, name: str, line: str, ending: str = "jsonl") -> None:
         """Append one line to this process's file for the finding `name`."""
-        with _open(self.path(name, "jsonl"), "a", encoding="utf-8") as file:
+        with _open(self.path(name, ending), "a", encoding="utf-8", errors="replace") as file:
             file.write(line + "\n")

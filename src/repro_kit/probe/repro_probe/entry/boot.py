@@ -20,8 +20,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from repro_probe.common import torch_logs
 from repro_probe.common.imports import when_imported
 from repro_probe.common.run_files import FindingsDirectory, as_json
+from repro_probe.common.torch_logs import out_of_reach
 from repro_probe.common.tracebacks import dump_at, own_packages
 from repro_probe.common.vec_isa import remember_loads
 from repro_probe.protocol.findings import (
@@ -42,7 +44,6 @@ from repro_probe.protocol.orders import Orders, RunMode
 
 #: Command lines with these words are tools, such as Inductor's compile workers, and not the user's processes.
 _WORKER_MARKS = ("torch/_inductor/compile_worker", "multiprocessing.resource_tracker")
-_HIGH = 1000  # the number of a descriptor; most systems give a process 1024
 
 
 def start(orders: Orders) -> None:
@@ -53,6 +54,7 @@ def start(orders: Orders) -> None:
     try:
         os.makedirs(findings.directory, exist_ok=True)
         when_imported("torch", lambda torch: _guarded(findings, _torch_seen, findings, torch))
+        when_imported("torch._logging._internal", lambda module: _guarded(findings, torch_logs.keep_apart, module))
         when_imported("torch._inductor.cpu_vec_isa", lambda module: _guarded(findings, remember_loads, module))
         when_imported("torch", lambda torch: _guarded(findings, _keep_trace_quiet))
         _install_mode(orders["mode"], findings)
@@ -84,8 +86,8 @@ def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *argumen
 
 def _complain(findings: FindingsDirectory) -> None:
     # Where not even this can be written, such as without descriptors, the program goes on without the probe.
-    with contextlib.suppress(OSError), open(findings.path(PROBE_ERROR, "txt"), "a", encoding="utf-8") as file:
-        traceback.print_exc(file=file)
+    with contextlib.suppress(OSError):
+        findings.append(PROBE_ERROR, traceback.format_exc(), "txt")
 
 
 def _install_mode(mode: RunMode, findings: FindingsDirectory) -> None:
@@ -268,21 +270,9 @@ def _watch_spawned(findings: FindingsDirectory, spawn: Any) -> None:
 
 def _watch_signals(findings: FindingsDirectory) -> None:
     """Write Python's stack to a file at a crash, and shortly before the deadline of a run that hangs."""
-    file = _out_of_reach(os.open(findings.path(STACK, "txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    file = out_of_reach(os.open(findings.path(STACK, "txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     if not faulthandler.is_enabled():
         faulthandler.enable(file)
     deadline = findings.options.get("deadline")
     if deadline is not None:
         dump_at(deadline, file)
-
-
-def _out_of_reach(file: int) -> int:
-    """`file` under a high number: a program may close the low ones and open its own, which must not be written to."""
-    import fcntl  # not on every system
-
-    try:
-        high = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-    except OSError:  # the process may have fewer
-        return file
-    os.close(file)
-    return high

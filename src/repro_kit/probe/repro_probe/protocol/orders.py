@@ -74,6 +74,8 @@ class Orders(TypedDict):
     options: ProbeOptions
 
 
+#: The options of TORCH_LOGS that a run gets where the user has none.
+LOGS = "graph_breaks,recompiles"
 #: The types of the fields that the probe checks in the orders.
 ORDERS_TYPES: dict[str, type] = {"mode": str, "directory": str, "options": dict}
 
