@@ -122,18 +122,39 @@ def test_an_exception_of_a_program_that_is_less_defined_is_no_evidence() -> None
 def test_a_candidate_is_wrong_from_the_same_operator_on(operators: tuple[str, ...], first: str, alike: bool) -> None:
     planted = Planted(wrong(RETURNED), first)
     judge = oracle(planted, wrong(RETURNED))
-    judge.begins_at(program("sin", "relu", "cos"), ["relu"])
+    judge.begins_at(program("sin", "relu", "cos"), Divergence(("relu",)))
     candidates = [program(*operators), program("relu")]
     answers = list(judge.check(candidates))
     assert [answer.interesting for answer in answers] == [alike, True]
     assert planted.watched == (1 < len(operators) <= 16 and "relu" in operators), "the operators alone may decide"
 
 
+@pytest.mark.parametrize(
+    ("operators", "first", "alike"),
+    [
+        (("sin", "relu"), "relu", True),
+        (("sin", "log1p"), "log1p", False),  # what no result of the original shows
+        (("relu", "log1p"), "", True),  # once it is watched the failure is gone, as that of the original
+        (("log1p",), "log1p", False),
+        (_LARGE, "log1p", True),
+    ],
+)
+def test_where_no_culprit_is_known_what_was_harmless_is_none(
+    operators: tuple[str, ...], first: str, alike: bool
+) -> None:
+    planted = Planted(wrong(RETURNED), first)
+    judge = oracle(planted, wrong(RETURNED))
+    judge.begins_at(program("sin", "log1p", "relu"), Divergence(harmless=("log1p",)))
+    (answer,) = judge.check([program(*operators)])
+    assert answer.interesting == alike
+    assert planted.watched == (len(operators) == 2 and "log1p" in operators), "only where that decides"
+
+
 @pytest.mark.parametrize(("first", "slipped"), [("relu", False), ("sin", True), ("", False)])
 def test_a_large_result_is_watched_once_and_searched_again_where_it_has_slipped(first: str, slipped: bool) -> None:
     planted = Planted(wrong(RETURNED), first)
     judge = oracle(planted, wrong(RETURNED))
-    judge.begins_at(program("relu"), ["relu"])
+    judge.begins_at(program("relu"), Divergence(("relu",)))
     large = program(*_LARGE, "relu")
     about, searches = judge.about, []
 
