@@ -57,14 +57,16 @@ class Planted:
 
     def __init__(self, failure: Failure, first: str = "") -> None:
         self.failure, self.first, self.watched, self.run = failure, first, 0, 0
+        self.gradients_first = False
 
     def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Generator[Verdict, None, None]:
         for _ in texts:
             self.run += 1
             yield Verdict(Status.FAIL, self.failure)
 
-    def diverge(self, text: str, inputs: Path, timeout: float) -> Divergence:
+    def diverge(self, text: str, inputs: Path, *, timeout: float, gradients: bool) -> Divergence:
         self.watched += 1
+        self.gradients_first = gradients
         return Divergence((self.first,) if self.first else ())
 
 
@@ -98,6 +100,15 @@ def test_a_program_without_a_backward_is_not_run_for_a_wrong_gradient() -> None:
     assert planted.run == 1
     (both,) = oracle(planted, wrong(RETURNED, also=(gradient.difference,))).check([program("sin")])  # type: ignore[arg-type]
     assert (planted.run, both.outcome) == (2, RunOutcome.FAILS_ALIKE)
+
+
+@pytest.mark.parametrize("where", ["grad of x", "output 0"])
+def test_of_wrong_gradients_alone_the_gradients_are_looked_at_first(where: str) -> None:
+    original = wrong(Difference("value", where, max_rel=0.5))
+    planted = Planted(original, "relu")
+    judge = oracle(planted, original)
+    judge.hints(program("relu"), original)
+    assert planted.gradients_first == (where != "output 0")
 
 
 def test_an_exception_of_a_program_that_is_less_defined_is_no_evidence() -> None:

@@ -71,14 +71,19 @@ class ReducerOracle:
         parts += [sorted(self._harmless)] if self._harmless else []
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
+    @property
+    def _only_gradients(self) -> bool:
+        return self._signature.kind is Kind.ACCURACY and set(self._signature.places) == {GRADIENT}
+
+    def _diverge(self, text: str) -> Divergence:
+        return self._oracle.diverge(text, self._inputs, timeout=self._timeout, gradients=self._only_gradients)
+
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer for each program, in order. Closing the iterator kills the running programs.
 
         A program without a backward cannot have wrong gradients alone, and is not run.
         """
-        places = self._signature.places if self._signature.kind is Kind.ACCURACY else ()
-        only_gradients = set(places) == {GRADIENT}
-        hopeless = [only_gradients and program.recipe.backward == "none" for program in programs]
+        hopeless = [self._only_gradients and program.recipe.backward == "none" for program in programs]
         with closing(self._judged([it for it, vain in zip(programs, hopeless, strict=True) if not vain])) as judged:
             for vain in hopeless:
                 yield Answer(RunOutcome.PASSES, note="it has no backward") if vain else next(judged)
@@ -106,7 +111,7 @@ class ReducerOracle:
         operators = {operator(it) for it in program.graph.statements}
         known = self._culprits or self._harmless
         if size(program) <= self._watched and operators & known and operators - known:
-            seen = self._oracle.diverge(text, self._inputs, timeout=self._timeout)
+            seen = self._diverge(text)
         wrong = {operator(it) for it in program.graph.statements if it.target in seen.names}
         wrong = wrong or {operator(it) for it in program.graph.statements if it.target not in seen.right}
         if wrong & self._culprits if self._culprits else wrong - self._harmless:
@@ -168,7 +173,7 @@ class ReducerOracle:
         if failure is None or failure.kind is not Kind.ACCURACY:
             return Divergence(tuple(_hints(failure)))
         self._ui.progress("looking where the values begin to differ")
-        return self._oracle.diverge(render(program), self._inputs, timeout=self._timeout)
+        return self._diverge(render(program))
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each program runs in eager, tested with fake tensors."""
