@@ -21,6 +21,7 @@ from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram
 
 _SWAP = "__repro_swap__"  # the name that instrumented code calls
+_MOST = 16  # values that are judged one by one
 
 #: Of a value: the leaves that a compiled run gave it in each call.
 Leaves = Sequence[Sequence[Any]]
@@ -29,7 +30,7 @@ Leaves = Sequence[Sequence[Any]]
 def harmless(program: LoadedProgram, text: str, wrong: Mapping[str, Leaves]) -> set[str]:
     """Return those of the `wrong` values of `graph`, as a compiled run gave them, that change no result of `program`.
 
-    All together may change a result although each alone does not: then each is left.
+    All together may change a result although each alone does not: then each is left, and so is each of many.
     """
     eager = outputs.run(program, program.graph)
     tolerance = Tolerance(program.recipe)
@@ -45,7 +46,7 @@ def harmless(program: LoadedProgram, text: str, wrong: Mapping[str, Leaves]) -> 
 
     if is_idle(wrong):
         return set(wrong)
-    idle = {name for name in wrong if is_idle([name])} if len(wrong) > 1 else set()
+    idle = {name for name in wrong if is_idle([name])} if 1 < len(wrong) <= _MOST else set()
     return idle if len(idle) < len(wrong) else set()
 
 
