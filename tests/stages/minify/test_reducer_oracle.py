@@ -57,7 +57,7 @@ class Planted:
 
     def __init__(self, failure: Failure, first: str = "") -> None:
         self.failure, self.first, self.watched, self.run = failure, first, 0, 0
-        self.gradients_first = False
+        self.gradients_first, self.right = False, tuple[str, ...]()
 
     def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Generator[Verdict, None, None]:
         for _ in texts:
@@ -67,7 +67,7 @@ class Planted:
     def diverge(self, text: str, inputs: Path, *, timeout: float, gradients: bool) -> Divergence:
         self.watched += 1
         self.gradients_first = gradients
-        return Divergence((self.first,) if self.first else ())
+        return Divergence((self.first,) if self.first else (), right=self.right)
 
 
 def oracle(planted: Planted, original: Failure) -> ReducerOracle:
@@ -138,6 +138,18 @@ def test_a_candidate_is_wrong_from_the_same_operator_on(operators: tuple[str, ..
     answers = list(judge.check(candidates))
     assert [answer.interesting for answer in answers] == [alike, True]
     assert planted.watched == (1 < len(operators) <= 16 and "relu" in operators), "the operators alone may decide"
+
+
+@pytest.mark.parametrize(("right", "alike"), [((), True), (("sin",), True), (("relu",), False)])
+def test_an_operator_that_is_right_where_the_results_are_wrong_is_no_culprit(
+    right: tuple[str, ...], alike: bool
+) -> None:
+    planted = Planted(wrong(WRITTEN))
+    planted.right = right
+    judge = oracle(planted, wrong(WRITTEN))
+    judge.begins_at(program("relu"), Divergence(("relu",)))
+    (answer,) = judge.check([program("sin", "relu")])
+    assert answer.interesting == alike
 
 
 @pytest.mark.parametrize(
