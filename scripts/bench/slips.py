@@ -3,7 +3,8 @@
     python scripts/bench/slips.py [--only WORDS]...
 
 A backend of the graph's own makes the bug, in milliseconds. The decoy is random numbers, undefined results, rounding,
-or a second bug that the original does not show, and a candidate does: on one element, in another dtype, at an input.
+or a second bug that the original does not show, and a candidate does: on one element, in another dtype, at an input,
+or of a value that does not count.
 The reduction has slipped where its result fails with the bug taken out of the backend, does not fail with the decoy
 taken out, or is less defined than the original. Exits with 1 where one has; docs/benchmarks.md has the figure.
 """
@@ -233,9 +234,41 @@ def _forms() -> list[Slippery]:
     ]
 
 
+_COMPARED = """
+a = torch.log1p(x.abs())
+k = a > -5
+c = torch.sin(x)
+d = torch.relu(c)
+e = d * 2
+f = torch.where(k, e, c)
+return (f,)
+"""
+_NOTHING = "a = torch.log1p(x.abs())\nz = a * 0\ng = torch.sin(x) + z\nd = torch.relu(g)\ne = d * 2\nreturn (e,)"
+
+
+def _harmless() -> list[Slippery]:
+    """Another bug that no result shows: of a number that is only compared, multiplied by zero, or cast back."""
+    kept = {"decoy_at": "log1p", "decoy": "result + 1"}
+    fused = "len(node.users) == 1 and not any(user.op == 'output' for user in node.users)"  # gone once it is watched
+    gate = "a = torch.log1p(x.abs())\nb = (a > -5).float()\nc = torch.cos(x)\nd = torch.relu(c)\ne = d * b\nreturn (e,)"
+    cast = "a = torch.log1p(x.abs())\nb = a.float()\nc = torch.relu(x)\nd = torch.cos(b)\nreturn (c, d)"
+    gradient = "result + (result - result.detach()) * 2"
+    trained = {"calls": "x = torch.randn(6, 8, requires_grad=True)", "recipe": "{'backend': 'mine', 'backward': 'sum'}"}
+    return [
+        Slippery("another bug that is only compared", _COMPARED, **kept),
+        Slippery("another bug that is only compared, beside one that hides", _COMPARED, when=fused, **kept),
+        Slippery("another bug times zero", _NOTHING, **kept),
+        Slippery("another bug times zero, beside one that hides", _NOTHING, when=fused, **kept),
+        Slippery(
+            "a wrong gradient, and a value that is only compared", gate, bug=gradient, when=fused, **kept, **trained
+        ),
+        Slippery("another dtype, cast back", cast, bug="result.double()", decoy_at="log1p", decoy="result.double()"),
+    ]
+
+
 def cases() -> list[Slippery]:
     """All graphs."""
-    return [*_second_bugs(), *_random(), *_undefined(), *_rounding(), *_forms()]
+    return [*_second_bugs(), *_random(), *_undefined(), *_rounding(), *_forms(), *_harmless()]
 
 
 def _of(text: str, **off: bool) -> str:
@@ -252,11 +285,11 @@ def reduced(oracle: ProgramOracle, case: Slippery, inputs: Path) -> tuple[Progra
     if verdict.failure is None or verdict.status is not Status.FAIL:
         raise ValueError(f"{case.name} does not fail: {verdict.status} {verdict.note} {verdict.failure}")
     judge = ReducerOracle(oracle, signature_of(verdict.failure), inputs, _SECONDS, SilentUi())
-    hints = judge.hints(program, verdict.failure)
-    judge.begins_at(program, hints)
+    seen = judge.hints(program, verdict.failure)
+    judge.begins_at(program, seen)
 
     def search() -> Result[Program]:
-        return minify(program, judge, hints=hints, before=[judge.answer(verdict)])
+        return minify(program, judge, hints=seen.names, before=[judge.answer(verdict)])
 
     return without_slip(judge, search).program, verdict
 

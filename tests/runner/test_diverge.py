@@ -37,7 +37,31 @@ def mine(gm, example_inputs):
     ],
 )
 def test_the_first_values_that_differ_are_named(oracle: ProgramOracle, body: str, names: tuple[str, ...]) -> None:
-    assert oracle.diverge(program(body, preamble=WRONG), None, timeout=600) == Divergence(names)
+    found = oracle.diverge(program(body, preamble=WRONG), None, timeout=600)
+    assert (found.names, found.backward) == (names, False)
+    assert not names or "x * 2" not in body or found.right[:1] == ("a",) != names
+
+
+@pytest.mark.parametrize(
+    ("body", "names", "harmless"),
+    [
+        # Multiplied by zero, what is computed from it is right: another statement is the first that shows.
+        ("a = torch.tanh(x)\nb = a * 0\nc = torch.max(b + x, 1)\nreturn (c[0],)", ("c",), ("a",)),
+        ("a = torch.tanh(x)\nb = a.abs() > -1\nc = torch.max(x, 1)\nreturn (b, c[0])", ("c",), ("a",)),
+        ("a = torch.tanh(x)\nb = a * 0 + x\nreturn (b,)", (), ("a",)),
+        # Either hides that the other is wrong.
+        (
+            "y = x * 0 + 3\na = torch.tanh(y)\nb = torch.tanh(y)\nc = torch.maximum(a, b) > 0.5\nreturn (c,)",
+            ("a", "b"),
+            (),
+        ),
+    ],
+)
+def test_a_wrong_value_that_changes_no_result_is_told_apart(
+    oracle: ProgramOracle, body: str, names: tuple[str, ...], harmless: tuple[str, ...]
+) -> None:
+    found = oracle.diverge(program(body, preamble=WRONG), None, timeout=600)
+    assert (found.names, found.harmless) == (names, harmless)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +94,7 @@ def mine(gm, example_inputs):
 
 def test_a_value_that_is_wrong_only_when_it_is_watched_is_not_named(oracle: ProgramOracle) -> None:
     text = program("a = torch.exp(x)\nb = a * 0.01\nc = torch.tanh(b)\nreturn (c,)", preamble=SHY)
-    assert oracle.diverge(text, None, timeout=600) == Divergence(("c",))
+    assert oracle.diverge(text, None, timeout=600) == Divergence(("c",), right=("b",))
 
 
 #: Backward of these operators gives half of the gradient: of a product, and of a cosine.

@@ -164,7 +164,8 @@ class ProgramOracle:
         gone, or the program may not compile; the result is empty then.
         """
         reply = self._ask({**self._request("diverge", text, inputs, timeout), "gradients": gradients})
-        return Divergence(tuple(reply.get("names") or ()), bool(reply.get("backward")))
+        harmless, right = tuple(reply.get("harmless") or ()), tuple(reply.get("unsuspected") or ())
+        return Divergence(tuple(reply.get("names") or ()), bool(reply.get("backward")), harmless, right)
 
     def explain_rounding(self, text: str, inputs: Path | None, *, timeout: float = 120.0) -> RoundingData | None:
         """Return why a difference of `text` is rounding: the errors, and what restores eager's rounding."""
@@ -312,11 +313,14 @@ class ProgramOracle:
 class Divergence:
     """The statements, by the names that they assign, at which a compiled program begins to differ from eager.
 
-    `backward`: the gradients that they give differ, and not the values that they make.
+    `backward`: the gradients that they give differ, and not the values that they make. `harmless`: those that differ
+    although no result of the program shows it. `right`: those whose values were right where the results were wrong.
     """
 
     names: tuple[str, ...] = ()
     backward: bool = False
+    harmless: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
 
 
 def script_order(

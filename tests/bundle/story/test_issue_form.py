@@ -389,11 +389,25 @@ def test_what_the_text_of_a_graph_uses_is_not_called_absent(body, name, words):
     assert words in told.kept
 
 
-def test_settings_that_a_program_carries_in_its_code_are_not_called_absent():
-    kept = parse(named("accuracy").text)
-    kept = kept.with_(preamble="torch._inductor.config.post_grad_custom_pre_pass = mine\nconfig.mine == 3\n")
-    (told,) = [aspect for aspect in aspects(kept, kept) if aspect.name == "Configuration"]
-    assert told.kept.endswith(", config.post_grad_custom_pre_pass")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch._inductor.config.post_grad_custom_pre_pass = mine\nconfig.mine == 3\n",
+        "import torch._inductor.config as ic\nic.post_grad_custom_pre_pass = mine\nmusic.mine = 3\n",
+        "from torch._inductor import config as ic\nic.post_grad_custom_pre_pass = mine\n",
+    ],
+)
+def test_settings_that_a_program_carries_in_its_code_are_not_called_absent(code):
+    captured = parse(named("accuracy").text).with_(preamble=code)
+    captured = captured.with_(recipe=captured.recipe.with_(threads=None))
+    (name,) = captured.recipe.config
+    twice = captured.with_(preamble=f"{code}torch._{name.replace('.', '.config.', 1)} = 'accuracy'\n")
+    for program in (captured, twice):
+        (told,) = [aspect for aspect in aspects(program, program) if aspect.name == "Configuration"]
+        assert told.kept == f"{name}='accuracy', config.post_grad_custom_pre_pass"
+    carried = twice.with_(recipe=twice.recipe.with_(config={}))
+    (told,) = [aspect for aspect in aspects(captured, carried) if aspect.name == "Configuration"]
+    assert told.kept == f"config.post_grad_custom_pre_pass, config.{name.partition('.')[2]}"
 
 
 def test_the_backend_at_which_torch_begins_to_fail_is_not_called_a_setting_that_is_needed():

@@ -1,5 +1,6 @@
 """What the texts of a bundle say of how a wrong result was told from chance, and when casts may explain it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def test_what_was_asked_of_chance_is_told() -> None:
     assert proof_of(form(WRONG)) == "Eager gives the same in two runs, and draws no random numbers."
 
 
+def test_of_a_script_it_is_told_how_often_it_passes_without_the_compiler() -> None:
+    script = form(WRONG, is_script=True)
+    assert proof_of(script) == "Without torch.compile, it passes in each of 2 runs."
+    assert proof_of(replace(script, facts=replace(script.facts, in_eager=True))) == ""
+
+
 @pytest.mark.parametrize("doubts", [("it draws random numbers",), None])
 def test_what_is_not_known_is_not_claimed(doubts: tuple[str, ...] | None) -> None:
     told = proof_of(form(Failure(Kind.ACCURACY, difference=WRONG.difference, doubts=doubts)))
@@ -46,7 +53,6 @@ def test_what_is_not_known_is_not_claimed(doubts: tuple[str, ...] | None) -> Non
         form(Failure(Kind.CRASH)),
         form(WRONG, rounding=True),
         form(WRONG, name="minify/history/003.py"),  # the failure is that of another program
-        form(WRONG, is_script=True),
     ],
 )
 def test_nothing_is_told_of_what_was_not_asked(silent: ReproForm) -> None:

@@ -65,7 +65,9 @@ def test_the_statements_between_right_and_wrong_gradients_are_looked_at_alone(
     gradients = [f"grad of w{at}" for at in range(COUNT)]
     failure = Failure(Kind.ACCURACY, difference=Difference("value", gradients[0]))
     verdict = Verdict(Status.FAIL, failure, 20.0, wrong=tuple(gradients[:5]), right=("output 0", *gradients[5:]))
-    (first,) = stage.first_wrong(case, SilentUi(), parse(PROGRAM), verdict, {"v5": "net.py:7"}, 200.0)
+    program = parse(PROGRAM)
+    divergence = stage.first_wrong(case, SilentUi(), program, verdict, 200.0)
+    (first,) = stage.wrong_statements(program, divergence, {"v5": "net.py:7"})
     assert (first.name, first.backward, first.line) == ("v5", True, "net.py:7")
     assert (oracle.saved, oracle.lines[0]) == (["v3"], FOUND)
     assert [len(lines) for lines in oracle.lines] == ([2, COUNT] if blind else [2])

@@ -57,15 +57,17 @@ class Planted:
 
     def __init__(self, failure: Failure, first: str = "") -> None:
         self.failure, self.first, self.watched, self.run = failure, first, 0, 0
+        self.gradients_first, self.right = False, tuple[str, ...]()
 
     def check(self, texts: Sequence[str], inputs: Path, **_: Any) -> Generator[Verdict, None, None]:
         for _ in texts:
             self.run += 1
             yield Verdict(Status.FAIL, self.failure)
 
-    def diverge(self, text: str, inputs: Path, timeout: float) -> Divergence:
+    def diverge(self, text: str, inputs: Path, *, timeout: float, gradients: bool) -> Divergence:
         self.watched += 1
-        return Divergence((self.first,) if self.first else ())
+        self.gradients_first = gradients
+        return Divergence((self.first,) if self.first else (), right=self.right)
 
 
 def oracle(planted: Planted, original: Failure) -> ReducerOracle:
@@ -100,6 +102,15 @@ def test_a_program_without_a_backward_is_not_run_for_a_wrong_gradient() -> None:
     assert (planted.run, both.outcome) == (2, RunOutcome.FAILS_ALIKE)
 
 
+@pytest.mark.parametrize("where", ["grad of x", "output 0"])
+def test_of_wrong_gradients_alone_the_gradients_are_looked_at_first(where: str) -> None:
+    original = wrong(Difference("value", where, max_rel=0.5))
+    planted = Planted(original, "relu")
+    judge = oracle(planted, original)
+    judge.hints(program("relu"), original)
+    assert planted.gradients_first == (where != "output 0")
+
+
 def test_an_exception_of_a_program_that_is_less_defined_is_no_evidence() -> None:
     raised = Failure(Kind.COMPILE_ERROR, doubts=())
     undefined = Failure(Kind.COMPILE_ERROR, doubts=("it reads uninitialised memory",))
@@ -122,18 +133,51 @@ def test_an_exception_of_a_program_that_is_less_defined_is_no_evidence() -> None
 def test_a_candidate_is_wrong_from_the_same_operator_on(operators: tuple[str, ...], first: str, alike: bool) -> None:
     planted = Planted(wrong(RETURNED), first)
     judge = oracle(planted, wrong(RETURNED))
-    judge.begins_at(program("sin", "relu", "cos"), ["relu"])
+    judge.begins_at(program("sin", "relu", "cos"), Divergence(("relu",)))
     candidates = [program(*operators), program("relu")]
     answers = list(judge.check(candidates))
     assert [answer.interesting for answer in answers] == [alike, True]
     assert planted.watched == (1 < len(operators) <= 16 and "relu" in operators), "the operators alone may decide"
 
 
+@pytest.mark.parametrize(("right", "alike"), [((), True), (("sin",), True), (("relu",), False)])
+def test_an_operator_that_is_right_where_the_results_are_wrong_is_no_culprit(
+    right: tuple[str, ...], alike: bool
+) -> None:
+    planted = Planted(wrong(WRITTEN))
+    planted.right = right
+    judge = oracle(planted, wrong(WRITTEN))
+    judge.begins_at(program("relu"), Divergence(("relu",)))
+    (answer,) = judge.check([program("sin", "relu")])
+    assert answer.interesting == alike
+
+
+@pytest.mark.parametrize(
+    ("operators", "first", "alike"),
+    [
+        (("sin", "relu"), "relu", True),
+        (("sin", "log1p"), "log1p", False),  # what no result of the original shows
+        (("relu", "log1p"), "", True),  # once it is watched the failure is gone, as that of the original
+        (("log1p",), "log1p", False),
+        (_LARGE, "log1p", True),
+    ],
+)
+def test_where_no_culprit_is_known_what_was_harmless_is_none(
+    operators: tuple[str, ...], first: str, alike: bool
+) -> None:
+    planted = Planted(wrong(RETURNED), first)
+    judge = oracle(planted, wrong(RETURNED))
+    judge.begins_at(program("sin", "log1p", "relu"), Divergence(harmless=("log1p",)))
+    (answer,) = judge.check([program(*operators)])
+    assert answer.interesting == alike
+    assert planted.watched == (len(operators) == 2 and "log1p" in operators), "only where that decides"
+
+
 @pytest.mark.parametrize(("first", "slipped"), [("relu", False), ("sin", True), ("", False)])
 def test_a_large_result_is_watched_once_and_searched_again_where_it_has_slipped(first: str, slipped: bool) -> None:
     planted = Planted(wrong(RETURNED), first)
     judge = oracle(planted, wrong(RETURNED))
-    judge.begins_at(program("relu"), ["relu"])
+    judge.begins_at(program("relu"), Divergence(("relu",)))
     large = program(*_LARGE, "relu")
     about, searches = judge.about, []
 

@@ -25,6 +25,7 @@ _WHOLE = ("randint", "randperm", "arange")  # sources of integers
 _INTEGERS, _TRUTH = re.compile(r"[\d\s,()\[\]-]+"), re.compile(r"\b(?:True|False)\b")
 #: A setting of torch that what a program carries changes.
 _SETTING = re.compile(r"\b(config(?:\.\w+)+)(?:\s*=[^=]|\()")
+_OTHER_NAME = re.compile(r"^\s*(?:import torch\.\w+\.config|from torch\.\w+ import config) as (\w+)", re.MULTILINE)
 
 
 def aspects(captured: Program, kept: Program) -> tuple[Aspect, ...]:
@@ -45,8 +46,8 @@ def _aspects(program: Program) -> Iterator[tuple[str, str]]:
     yield "Autograd", ", ".join(filter(None, [_autograd(program), *_transforms(text)]))
     yield "Dynamic shapes", ", ".join(filter(None, [_dynamic(program), *_jagged_sizes(text)]))
     yield "Custom operators", ", ".join(dict.fromkeys(CUSTOM_OPERATOR.findall(text)))
-    settings = dict.fromkeys([*_configuration(recipe), *_SETTING.findall(program.preamble)])
-    yield "Configuration", _first(list(settings))
+    settings = list(_configuration(recipe))
+    yield "Configuration", _first([*settings, *_carried(program.preamble, settings)])
     yield "Context managers", ", ".join(_contexts(recipe))
     defined = "a subclass is defined" if _SUBCLASS.search(program.preamble) else ""
     yield "Tensor subclasses", ", ".join(filter(None, [defined, "a nested tensor" if _JAGGED.search(text) else ""]))
@@ -108,6 +109,15 @@ def _configuration(recipe: Recipe) -> Iterator[str]:
         yield "graph caches off"
     if recipe.warm_caches:
         yield "compiled from warm caches"
+
+
+def _carried(code: str, told: Sequence[str]) -> Iterator[str]:
+    """The settings that the code of a program changes, by whatever name of their module; without those `told`."""
+    for name in _OTHER_NAME.findall(code):
+        code = re.sub(rf"(?<![\w.]){name}\.", "config.", code)
+    for setting in dict.fromkeys(_SETTING.findall(code)):
+        if not any(f"{setting.removeprefix('config')}=" in each for each in told):
+            yield setting
 
 
 def _contexts(recipe: Recipe) -> Iterator[str]:

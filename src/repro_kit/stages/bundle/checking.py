@@ -23,7 +23,7 @@ from repro_kit.reduce.flaky import NO_RUNS, RUNS_BEFORE_DETERMINISTIC, Tally
 from repro_kit.repro_run.running import START_MARGIN, Check, check_repro, run_repro
 from repro_kit.runner.supervised import PROBE
 from repro_kit.stages.bundle.answers import TorchReply, ask
-from repro_kit.stages.bundle.claims import CASTS, casts_may_explain, check_claims, earlier
+from repro_kit.stages.bundle.claims import CASTS, SCRIPT_RUNS, casts_may_explain, check_claims, earlier
 from repro_kit.stages.bundle.form_files import fill, named_files, sources_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 from repro_kit.ui import Ui
@@ -136,7 +136,6 @@ def _value(name: str, value: str) -> str:
     return os.pathsep.join(word for word in value.split(os.pathsep) if word and Path(word).resolve() not in own_paths)
 
 
-_EAGER_RUNS = 2  # of a script, in which chance may decide; of a program earlier stages know whether it does
 _MOST_TRIES = 5  # runs of a flaky failure for one question of `find_needs`
 
 
@@ -259,7 +258,7 @@ class Checking:
                 timeout=form.limit + START_MARGIN,
                 earlier=earlier(form, self.results) + before,
                 in_eager=form.facts.in_eager,
-                eager_runs=1 if form.program else _EAGER_RUNS,
+                eager_runs=1 if form.program else SCRIPT_RUNS,
                 at_once=form.program is not None and not form.facts.signature.kind.policy.alone,
                 on_tick=self.ui.progress,
             )

@@ -176,15 +176,22 @@ def casts_may_explain(signature: Signature, texts: Iterable[str]) -> bool:
     return of_values and not signature.rounding and any(map(_NARROW.search, texts))
 
 
+#: Runs of a script without torch.compile, in which chance may decide; of a program earlier stages know whether it does.
+SCRIPT_RUNS = 2
+
+
 def proof_of(form: ReproForm) -> str:
     """Why the wrong result of `repro.py` is not chance, in one sentence; "" if nobody asked.
 
-    The judge of graphs asks (probe/repro_probe/judge/recheck.py). Double precision and casts are in `Answers`.
+    The judge of graphs asks (probe/repro_probe/judge/recheck.py), and of a script the check of `repro.py`. Double
+    precision and casts are in `Answers`.
     """
     failure = form.facts.failure
     if form.facts.signature.kind is not Kind.ACCURACY or form.facts.signature.rounding:
         return ""
-    own = form.program is not None and (form.smallest or not form.reduced)  # of an earlier step no failure is kept
+    if form.program is None:
+        return "" if form.facts.in_eager else f"Without torch.compile, it passes in each of {SCRIPT_RUNS} runs."
+    own = form.smallest or not form.reduced  # of an earlier step no failure is kept
     if not own or failure is None or failure.difference is None:
         return ""
     if failure.doubts is None or RANDOM_NUMBERS in failure.doubts:

@@ -44,17 +44,15 @@ _LEAST, _COMPILES = 120.0, 12.0  # seconds for `diverge`, and how many times wha
 _SMALL = 3  # a part is looked at alone if it is so many times smaller
 
 
-def first_wrong(
-    case: Case, ui: Ui, program: Program, verdict: Verdict, lines: Mapping[str, str], timeout: float
-) -> tuple[WrongStatement, ...]:
+def first_wrong(case: Case, ui: Ui, program: Program, verdict: Verdict, timeout: float) -> Divergence:
     """The statements of `program` that are wrong although what they are computed from is right; empty where unknown.
 
     Where the results that `verdict` has as wrong and as right leave a few statements only, these are looked at alone.
-    `lines`: of the user's code, by the name that a statement assigns. `timeout`: seconds for one query.
+    `timeout`: seconds for one query.
     """
     failure = verdict.failure
     if failure is None or failure.kind is not Kind.ACCURACY or failure.rounding:
-        return ()
+        return Divergence()
     ui.progress("looking where the values begin to differ")
     inputs = case.path / "capture" / "inputs"
     with open_oracle(case) as oracle:
@@ -63,6 +61,11 @@ def first_wrong(
             limit = min(PATIENCE * timeout, _LEAST + _COMPILES * verdict.seconds)
             gradients = {each.place for each in (failure.difference, *failure.also) if each} == {GRADIENT}
             divergence = oracle.diverge(render(program), inputs, timeout=limit, gradients=gradients)
+    return divergence
+
+
+def wrong_statements(program: Program, divergence: Divergence, lines: Mapping[str, str]) -> tuple[WrongStatement, ...]:
+    """The first wrong statements. `lines`: of the user's code, by the name that a statement assigns."""
     statements = {statement.target: statement for statement in program.graph.statements}
     return tuple(
         WrongStatement(name, named.line, op_name(named), divergence.backward, lines.get(name, ""))
@@ -255,8 +258,8 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         program = with_random(program)
     write_atomic(case.path / "capture" / "program.py", runnable(program).encode())
     statements = size(program)
-    lines, timeout = attempt.graph.lines, search.timeout
-    wrong = first_wrong(case, ui, program, search.verdict, lines, timeout)
+    divergence = first_wrong(case, ui, program, search.verdict, search.timeout)
+    wrong = wrong_statements(program, divergence, attempt.graph.lines)
     capture = Capture(
         subject="program",
         border="aot" if border == "aot" else "dynamo",
@@ -268,6 +271,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         recipe=program.recipe,
         fresh=search.fresh,
         wrong=wrong,
+        harmless=divergence.harmless,
         own_check=search.check.sentence,
         note=attempt.how,
     )

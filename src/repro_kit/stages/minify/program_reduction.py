@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from repro_kit.reduce.reduction import Twin
 from repro_kit.reduce.search import Accepted
 from repro_kit.runner.compiler import give_probes
 from repro_kit.runner.places import scratch, temporary_variables
-from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.program_oracle import Divergence, ProgramOracle
 from repro_kit.runner.supervised import launch
 from repro_kit.session.oracles import fresh_oracle, fresh_timeout, open_oracle, query_timeout, with_tolerance
 from repro_kit.stages.minify.progress import deadline_of_program, events_to, shown
@@ -107,8 +107,8 @@ def reduced(case: Case, options: MinifyOptions, ui: Ui, capture: Capture) -> Red
         limit = query_timeout(case, options, signature.kind)
         limit_afresh = fresh_timeout(case, options, signature.kind)
         work = _Work(oracle, afresh, directory, options, ui, on_event, signature, limit, limit_afresh, deadline)
-        hints = [wrong.name for wrong in capture.wrong]
-        found = work.by_inductor(program) or work.reduced(program, signature, capture.verdict, hints=hints)
+        seen = Divergence(tuple(wrong.name for wrong in capture.wrong), harmless=capture.harmless)
+        found = work.by_inductor(program) or work.reduced(program, signature, capture.verdict, seen=seen)
         found = work.with_peer(*found)
         whole = program.peer is None and program.recipe.backend not in ENTRIES
         if options.border != "dynamo" and capture.border == "dynamo" and whole:
@@ -150,11 +150,11 @@ class _Work:
         signature: Signature,
         verdict: Verdict,
         journal: str = "journal.jsonl",
-        hints: Sequence[str] | None = None,
+        seen: Divergence | None = None,
     ) -> Reduced:
         """Reduce `program`, which fails with `signature` in `verdict`.
 
-        `hints`: the names to start from; None: nobody has looked for them.
+        `seen`: where it begins to be wrong; None: nobody has looked for that.
         """
         early = until(verdict, signature, program)
         before = [verdict]
@@ -165,9 +165,9 @@ class _Work:
             else:  # the failure comes after that step
                 early = None
         judge = ReducerOracle(self.oracle, signature, self.inputs, self.timeout, self.ui, early)
-        if not hints and (hints is None or signature.kind is not Kind.ACCURACY):
-            hints = judge.hints(program, verdict.failure)
-        judge.begins_at(program, hints)
+        if seen is None or signature.kind is not Kind.ACCURACY:
+            seen = judge.hints(program, verdict.failure)
+        judge.begins_at(program, seen)
 
         def begin_check(result: Program) -> None:
             if self.oracle.jobs == 1 or signature.kind.policy.hangs:  # a run beside others would make them slower
@@ -179,7 +179,7 @@ class _Work:
             return minify(
                 program,
                 judge,
-                hints=hints,
+                hints=seen.names,
                 before=[judge.answer(each) for each in before],
                 journal=Journal(self.directory / journal, about=judge.about),
                 budget=self.options.budget,

@@ -21,7 +21,7 @@ from repro_kit.graph.values import Metadata, TensorRecord, records
 from repro_kit.probe.repro_probe.protocol.failure_data import GRADIENT
 from repro_kit.probe.repro_probe.protocol.queries import Until
 from repro_kit.reduce import Answer, Result
-from repro_kit.runner.program_oracle import ProgramOracle
+from repro_kit.runner.program_oracle import Divergence, ProgramOracle
 from repro_kit.serialize import from_data, to_data
 from repro_kit.ui import Ui
 
@@ -44,6 +44,7 @@ class ReducerOracle:
     ) -> None:
         self.jobs = oracle.jobs
         self._culprits: frozenset[str] = frozenset()  # the operators at which a wrong result begins
+        self._harmless: frozenset[str] = frozenset()  # those that are wrong, too, and no result shows it
         self._watched = _WATCHED
         self._until = until
         self._ui = ui
@@ -52,29 +53,37 @@ class ReducerOracle:
         self._inputs = inputs
         self._timeout = timeout
 
-    def begins_at(self, program: Program, names: Sequence[str]) -> None:
-        """Keep in mind that a wrong result begins in `program` at the statements that assign `names`.
+    def begins_at(self, program: Program, divergence: Divergence) -> None:
+        """Keep in mind at which statements of `program` a wrong result begins, and which are wrong and harmless.
 
-        A candidate must begin at one of these operators, too.
+        A candidate must begin at one of the former operators, too; where none is known, at none of the latter.
         """
         if self._signature.kind is Kind.ACCURACY:
-            self._culprits = frozenset(operator(it) for it in program.graph.statements if it.target in names)
+            named = {it.target: operator(it) for it in program.graph.statements if it.target}
+            self._culprits = frozenset(named[name] for name in divergence.names if name in named)
+            self._harmless = frozenset(named[name] for name in divergence.harmless if name in named) - self._culprits
 
     @property
     def about(self) -> str:
         """A digest of everything that the answers depend on, except the program."""
         parts: list[object] = [to_data(self._signature), self._timeout, self._until, self._oracle.python]
         parts += [sorted(self._culprits), *([self._watched] if self._watched != _WATCHED else [])]
+        parts += [sorted(self._harmless)] if self._harmless else []
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
+
+    @property
+    def _only_gradients(self) -> bool:
+        return self._signature.kind is Kind.ACCURACY and set(self._signature.places) == {GRADIENT}
+
+    def _diverge(self, text: str) -> Divergence:
+        return self._oracle.diverge(text, self._inputs, timeout=self._timeout, gradients=self._only_gradients)
 
     def check(self, programs: Sequence[Program]) -> Iterator[Answer]:
         """One answer for each program, in order. Closing the iterator kills the running programs.
 
         A program without a backward cannot have wrong gradients alone, and is not run.
         """
-        places = self._signature.places if self._signature.kind is Kind.ACCURACY else ()
-        only_gradients = set(places) == {GRADIENT}
-        hopeless = [only_gradients and program.recipe.backward == "none" for program in programs]
+        hopeless = [self._only_gradients and program.recipe.backward == "none" for program in programs]
         with closing(self._judged([it for it, vain in zip(programs, hopeless, strict=True) if not vain])) as judged:
             for vain in hopeless:
                 yield Answer(RunOutcome.PASSES, note="it has no backward") if vain else next(judged)
@@ -84,7 +93,7 @@ class ReducerOracle:
         running = self._oracle.check(texts, self._inputs, timeout=self._timeout, until=self._until)
         for at, verdict in enumerate(running):
             answer = self.answer(verdict)
-            if not (answer.interesting and self._culprits):
+            if not (answer.interesting and (self._culprits or self._harmless)):
                 yield answer
                 continue
             running.close()  # the server has one conversation at a time
@@ -98,14 +107,16 @@ class ReducerOracle:
         Of a large program the operators are compared only: to watch all of its values takes long. Nothing is watched
         either where the operators alone decide.
         """
-        names: tuple[str, ...] = ()
+        seen = Divergence()
         operators = {operator(it) for it in program.graph.statements}
-        if size(program) <= self._watched and operators & self._culprits and operators - self._culprits:
-            names = self._oracle.diverge(text, self._inputs, timeout=self._timeout).names
-        wrong = {operator(it) for it in program.graph.statements if it.target in names} or operators
-        if wrong & self._culprits:
+        known = self._culprits or self._harmless
+        if size(program) <= self._watched and operators & known and operators - known:
+            seen = self._diverge(text)
+        wrong = {operator(it) for it in program.graph.statements if it.target in seen.names}
+        wrong = wrong or {operator(it) for it in program.graph.statements if it.target not in seen.right}
+        if wrong & self._culprits if self._culprits else wrong - self._harmless:
             return answer
-        note = f"{_OTHER_OPERATOR}: {', '.join(sorted(wrong))}" if names else _OTHER_OPERATOR
+        note = f"{_OTHER_OPERATOR}: {', '.join(sorted(wrong))}" if seen.names else _OTHER_OPERATOR
         return replace(answer, outcome=RunOutcome.FAILS_OTHERWISE, note=note)
 
     def has_slipped(self, program: Program) -> bool:
@@ -113,7 +124,7 @@ class ReducerOracle:
 
         From then on every program is watched.
         """
-        if not self._culprits or size(program) <= self._watched:
+        if not (self._culprits or self._harmless) or size(program) <= self._watched:
             return False
         self._watched = sys.maxsize
         return not self._of_a_culprit(program, render(program), Answer(RunOutcome.FAILS_ALIKE)).interesting
@@ -157,12 +168,12 @@ class ReducerOracle:
             _, calls = self._oracle.record(text, self._inputs, values=names, save=self._inputs, timeout=self._timeout)
         return records(calls[0]) if calls else metadata
 
-    def hints(self, program: Program, failure: Failure | None) -> list[str]:
+    def hints(self, program: Program, failure: Failure | None) -> Divergence:
         """Names in the failure from which to start; for a wrong result, the values where it begins."""
         if failure is None or failure.kind is not Kind.ACCURACY:
-            return _hints(failure)
+            return Divergence(tuple(_hints(failure)))
         self._ui.progress("looking where the values begin to differ")
-        return list(self._oracle.diverge(render(program), self._inputs, timeout=self._timeout).names)
+        return self._diverge(render(program))
 
     def fake_valid(self, programs: Sequence[Program]) -> Sequence[bool | None]:
         """Whether each program runs in eager, tested with fake tensors."""

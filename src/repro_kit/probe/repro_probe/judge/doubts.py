@@ -33,6 +33,11 @@ from repro_probe.run.outputs import Outcome, RunnableCalls
 _EMPTY = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 _GROWS = {"resize_", "resize_as_"}
 _WRITES = {"index_put", "_unsafe_index_put", "_index_put_impl", "index_copy", "put", "scatter"}
+_STATISTICS = {
+    "native_batch_norm",
+    "cudnn_batch_norm",
+    "miopen_batch_norm",
+}  # write to two arguments; no schema says so
 _JAGGED = {"_nested_view_from_jagged", "_nested_view_from_jagged_copy"}
 _MOST_PLACES = 10**6  # elements of a tensor whose places are compared
 _FILLS = (1, 2)  # what uninitialised memory is given in two runs
@@ -50,6 +55,8 @@ def doubts(program: RunnableCalls, eager: Outcome, where: Collection[str] = ()) 
         return found
     if watch.bad_offsets:
         found.append(BAD_OFFSETS)
+    if watch.wrote_twice:
+        found.append(WRITE_ORDER)
     for seen, reason, other in (
         (watch.filled, UNINITIALISED, _Watch(_FILLS[1])),
         (watch.wrote, WRITE_ORDER, _Watch(_FILLS[0], backwards=True)),
@@ -97,15 +104,15 @@ class _Watch(TorchDispatchMode):
     """Gives uninitialised memory the value `fill`; with `backwards`, the last of several writes to a place goes first.
 
     With `apart`, an operator reads copies of the other views of what it writes to, and works on a copy of a tensor of
-    which several elements are one place in memory. `filled`, `wrote`, `overlapped` and `bad_offsets` say whether there
-    was such memory, such a write, such a view, or a jagged tensor with offsets that do not rise from 0 to the number of
-    its rows.
+    which several elements are one place in memory. `filled`, `wrote`, `overlapped`, `wrote_twice` and `bad_offsets` say
+    whether there was such memory, such a write, such a view, an operator that writes to one tensor as two of its
+    arguments, or a jagged tensor with offsets that do not rise from 0 to the number of its rows.
     """
 
     def __init__(self, fill: int, *, backwards: bool = False, apart: bool = False) -> None:
         super().__init__()
         self.fill, self.backwards, self.apart = fill, backwards, apart
-        self.filled = self.wrote = self.overlapped = self.bad_offsets = False
+        self.filled = self.wrote = self.overlapped = self.wrote_twice = self.bad_offsets = False
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -118,6 +125,7 @@ class _Watch(TorchDispatchMode):
             given = _backwards(name.rstrip("_"), args, kwargs)
             self.wrote = self.wrote or given is not None
             args = given if given is not None and self.backwards else args
+        self.wrote_twice = self.wrote_twice or _writes_twice(name, function._schema.arguments, args)
         folded = None
         if function._schema.is_mutable:
             folded = _folded(function._schema.arguments, args)
@@ -151,7 +159,7 @@ def _unwritten(result: Any, held: int) -> torch.Tensor | None:
 
 def _backwards(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
     """Return the arguments of a write with its elements in the opposite order; None where no two may differ."""
-    if kwargs or len(args) < 3 + (name in ("index_copy", "scatter")):
+    if kwargs.keys() - {"out"} or len(args) < 3 + (name in ("index_copy", "scatter")):
         return None
     if name in ("index_copy", "scatter"):
         given, dim, index, source = args[:4]
@@ -163,12 +171,16 @@ def _backwards(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[
     if name == "put":
         twice = values.numel() > 1 and not any(args[3:4])
         return (given, indices.flatten().flip(0), values.flatten().flip(0), *args[3:]) if twice else None
-    if any(index is None or index.dtype == torch.bool for index in indices) or values.numel() == 1 or any(args[3:4]):
+    used = [index for index in indices if index is not None]
+    if any(index.dtype == torch.bool for index in used) or values.numel() == 1 or any(args[3:4]):
         return None
-    places = torch.broadcast_tensors(*indices)
-    dims = list(range(places[0].dim()))
-    whole = values.broadcast_to((*places[0].shape, *given.shape[len(indices) :]))
-    return given, [index.flip(dims) for index in places], whole.flip(dims), *args[3:]
+    places = iter(torch.broadcast_tensors(*used))
+    dims = list(range(max(index.dim() for index in used)))
+    turned = [None if index is None else next(places).flip(dims) for index in indices]
+    at = [number for number, index in enumerate(indices) if index is not None]
+    first = at[0] if at[-1] - at[0] < len(at) else 0  # indices with a dimension between them come first in the result
+    whole = values.broadcast_to(torch.ops.aten.index(given, indices).shape)
+    return given, turned, whole.flip([first + dim for dim in dims]), *args[3:]
 
 
 def _from_copies(declared: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -191,6 +203,17 @@ def _from_copies(declared: Sequence[Any], args: Sequence[Any], kwargs: dict[str,
         for each, value in zip(declared, args)
     ]
     return tuple(copied) if any(new is not old for new, old in zip(copied, args)) else None
+
+
+def _writes_twice(name: str, declared: Sequence[Any], args: Sequence[Any]) -> bool:
+    """Whether an operator writes to one place in memory as two of its arguments, as statistics of a batch norm."""
+    written = [value for each, value in zip(declared, args) if _writes(each)]
+    if name in _STATISTICS and args[5]:
+        written += args[3:5]
+    places = [
+        each.data_ptr() for each in written if isinstance(each, torch.Tensor) and each.numel() and _has_memory(each)
+    ]
+    return len(set(places)) < len(places)
 
 
 def _folded(declared: Sequence[Any], args: Sequence[Any]) -> torch.Tensor | None:

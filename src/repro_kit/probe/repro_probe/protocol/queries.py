@@ -217,6 +217,8 @@ class QueryAnswer(ComparisonData, total=False):
     validation: bool  # `exceptions` are eager's; the compiled program raises none
     growth: str  # how compile time grows, where it grows too fast
     names: list[str]  # mode ``diverge``: the statements
+    harmless: list[str]  # mode ``diverge``: those that are wrong, too, although no result shows it
+    unsuspected: list[str]  # mode ``diverge``: those whose values were right in a run whose results were wrong
     backward: bool  # mode ``diverge``: the gradients that they give are wrong, and not the values that they make
     levers: Capabilities
     explained: RoundingData  # mode ``rounding``

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path
@@ -17,8 +17,9 @@ from repro_probe.judge import compare_outputs, double_precision, recheck
 from repro_probe.judge.compare_outputs import Evidence, Tolerance
 from repro_probe.protocol.failure_data import OF_CONTENT, DifferenceData
 from repro_probe.protocol.recipe_data import RecipeData
-from repro_probe.query.first_wrong import first_wrong
-from repro_probe.query.record_values import graph_of
+from repro_probe.query.first_wrong import Firsts, first_wrong, upstream
+from repro_probe.query.harmless import Leaves, harmless
+from repro_probe.query.record_values import defined, graph_of
 from repro_probe.run import outputs, process_group
 from repro_probe.run.load_program import LoadedProgram, seed
 from repro_probe.run.outputs import Outcome
@@ -38,12 +39,12 @@ class Unwatched:
 
     def __init__(self, program: LoadedProgram) -> None:
         self._tolerance = Tolerance({**program.recipe, "rtol": None, "atol": None})
-        self._comparable = not process_group.is_real(program.recipe["group"])
-        if not self._comparable:
+        self.comparable = not process_group.is_real(program.recipe["group"])
+        if not self.comparable:
             return
         self._eager = outputs.run(program, program.graph)
-        self._comparable = not self._eager.random
-        if not self._comparable:
+        self.comparable = not self._eager.random
+        if not self.comparable:
             return
         compiled = program.compiled()
         with program.compiled_autograd():
@@ -60,10 +61,14 @@ class Unwatched:
 
         Where its own results are right, the failure is gone, and no value is wrong.
         """
-        if not self._comparable:
+        if not self.comparable:
             return False
         own = _last_outputs(watched, self._results)
         return all(self._between(other, own) for other in (self._results, self._eager))
+
+    def is_right(self, watched: Outcome) -> bool:
+        """Whether the results of a compiled run with watched values are right, or cannot be compared."""
+        return not (self.comparable and self._between(self._eager, _last_outputs(watched, self._results)))
 
     def _between(self, one: Outcome, other: Outcome) -> list[DifferenceData]:
         """Return the differences of two runs in their values that are more than slight."""
@@ -87,23 +92,48 @@ def _last_outputs(watched: Outcome, unwatched: Outcome) -> Outcome:
 _NOTE = "__repro_note__"  # the name that instrumented code calls
 
 
-def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> list[str]:
+def first_names(program: LoadedProgram, text: str, *, exactly: bool = False) -> Firsts:
     """Return, in order, the values of `graph` that differ although their inputs do not.
 
     With `exactly`, the last digit counts, so that the values are those where rounding begins to differ.
     """
     read_by = reads(text)
+    idle, right = set[str](), set[str]()
     unwatched = None if exactly else Unwatched(_forward(program.namespace, program.recipe))
     sizes = _sizes(_returning(program, text, list(read_by)), list(read_by))
     writers = _writers(program, text)
 
     def wrong_among(names: Sequence[str]) -> set[str] | None:
-        return _differing(_returning(program, text, names, writers), names, unwatched)
+        watched = _differing(_returning(program, text, names, writers), names, unwatched)
+        if watched is None:
+            return None
+        wrong = watched.wrong.keys() - idle
+        for name in wrong:
+            earlier: set[str] = upstream(name, read_by)
+            if not wrong & earlier:
+                seen[name] = watched.wrong[name]
+        if watched.fails:
+            right.update(set(names) - watched.wrong.keys())
+        return wrong
 
-    return first_wrong(list(sizes), read_by, sizes, wrong_among)
+    while True:
+        seen: dict[str, Leaves] = {}
+        names = first_wrong(list(sizes), read_by, sizes, wrong_among)
+        judged = unwatched is not None and unwatched.comparable and bool(names)
+        found = harmless(program, text, {name: seen[name] for name in names}) if judged else set()
+        if not found:
+            return Firsts(names, sorted(idle), sorted(right))
+        idle |= found
 
 
-def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatched | None) -> set[str] | None:
+class _Watched(NamedTuple):
+    """What a compiled run gave the watched values that differ from eager's; whether the program's results do, too."""
+
+    wrong: Mapping[str, Leaves]
+    fails: bool
+
+
+def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatched | None) -> _Watched | None:
     """Return those of the values `names`, which the graph of `watched` returns first, that differ from eager's.
 
     None where the other results are not those of the `unwatched` program. Without that, the last digit counts.
@@ -126,7 +156,10 @@ def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatche
     differences = compare_outputs.differences(eager, compiled, tolerance, evidence)
     wrong = {each["where"] for each in differences if each["kind"] in OF_CONTENT}
     places = eager.output_places().items()
-    return {owners[call][at] for (call, at), where in places if where in wrong} - {""}
+    differing = {owners[call][at] for (call, at), where in places if where in wrong} - {""}
+    made = [[(leaf.value, name) for leaf, name in zip(leaves, of)] for (leaves, _), of in zip(compiled.outputs, owners)]
+    given = {name: [[value for value, owner in call if owner == name] for call in made] for name in differing}
+    return _Watched(given, unwatched is not None and not unwatched.is_right(compiled))
 
 
 def _numbers(result: Any) -> list[int]:
@@ -142,14 +175,6 @@ def reads(text: str) -> dict[str, set[str]]:
         for node in assigned
         if isinstance(node.targets[0], ast.Name)
     }
-
-
-def defined(function: ast.FunctionDef, program: LoadedProgram) -> dict[str, Any]:
-    """Return the namespace of `program` with another `graph`."""
-    module = ast.fix_missing_locations(ast.Module([function], []))
-    namespace = dict(program.namespace)
-    exec(compile(module, namespace["__file__"], "exec"), namespace)
-    return namespace
 
 
 def _returning(

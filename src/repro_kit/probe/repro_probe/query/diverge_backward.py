@@ -18,9 +18,9 @@ from repro_probe.judge import compare_outputs, double_precision, rounding
 from repro_probe.judge.compare_outputs import Tolerance
 from repro_probe.protocol.failure_data import OF_CONTENT
 from repro_probe.protocol.recipe_data import RecipeData
-from repro_probe.query.diverge import Unwatched, defined, is_plain, reads
-from repro_probe.query.first_wrong import first_wrong
-from repro_probe.query.record_values import HOOK, graph_of, instrumented
+from repro_probe.query.diverge import Unwatched, is_plain, reads
+from repro_probe.query.first_wrong import Firsts, first_wrong
+from repro_probe.query.record_values import HOOK, defined, graph_of, instrumented
 from repro_probe.run import outputs
 from repro_probe.run.load_program import LoadedProgram, seed
 
@@ -50,7 +50,7 @@ class Form:
     size: int
 
 
-def first_names(program: LoadedProgram, text: str) -> list[str]:
+def first_names(program: LoadedProgram, text: str) -> Firsts:
     """Return the statements whose gradients are wrong although the gradients that these are computed from are not.
 
     Where statements depend on each other, the last one of the forward comes first in the backward.
@@ -66,7 +66,7 @@ def first_names(program: LoadedProgram, text: str) -> list[str]:
         return _differing(_with_zeros(program, text, watched, forms), watched, len(forms), unwatched)
 
     firsts = first_wrong(uses, _sources(uses, read_by), sizes, wrong_among)
-    return list(dict.fromkeys(use.statement for use in firsts))
+    return Firsts(list(dict.fromkeys(use.statement for use in firsts)))
 
 
 def _in_all(value: str, forms: Sequence[dict[str, Form]]) -> bool:

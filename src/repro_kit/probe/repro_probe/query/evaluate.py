@@ -299,19 +299,23 @@ def _diverge(run: QueryRun) -> QueryAnswer:
 
     program = run.load()
     run.step("compile")
-    notes = []
+    notes, harmless, right = [], list[str](), list[str]()
     order = (True, False) if run.request.get("gradients") else (False, True)
     for backward in order if program.recipe["backward"] != "none" else (False,):
         first_names = diverge_backward.first_names if backward else diverge.first_names
         try:
-            names = first_names(program, run.request["text"])
+            found = first_names(program, run.request["text"])
         except Exception as error:  # with other inputs and outputs the program may fail; the hint is left out then
             notes.append(f"no hint: {error!r}"[:500])
             continue
-        if names:
-            return {"status": "pass", "phase": "exit", "names": names, "backward": backward}
+        harmless += found.harmless
+        right += found.right
+        if found.names:
+            seen: QueryAnswer = {"names": found.names, "backward": backward, "harmless": harmless, "unsuspected": right}
+            return {"status": "pass", "phase": "exit", **seen}
         forget_compiled()
-    return {"status": "pass", "phase": "exit", "names": [], "note": "; ".join(notes)}
+    note = "; ".join(notes)
+    return {"status": "pass", "phase": "exit", "names": [], "harmless": harmless, "unsuspected": right, "note": note}
 
 
 def _capabilities(run: QueryRun) -> QueryAnswer:

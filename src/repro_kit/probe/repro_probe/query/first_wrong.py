@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 ROOM = 256 << 20  # bytes of values that are watched at a time; each is held several times while runs are compared
 _MOST_PARTS = 32  # runs that look for the values which can be watched
+
+
+class Firsts(NamedTuple):
+    """The statements at which results begin to be wrong, those that are wrong although no result shows it, and others.
+
+    `right`: those whose values were right in a run whose results were wrong.
+    """
+
+    names: list[str]
+    harmless: Sequence[str] = ()
+    right: Sequence[str] = ()
 
 
 def first_wrong(

@@ -59,6 +59,14 @@ def graph_of(text: str) -> ast.FunctionDef:
     return function
 
 
+def defined(function: ast.FunctionDef, program: LoadedProgram) -> dict[str, Any]:
+    """Return the namespace of `program` with another `graph`."""
+    module = ast.fix_missing_locations(ast.Module([function], []))
+    namespace = dict(program.namespace)
+    exec(compile(module, namespace["__file__"], "exec"), namespace)
+    return namespace
+
+
 def instrumented(text: str, path: str) -> CodeType:
     """Return code that defines `graph` with a call of the recorder after each assignment to a name."""
     function = graph_of(text)

@@ -56,7 +56,7 @@ def _growth(row: ErrorRow) -> float:
 
 def _first(program: LoadedProgram, text: str) -> list[str]:
     try:
-        return diverge.first_names(program, text, exactly=True)
+        return diverge.first_names(program, text, exactly=True).names
     except Exception:  # with all values as outputs the program may not compile; the hint is left out then
         return []
 
