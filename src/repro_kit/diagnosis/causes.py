@@ -20,11 +20,12 @@ from repro_kit.diagnosis.contrasts import (
     NOT_SPLIT_FOR_DDP,
     mismatch_of,
 )
-from repro_kit.diagnosis.culprit import RULES, USER_ERROR, Evidence
+from repro_kit.diagnosis.culprit import RULES, Evidence
 from repro_kit.diagnosis.layer import (
     EAGER_KERNELS,
     HELD_AT_FALSE,
     TAKEN_OUT,
+    USER_ERROR,
     WITNESS,
     Diagnosis,
     contrasts_of,

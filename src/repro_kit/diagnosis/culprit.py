@@ -76,8 +76,6 @@ def asks_for_no_recompile(failure: Failure) -> bool:
 
 #: The cause in an ablation whose sentence names such code.
 SCRIPT_CODE = "script-code"
-#: The cause in an ablation where torch's message is one for the program, which may be at fault.
-USER_ERROR = "user-error"
 _OPERATOR = "a custom operator of the script"
 _FUNCTION = "a function of the script that the compiler calls"
 #: Files of torch that call a function of a script, and what that function is.

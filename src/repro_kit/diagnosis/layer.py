@@ -38,8 +38,10 @@ PROMISES = "promises"
 MARKS = "marks"
 #: What the program sets that makes other code raise (probe/repro_probe/embedded/interruptions.py).
 INTERRUPTIONS = "interruptions"
-#: The kinds of changes (probe/repro_probe/embedded/originals.py), interruptions and promises, in words that follow
-#: "without".
+#: The kinds of what the program's own code keeps (probe/repro_probe/embedded/own_state.py).
+OF_STATE = ("handlers", "subclasses")
+#: The kinds of changes (probe/repro_probe/embedded/originals.py), state, interruptions and promises, in words that
+#: follow "without".
 TAKEN_OUT = {
     "lowerings": "the program's own lowerings",
     "decompositions": "the program's own decompositions",
@@ -71,6 +73,8 @@ FORGETFUL_EAGER = "forgetful-eager"
 REBUILT_EAGER = "rebuilt-eager"
 #: The cause in an ablation whose sentence names such changes.
 OWN_CHANGE = "own-change"
+#: The cause in an ablation where torch's message is one for the program, which may be at fault.
+USER_ERROR = "user-error"
 #: The cause in an ablation whose sentence says that the script does another thing when compiled.
 OWN_BRANCH = "own-branch"
 #: The cause in an ablation whose sentence says that the script reads an output that a CUDA graph has overwritten.

@@ -6,12 +6,12 @@ from typing import Literal
 _SETUP_FILE = "repro_setup"
 
 
-def embedded(name: Literal["growth", "interruptions", "originals", "own_operators", "promises"]) -> str:
+def embedded(name: Literal["growth", "interruptions", "originals", "own_operators", "own_state", "promises"]) -> str:
     """The text of a module of `repro_probe.embedded`, to be written into `repro.py` or into the setup of a cell."""
     return (Path(__file__).parent / "repro_probe" / "embedded" / f"{name}.py").read_text(encoding="utf-8")
 
 
-def setup_of(module: Literal["interruptions", "originals", "own_operators", "promises"], call: str) -> str:
+def setup_of(module: Literal["interruptions", "originals", "own_operators", "own_state", "promises"], call: str) -> str:
     """Python code that runs a module of the probe's `embedded` package, and then `call`.
 
     It runs under a file name of its own, which distinguishes its frames from the program's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -307,12 +308,13 @@ os.waitpid(child, 0)
 
 
 def test_the_kinds_are_those_that_have_words() -> None:
-    from repro_kit.diagnosis.layer import INTERRUPTIONS, PROMISES, TAKEN_OUT
+    from repro_kit.diagnosis.layer import INTERRUPTIONS, OF_STATE, PROMISES, TAKEN_OUT
 
     sys.path.insert(0, str(PROBE))
-    from repro_probe.embedded import originals
+    from repro_probe.embedded import originals, own_state
 
-    assert tuple(TAKEN_OUT) == (*originals.KINDS, INTERRUPTIONS, PROMISES)
+    assert OF_STATE == own_state.KINDS
+    assert tuple(TAKEN_OUT) == (*originals.KINDS, *own_state.KINDS, INTERRUPTIONS, PROMISES)
 
 
 def test_a_module_is_one_that_programs_call_or_one_of_the_compiler() -> None:
@@ -349,6 +351,8 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
         path = tmp_path / f"{at}.py"
         path.write_text(FRAME.format(setup=setup, change=change), encoding="utf-8")
         script.append(_IN_A_FORK.format(path=str(path)))
-    ran = subprocess.run([sys.executable, "-c", "\n".join(script)], capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": str(PROBE)}
+    code = "\n".join(script)
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     told = [eval(line) for line in ran.stdout.splitlines()]
     assert [all(each) for each in told] == [right for _, _, right in runs], ran.stdout + ran.stderr

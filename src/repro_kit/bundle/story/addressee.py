@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from repro_kit.diagnosis.culprit import SCRIPT_CODE, USER_ERROR
+from repro_kit.diagnosis.culprit import SCRIPT_CODE
+from repro_kit.diagnosis.layer import USER_ERROR
 from repro_kit.failure.failure import Layer
 
 

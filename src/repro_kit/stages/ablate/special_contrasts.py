@@ -20,6 +20,7 @@ from repro_kit.diagnosis.layer import (
     INTERPRETED,
     INTERPRETERS,
     INTERRUPTIONS,
+    OF_STATE,
     PROMISES,
     REBUILT_EAGER,
     TAKEN_OUT,
@@ -297,7 +298,9 @@ def _without_operators(subject: Cells, failing: Cell) -> list[Cell]:
 
 def keeping(kinds: Sequence[str], promises: Mapping[str, Mapping[str, object]] | None = None) -> str:
     """Python code that keeps these kinds of things as torch has them. `promises`: the settings to put back."""
-    changes = tuple(kind for kind in kinds if kind not in (INTERRUPTIONS, PROMISES))
-    kept = setup_of("originals", f"keep(*{changes!r})") if changes else ""
+    state = tuple(kind for kind in kinds if kind in OF_STATE)
+    changes = tuple(kind for kind in kinds if kind not in (*OF_STATE, INTERRUPTIONS, PROMISES))
+    kept = setup_of("originals", f"keep(*{changes!r})") if changes or state else ""
+    kept += setup_of("own_state", f"forget(*{state!r})") if state else ""
     kept += setup_of("interruptions", "refuse()") if INTERRUPTIONS in kinds else ""
     return kept + (setup_of("promises", f"withdraw({promises!r})") if PROMISES in kinds else "")
