@@ -318,11 +318,11 @@ def test_the_kinds_are_those_that_have_words() -> None:
 
 
 def test_a_module_is_one_that_programs_call_or_one_of_the_compiler() -> None:
-    from repro_probe.embedded.originals import _OF_COMPILER
+    from repro_probe.embedded.originals import OF_COMPILER
 
     called = ("torch", "torch.nn.functional", "torch.nn.modules.module", "torch.linalg", "torch.export_of_mine")
     of_compiler = ("torch._inductor.ir", "torch.fx.graph", "torch.utils._pytree", "torch.compiler", "torch._tensor")
-    assert not any(map(_OF_COMPILER.match, called)) and all(map(_OF_COMPILER.match, of_compiler))
+    assert not any(map(OF_COMPILER.match, called)) and all(map(OF_COMPILER.match, of_compiler))
 
 
 @pytest.mark.torch

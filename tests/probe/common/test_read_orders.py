@@ -137,6 +137,6 @@ def test_findings_are_written_while_the_program_has_other_functions_in_their_pla
     with patch("builtins.open", mock_open(read_data="3.0")), others[0], others[1]:
         findings.append("events", as_json({"event": "compile-call"}))
         findings.write("hello", {"pid": 1})
-        boot._complain(findings)
+        boot.complain(findings)
     texts = sorted(path.read_text() for path in tmp_path.iterdir())
     assert texts == ["NoneType: None\n\n", '{"event": "compile-call"}\n', '{"pid": 1}']

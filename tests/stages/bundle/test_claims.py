@@ -183,7 +183,7 @@ def test_other_failures_that_the_reduction_met_stay_on_the_machine() -> None:
     """They are about larger programs than the one in the bundle."""
     met = Reduction(9, 1, 9, 1.0, True, True, others=("KeyError: 'plover'",))
     form = replace(candidate_of(None), facts=replace(candidate_of(None).facts, reduction=met))
-    assert describe_bundle._reduction(form, None) == replace(met, others=())
+    assert describe_bundle.shown_reduction(form, None) == replace(met, others=())
 
 
 def test_only_the_end_of_the_reduction_has_its_twin_and_is_minimal() -> None:

@@ -212,7 +212,7 @@ def story_of(
         moved=facts.moved,
         changed=changed_since(results.facts.signature, _signature_of(form)),
         minimized=form.minimized,
-        reduction=_reduction(form, check),
+        reduction=shown_reduction(form, check),
         twin=passing_variant(case, form, facts),
         bisected=bisected(case),
         ranks=tuple(line if code else _PLACE.sub("", line) for line in results.observation.ranks),
@@ -321,14 +321,16 @@ def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | No
     return replace(twin, diff="\n".join(diff) or twin.diff)
 
 
-def _reduction(form: ReproForm, check: Check | None) -> Reduction | None:
-    """The reduction that led to `form`; only its last result is 1-minimal. The other failures that it met stay here:
-    their messages are about larger programs, with the user's names.
+def shown_reduction(form: ReproForm, check: Check | None) -> Reduction | None:
+    """The reduction that led to `form`; only its last result is 1-minimal.
+
+    The other failures that it met are left out: their messages are about larger programs, with the user's names.
     """
     reduction = form.facts.reduction if form.reduced else None
-    difference = shown_difference(reduction.difference, check) if reduction and reduction.difference else None
-    minimal = reduction is not None and reduction.minimal and form.smallest
-    return reduction and replace(reduction, difference=difference, minimal=minimal, others=())
+    if reduction is None:
+        return None
+    difference = reduction.difference and shown_difference(reduction.difference, check)
+    return replace(reduction, difference=difference, minimal=reduction.minimal and form.smallest, others=())
 
 
 def shown_difference(difference: Difference, check: Check | None) -> Difference:

@@ -25,7 +25,7 @@ _MARKS = ("assume_constant_result", "allow_in_graph", "nonstrict_trace")
 _LEFT_OUT = ("ignore_logging_functions", "ignore_logger_methods", "reorderable_logging_functions")
 _MODULES = ("torch._inductor.compile_fx", "torch._dynamo", "torch._refs", "torch.compiler")
 #: Modules of which programs call no function by themselves. Others run in eager too, and Dynamo traces them.
-_OF_COMPILER = re.compile(r"torch\.(?:fx\b|export\b|compiler\b|(?:.*\.)?_)")
+OF_COMPILER = re.compile(r"torch\.(?:fx\b|export\b|compiler\b|(?:.*\.)?_)")
 _TABLES = (
     ("lowerings", "torch._inductor.lowering", "lowerings"),
     ("decompositions", "torch._inductor.decomposition", "decompositions"),
@@ -135,7 +135,7 @@ def _kept_attributes(kind: str) -> Callable[[], None]:
     for name, module in list(sys.modules.items()):
         if module is None or not (name == "torch" or name.startswith("torch.")):
             continue
-        if (kind == "functions") is not bool(_OF_COMPILER.match(name)):
+        if (kind == "functions") is not bool(OF_COMPILER.match(name)):
             continue
         values = dict(vars(module))
         owners[id(module)] = module, values

@@ -63,7 +63,7 @@ def start(orders: Orders) -> None:
 
             rank_state.install(findings)
     except Exception:
-        _complain(findings)
+        complain(findings)
 
 
 def is_worker() -> bool:
@@ -81,10 +81,10 @@ def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *argumen
     try:
         function(*arguments)
     except Exception:
-        _complain(findings)
+        complain(findings)
 
 
-def _complain(findings: FindingsDirectory) -> None:
+def complain(findings: FindingsDirectory) -> None:
     # Where not even this can be written, such as without descriptors, the program goes on without the probe.
     with contextlib.suppress(OSError):
         findings.append(PROBE_ERROR, traceback.format_exc(), "txt")
