@@ -17,8 +17,7 @@ from repro_kit.graph import parse
 from repro_kit.recipe import LADDER, Recipe
 from repro_kit.reduce.flaky import Tally
 from repro_kit.repro_run.running import Check, ReproRun
-from repro_kit.stages.bundle import describe_bundle
-from repro_kit.stages.bundle.claims import check_claims, earlier
+from repro_kit.stages.bundle.claims import check_claims, earlier, shown_reduction
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm
 
 WRONG = Signature(Kind.ACCURACY, difference="value", magnitude=1.0)
@@ -183,7 +182,7 @@ def test_other_failures_that_the_reduction_met_stay_on_the_machine() -> None:
     """They are about larger programs than the one in the bundle."""
     met = Reduction(9, 1, 9, 1.0, True, True, others=("KeyError: 'plover'",))
     form = replace(candidate_of(None), facts=replace(candidate_of(None).facts, reduction=met))
-    assert describe_bundle.shown_reduction(form, None) == replace(met, others=())
+    assert shown_reduction(form, None) == replace(met, others=())
 
 
 def test_only_the_end_of_the_reduction_has_its_twin_and_is_minimal() -> None:

@@ -13,7 +13,8 @@ from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
 from repro_kit.graph import parse
 from repro_kit.repro_run.running import Check, ReproRun
-from repro_kit.stages.bundle.describe_bundle import passing_variant, shown_difference, shown_error
+from repro_kit.stages.bundle.claims import shown_difference
+from repro_kit.stages.bundle.describe_bundle import passing_variant, shown_error
 from repro_kit.stages.bundle.forms import ReproForm
 
 RAISED = 'Traceback (most recent call last):\n  File "repro.py", line 1, in <module>\nTypeError: no truth of s0 > 1\n'

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from repro_kit.case.stage_results import Reduction
 from repro_kit.diagnosis.cell import Ablation, Cell
 from repro_kit.diagnosis.layer import first_failing, is_own, rank
-from repro_kit.failure.failure import Status
+from repro_kit.failure.failure import Difference, Status
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import RunOutcome, Signature
+from repro_kit.failure.tracebacks import difference_in
 from repro_kit.probe.repro_probe.protocol.failure_data import RANDOM_NUMBERS
 from repro_kit.probe.repro_probe.protocol.recipe_data import ENTRIES
 from repro_kit.recipe import LADDER
@@ -197,3 +199,27 @@ def proof_of(form: ReproForm) -> str:
     if failure.doubts is None or RANDOM_NUMBERS in failure.doubts:
         return "Eager gives the same in two runs, and was compared to compiled code with the same random numbers."
     return "Eager gives the same in two runs, and draws no random numbers."
+
+
+def shown_reduction(form: ReproForm, check: Check | None) -> Reduction | None:
+    """The reduction that led to `form`; only its last result is 1-minimal.
+
+    The other failures that it met are left out: their messages are about larger programs, with the user's names.
+    """
+    reduction = form.facts.reduction if form.reduced else None
+    if reduction is None:
+        return None
+    difference = reduction.difference and shown_difference(reduction.difference, check)
+    return replace(reduction, difference=difference, minimal=reduction.minimal and form.smallest, others=())
+
+
+def shown_difference(difference: Difference, check: Check | None) -> Difference:
+    """`difference`, in the numbers of the run whose output is shown, where a message of the script told it.
+
+    A script that draws random numbers gives others in each run.
+    """
+    failure = check.failing.verdict.failure if check is not None and check.same else None
+    if difference.where or failure is None or not failure.exceptions:
+        return difference
+    shown = difference_in(failure.exceptions[-1].message)
+    return shown if shown is not None and shown.kind == difference.kind else difference

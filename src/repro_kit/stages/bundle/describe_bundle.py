@@ -25,12 +25,11 @@ from repro_kit.bundle.repro.source_files import PLACE, REDUCED, source_text
 from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_script, ops_of
 from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order, write_story
 from repro_kit.case.case import Case
-from repro_kit.case.stage_results import ROUNDING, Capture, Reduction, TwinFound
+from repro_kit.case.stage_results import ROUNDING, Capture, TwinFound
 from repro_kit.failure.differences import Rounding, changed_since
-from repro_kit.failure.failure import Difference, Layer
+from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature, signature_of
-from repro_kit.failure.tracebacks import difference_in
 from repro_kit.files import read_text
 from repro_kit.graph import Program, parse
 from repro_kit.recipe import Recipe
@@ -39,6 +38,7 @@ from repro_kit.runner.subject_start import command
 from repro_kit.serialize import dumps, to_data
 from repro_kit.session.explained import explained_before
 from repro_kit.stages.bundle.answers import TorchReply, answers_of
+from repro_kit.stages.bundle.claims import shown_reduction
 from repro_kit.stages.bundle.code_places import excerpt_of
 from repro_kit.stages.bundle.form_files import sources_of
 from repro_kit.stages.bundle.forms import CaseResults, ReproForm, bare
@@ -319,30 +319,6 @@ def passing_variant(case: Case, form: ReproForm, facts: Facts) -> TwinFound | No
     )
     diff = unified_diff(fails.splitlines(), passes.splitlines(), "fails", "passes", n=2, lineterm="")
     return replace(twin, diff="\n".join(diff) or twin.diff)
-
-
-def shown_reduction(form: ReproForm, check: Check | None) -> Reduction | None:
-    """The reduction that led to `form`; only its last result is 1-minimal.
-
-    The other failures that it met are left out: their messages are about larger programs, with the user's names.
-    """
-    reduction = form.facts.reduction if form.reduced else None
-    if reduction is None:
-        return None
-    difference = reduction.difference and shown_difference(reduction.difference, check)
-    return replace(reduction, difference=difference, minimal=reduction.minimal and form.smallest, others=())
-
-
-def shown_difference(difference: Difference, check: Check | None) -> Difference:
-    """`difference`, in the numbers of the run whose output is shown, where a message of the script told it.
-
-    A script that draws random numbers gives others in each run.
-    """
-    failure = check.failing.verdict.failure if check is not None and check.same else None
-    if difference.where or failure is None or not failure.exceptions:
-        return difference
-    shown = difference_in(failure.exceptions[-1].message)
-    return shown if shown is not None and shown.kind == difference.kind else difference
 
 
 def _captured(capture: Capture | None, ops: Collection[str], *, code: bool) -> str:

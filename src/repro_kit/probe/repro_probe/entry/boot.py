@@ -85,6 +85,7 @@ def _guarded(findings: FindingsDirectory, function: Callable[..., Any], *argumen
 
 
 def complain(findings: FindingsDirectory) -> None:
+    """Write down the error of the probe's that is being handled."""
     # Where not even this can be written, such as without descriptors, the program goes on without the probe.
     with contextlib.suppress(OSError):
         findings.append(PROBE_ERROR, traceback.format_exc(), "txt")
