@@ -61,9 +61,13 @@ def test_a_change_is_told_since_the_captured_graph_where_the_script_does_not_say
     for stage in ("observe", "capture"):
         case.record(StageRecord(stage, "done"))
     results = results_of(case)
-    assert results.change_to(gradient) == ""
+    assert results.change_to(gradient, is_graph=True) == ""
     both = Signature(Kind.ACCURACY, difference="value", places=("gradient", "output"))
-    assert "in the captured graph it is the values of a gradient, in repro.py" in results.change_to(both)
+    assert "in the captured graph it is the values of a gradient, in repro.py" in results.change_to(both, is_graph=True)
+    case.store(CAPTURE, Capture("program", signature=gradient, of_backward=True))
+    output = Signature(Kind.ACCURACY, difference="value", places=("output",))
+    assert "are gradients in the script" in results_of(case).change_to(output, is_graph=True)
+    assert "the graph is" not in results_of(case).change_to(output, is_graph=False).lower()
 
 
 def _observed(signature: Signature) -> ObservedFailure:

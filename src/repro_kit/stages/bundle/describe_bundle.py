@@ -210,7 +210,7 @@ def story_of(
         others=facts.others,
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         moved=facts.moved,
-        changed=results.change_to(_signature_of(form)),
+        changed=results.change_to(_signature_of(form), is_graph=program is not None),
         minimized=form.minimized,
         reduction=_reduction(form, check),
         twin=passing_variant(case, form, facts),

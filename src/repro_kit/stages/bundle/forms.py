@@ -58,9 +58,15 @@ class CaseResults:
     reduction: Reduction | None
     facts: Facts  # about the run of the user's command
 
-    def change_to(self, last: Signature) -> str:
-        """What differs from eager at last, if not what differs in the script, or else in the captured graph."""
-        graph = self.capture.signature if self.capture else None
+    def change_to(self, last: Signature, *, is_graph: bool) -> str:
+        """What differs from eager at last, if not what differs in the script, or else in the captured graph.
+
+        `is_graph`: of that graph, reduced or not.
+        """
+        capture = self.capture
+        graph = capture.signature if capture else None
+        if is_graph and capture and capture.of_backward and last.kind is Kind.ACCURACY:
+            return "The graph is that of a backward: what differs from eager are gradients in the script."
         of_script = changed_since(self.facts.signature, last)
         return of_script or (changed_since(graph, last, before_that="in the captured graph") if graph else "")
 
