@@ -18,6 +18,11 @@ def wrong(difference: str | None, *places: str, message: str = "", kind: Kind = 
     [
         (wrong("value", "output"), wrong("alias", "output"), ("the values of an output", "the memory that is shared")),
         (wrong("value", "argument"), wrong("value", "output"), ("values of an argument,", "values of an output.")),
+        (
+            wrong("value", "gradient"),
+            wrong("value", "gradient", "output"),
+            ("values of a gradient,", "values of a gradient and an output."),
+        ),
         (wrong("value"), wrong("stride", "output"), ("it is the values, in repro.py", "the stride of an output")),
         (
             wrong("alias"),

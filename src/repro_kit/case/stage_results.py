@@ -128,6 +128,7 @@ class Capture:
     recipe: Recipe = field(default_factory=Recipe)
     fresh: bool = False  # the program fails only in an interpreter that has compiled nothing before
     wrong: tuple[WrongStatement, ...] = ()  # of a wrong result; a hint, since to look at values changes the fusions
+    of_backward: bool = False  # the program is what Inductor compiled for a backward: its results are gradients
     harmless: tuple[str, ...] = ()  # names of statements that are wrong, too, although no result shows it
     own_check: str = ""  # how the script's own check was seen to depend on the graph; "" if nothing was checked
     note: str = ""  # why there is no program, or what was left out

@@ -27,17 +27,19 @@ _WORDS = {
 }
 
 
-def changed_since(first: Signature, last: Signature, then: str = "in repro.py") -> str:
-    """A sentence that says what differed at first, in the script, and what differs at last: `then`.
+def changed_since(
+    first: Signature, last: Signature, then: str = "in repro.py", before_that: str = "in the script"
+) -> str:
+    """A sentence that says what differed at first, `before_that`, and what differs at last, `then`.
 
     "" where that is the same, or not known.
     """
     before, after = _kind(first), _kind(last)
-    elsewhere = bool(first.places and last.places) and not set(first.places) & set(last.places)
+    elsewhere = set(last.places) - set(first.places) if first.places else ()
     if not (before and after) or (before == after and not elsewhere):
         return ""
     return (
-        f"What differs from eager has changed: in the script it is {before}{_at(first)}, "
+        f"What differs from eager has changed: {before_that} it is {before}{_at(first)}, "
         f"{then} it is {after}{_at(last)}."
     )
 

@@ -51,6 +51,29 @@ def calls():
 """
 
 
+def test_a_change_is_told_since_the_captured_graph_where_the_script_does_not_say_what_differs(tmp_path: Path) -> None:
+    case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
+    own = Signature(Kind.ACCURACY, ("AssertionError",), "the model is off")
+    case.store(OBSERVATION, Observation(("a.py",), 1, None, False, 5.0, 0, "python", "2", (_observed(own),)))
+    case.store(ENVIRONMENT, Environment("3.11", "python", "Linux", "2.13.0"))
+    gradient = Signature(Kind.ACCURACY, difference="value", places=("gradient",))
+    case.store(CAPTURE, Capture("program", signature=gradient))
+    for stage in ("observe", "capture"):
+        case.record(StageRecord(stage, "done"))
+    results = results_of(case)
+    assert results.change_to(gradient, is_graph=True) == ""
+    both = Signature(Kind.ACCURACY, difference="value", places=("gradient", "output"))
+    assert "in the captured graph it is the values of a gradient, in repro.py" in results.change_to(both, is_graph=True)
+    case.store(CAPTURE, Capture("program", signature=gradient, of_backward=True))
+    output = Signature(Kind.ACCURACY, difference="value", places=("output",))
+    assert "are gradients in the script" in results_of(case).change_to(output, is_graph=True)
+    assert "the graph is" not in results_of(case).change_to(output, is_graph=False).lower()
+
+
+def _observed(signature: Signature) -> ObservedFailure:
+    return ObservedFailure(Failure(signature.kind), signature)
+
+
 def test_a_reduced_program_is_told_by_its_own_failure(tmp_path: Path) -> None:
     case = Case.create(tmp_path, Subject("script", ("a.py",), str(tmp_path), "python"), "2030-01-01")
     signature = Signature(Kind.RUNTIME_ERROR, ("AssertionError",), "expected size #==#")

@@ -26,7 +26,7 @@ from repro_kit.bundle.story.aspects import aspects, kind_of_program, kind_of_scr
 from repro_kit.bundle.story.story import STORY, ReproducerKind, Story, in_order, write_story
 from repro_kit.case.case import Case
 from repro_kit.case.stage_results import ROUNDING, Capture, TwinFound
-from repro_kit.failure.differences import Rounding, changed_since
+from repro_kit.failure.differences import Rounding
 from repro_kit.failure.failure import Layer
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature, signature_of
@@ -210,7 +210,7 @@ def story_of(
         others=facts.others,
         captured=_captured(facts.capture, ops_of(program), code=code) if program is not None else "",
         moved=facts.moved,
-        changed=changed_since(results.facts.signature, _signature_of(form)),
+        changed=results.change_to(_signature_of(form), is_graph=program is not None),
         minimized=form.minimized,
         reduction=shown_reduction(form, check),
         twin=passing_variant(case, form, facts),

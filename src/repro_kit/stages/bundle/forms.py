@@ -28,9 +28,10 @@ from repro_kit.case.stage_results import (
     TwinFound,
 )
 from repro_kit.errors import Exit, ReproKitError
+from repro_kit.failure.differences import changed_since
 from repro_kit.failure.failure import Failure
 from repro_kit.failure.kinds import Kind
-from repro_kit.failure.signature import signature_of
+from repro_kit.failure.signature import Signature, signature_of
 from repro_kit.files import read_text
 from repro_kit.graph import Program, parse, size
 from repro_kit.graph.python_code import without_remarks
@@ -56,6 +57,18 @@ class CaseResults:
     capture: Capture | None
     reduction: Reduction | None
     facts: Facts  # about the run of the user's command
+
+    def change_to(self, last: Signature, *, is_graph: bool) -> str:
+        """What differs from eager at last, if not what differs in the script, or else in the captured graph.
+
+        `is_graph`: of that graph, reduced or not.
+        """
+        capture = self.capture
+        graph = capture.signature if capture else None
+        if is_graph and capture and capture.of_backward and last.kind is Kind.ACCURACY:
+            return "The graph is that of a backward: what differs from eager are gradients in the script."
+        of_script = changed_since(self.facts.signature, last)
+        return of_script or (changed_since(graph, last, before_that="in the captured graph") if graph else "")
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from repro_kit.verdicts import by_rounding, settle
 PATIENCE = 4.0  # times the limit of a query: the graph is compiled several times
 MOST_NAMED = 3
 _LEAST, _COMPILES = 120.0, 12.0  # seconds for `diverge`, and how many times what one run took
+_TANGENT = "tangents_"  # how AOTAutograd names what a backward gets
 _SMALL = 3  # a part is looked at alone if it is so many times smaller
 
 
@@ -271,6 +272,7 @@ def _keep(case: Case, attempt: Attempt, search: GraphSearch, graphs: int, border
         recipe=program.recipe,
         fresh=search.fresh,
         wrong=wrong,
+        of_backward=any(name.startswith(_TANGENT) for name in program.graph.params),
         harmless=divergence.harmless,
         own_check=search.check.sentence,
         note=attempt.how,
