@@ -55,3 +55,10 @@ def test_the_end_of_the_processor_time_is_the_limits(signal: str, monkeypatch: p
     assert "processor time: its limit is 4 s" in str(lacks_resource(killed))
     assert "ulimit -t" in str(lacks_resource(killed))
     assert lacks_resource(Failure(Kind.CRASH, signal="SIGSEGV")) is None
+
+
+@pytest.mark.parametrize("kind", [resource.RLIMIT_AS, resource.RLIMIT_DATA])
+def test_memory_that_the_shell_limits_is_the_limits(kind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {kind: (2**30, 2**30)}
+    monkeypatch.setattr(resource, "getrlimit", lambda asked: limits.get(asked, (resource.RLIM_INFINITY,) * 2))
+    assert "memory: its limit is 1.0 GiB" in str(lacks_resource(Failure(Kind.OOM)))

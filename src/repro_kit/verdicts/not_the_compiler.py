@@ -67,7 +67,11 @@ def lacks_resource(failure: Failure) -> Stop | None:
         return _stop(COMPILER, f"{refused[0]} cannot compile a program of two lines: {said}")
     if not lacking and failure.signal in _AT_TIME_LIMIT and (limit := _limit(resource.RLIMIT_CPU)):
         lacking = f"{CPU_TIME}: its limit is {limit} s"
-    if not lacking and failure.kind is Kind.OOM and (limit := _limit(resource.RLIMIT_AS)):
+    if (
+        not lacking
+        and failure.kind is Kind.OOM
+        and (limit := _limit(resource.RLIMIT_AS) or _limit(resource.RLIMIT_DATA))
+    ):
         lacking = f"memory: its limit is {limit / 2**30:.1f} GiB"
     return _stop(lacking, in_words(signature_of(failure), failure)) if lacking else None
 
