@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from repro_kit.cli.main import cli
+from repro_kit.session.system import sentence_of
 
 
 def run(*words: str, out: int | object = subprocess.PIPE, err: int | object = subprocess.PIPE) -> tuple[int, str]:
@@ -53,3 +55,9 @@ def test_a_stream_that_the_shell_has_closed_is_silence(closed: str, tmp_path: Pa
         line = f'"$0" -m repro_kit {words} {closed}>&-'
         done = subprocess.run(["sh", "-c", line, sys.executable], env=env, cwd=tmp_path, capture_output=True, text=True)
         assert "unexpected" not in done.stderr and "Exception" not in done.stderr, (words, done.stderr)
+
+
+def test_a_file_over_the_limit_of_the_shell_is_one_sentence(tmp_path: Path) -> None:
+    for names, where in (((), "A file would"), (("/x/a.so", None, "b.so"), "A file (/x/a.so) would")):
+        error = OSError(errno.EFBIG, os.strerror(errno.EFBIG), *names)
+        assert where in str(sentence_of(error, tmp_path)) and "ulimit -f" in str(sentence_of(error, tmp_path))

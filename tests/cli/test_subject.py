@@ -68,6 +68,13 @@ def test_nothing_there(tmp_path):
         assert all("give a SCRIPT" in refused(form, argv, tmp_path) for argv in ([], [""], ["", "x"]))
 
 
+def test_what_the_shell_has_opened_is_no_argument(tmp_path):
+    (tmp_path / "run.py").write_text("import torch\n")
+    for word in ("/dev/fd/63", "--config=/dev/fd/3", "/proc/self/fd/5"):
+        assert "open in this shell alone" in refused("script", ["run.py", word], tmp_path)
+    recognise("script", ["run.py", "/dev/fd/x", "/data/dev/fd/3"], tmp_path, sys.executable, os.environ)
+
+
 def test_script_without_suffix_is_fine(tmp_path):
     (tmp_path / "run").write_text("import torch\n")
     assert recognise("script", ["run"], tmp_path, sys.executable, os.environ).argv == ("run",)

@@ -10,7 +10,7 @@ from repro_kit.failure.failure import ExceptionLink, Failure
 from repro_kit.failure.frames import torch_path
 from repro_kit.failure.tracebacks import short
 
-COMPILER = "a C++ compiler that works"
+COMPILER, CPU_TIME = "a C++ compiler that works", "processor time"
 _DISK, _FILES, _MEMORY, _PROCESSES = "space on the disk", "file descriptors", "memory", "room for another process"
 _FILE_SIZE, _PLACE = "room for a file of that size", "a directory for temporary files that libraries are loaded from"
 _PYTHON, _OPENMP = "the headers of Python (Python.h)", "the headers of OpenMP (omp.h)"
@@ -20,6 +20,7 @@ _REMEDIES = {
     _FILES: "Raise the limit (ulimit -n)",
     _MEMORY: "Close other programs, or raise the limit (ulimit -v)",
     _PROCESSES: "Close other programs, or raise the limit (ulimit -u)",
+    CPU_TIME: "Raise the limit (ulimit -t)",
     _FILE_SIZE: "Raise the limit (ulimit -f)",
     _PLACE: "Let TMPDIR name one that is not mounted with noexec",
     _PYTHON: "Install them (python3-dev, or python3-devel)",

@@ -68,6 +68,9 @@ def sentence_of(error: BaseException, path: Path) -> ReproKitError | None:
         return StageError(
             f"The machine has run out of a resource: {error.strerror}; close other programs, and try again."
         )
+    if error.errno == errno.EFBIG:
+        where = f" ({shown_name(error.filename)})" if error.filename is not None else ""
+        return StageError(f"A file{where} would be larger than this shell allows; raise the limit (ulimit -f).")
     if error.errno in _OF_A_FILE and error.filename is not None:
         return UsageError(f"{shown_name(error.filename)} cannot be used: {error.strerror}.")
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,6 +80,10 @@ class _Checked:
     syntax: str | None = None
 
 
+#: A descriptor of the shell's, as ``<(command)`` gives it to a command.
+_OF_SHELL = re.compile(r"(?:^|=)/(?:dev|proc/self)/fd/\d+$")
+
+
 def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, env: Mapping[str, str]) -> Subject:
     """The subject that `argv` names, run in `cwd` with `python` (default: the interpreter of the active environment).
 
@@ -86,6 +91,10 @@ def recognise(form: Form, argv: Sequence[str], cwd: Path, python: str | None, en
     """
     if not (argv and argv[0]):
         raise UsageError("Nothing to run: give a SCRIPT, -m MODULE, or -- COMMAND.")
+    if of_shell := next(filter(_OF_SHELL.search, argv), None):
+        raise UsageError(
+            f"{of_shell} is open in this shell alone, and the command runs several times; write it to a file."
+        )
     if form == "command":
         program = executable(argv[0], cwd, env)
         if program is None:

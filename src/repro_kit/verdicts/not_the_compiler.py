@@ -21,6 +21,7 @@ from repro_kit.failure.frames import torch_path
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.missing import (
     COMPILER,
+    CPU_TIME,
     asks_compiler,
     missing_device,
     missing_resource,
@@ -52,6 +53,7 @@ def printed_lack(output: Path) -> Failure | None:
     return failure if failure is not None and missing_device(failure) else None
 
 
+_AT_TIME_LIMIT = ("SIGKILL", "SIGXCPU")
 _SECONDS = 120  # for a program of two lines
 _ALL_NEED = ("-std=", "-fopenmp", "-L", "-lgomp", "-lomp", "-liomp5")  # options of all that torch compiles
 _PROGRAM = "#include <vector>\nint main() { return std::vector<int>(1)[0]; }\n"
@@ -63,7 +65,13 @@ def lacks_resource(failure: Failure) -> Stop | None:
     refused = refused_by_compiler(failure) or ((os.environ.get("CXX") or "g++",) if asks_compiler(failure) else ())
     if not lacking and refused and (said := _refuses_everything(refused)):
         return _stop(COMPILER, f"{refused[0]} cannot compile a program of two lines: {said}")
-    if not lacking and failure.kind is Kind.OOM and (limit := _memory_limit()):
+    if not lacking and failure.signal in _AT_TIME_LIMIT and (limit := _limit(resource.RLIMIT_CPU)):
+        lacking = f"{CPU_TIME}: its limit is {limit} s"
+    if (
+        not lacking
+        and failure.kind is Kind.OOM
+        and (limit := _limit(resource.RLIMIT_AS) or _limit(resource.RLIMIT_DATA))
+    ):
         lacking = f"memory: its limit is {limit / 2**30:.1f} GiB"
     return _stop(lacking, in_words(signature_of(failure), failure)) if lacking else None
 
@@ -96,9 +104,9 @@ def _refuses_everything(refused: Sequence[str]) -> str:
     return (lines[0] if lines else f"exit status {done.returncode}") if done.returncode else ""
 
 
-def _memory_limit() -> int:
-    """The bytes that a process of this user's may have, by a limit that the shell has set; 0 without one."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+def _limit(kind: int) -> int:
+    """What a process of this user's may have (bytes, seconds), by a limit that the shell has set; 0 without one."""
+    limit, _ = resource.getrlimit(kind)
     return 0 if limit == resource.RLIM_INFINITY else limit
 
 

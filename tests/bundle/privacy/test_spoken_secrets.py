@@ -37,6 +37,8 @@ def test_at_most_one_of_100_harmless_lines_changes(seed: int) -> None:
         ("/usr/local/walnut/lib/python3.11/site-packages/a.py", "/usr/local/<dir-1>/lib/python3.11/site-packages/a.py"),
         ("/dev/shm/juniper-run/x.bin", "/dev/shm/<dir-1>/x.bin"),
         ("/var/lib/walnutcorp/data/a.csv", "/var/lib/<dir-1>/a.csv"),
+        ("open('/tmp/tmpab12cd34/walnutcorp/data.npz')", "open('/tmp/tmpab12cd34/<dir-1>/data.npz')"),
+        ("rsync -a /var/spool/walnutcorp/ /tmp/out", "rsync -a /var/spool/<dir-1>/ /tmp/out"),
         ("dbfs:/mnt/lake/penguin.csv", "dbfs:<dir-1>/<file-1>.csv"),
         ("dbfs:/penguin-lake", "dbfs:/<file-1>"),
     ],

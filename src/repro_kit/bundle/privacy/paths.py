@@ -89,13 +89,15 @@ _SYSTEMS = re.compile(
 )
 #: Of these, the directories in which anybody makes others.
 _SHARED_BY_ALL = re.compile(r"/(?:(?:var/)?tmp|dev/shm|usr/(?:local|src)|var(?!/folders/))/")
-#: Names that many machines have in them. Below those of the second kind all names are a tool's.
+#: Names that many machines have in them. Below those of the second kind all names are a tool's, below a temporary
+#: directory somebody's again.
 _ANYBODYS = re.compile(
     r"(?:s?bin|etc|games|man|opt|mail|lock|spool|empty|crash|backups|www|html|secrets|cuda|rocm|nvidia|mpi|openmpi|hpcx|ucx|"
     r"apt|dpkg|docker|containerd?|kubelet|jenkins|buildkite\S*|gitlab-runner|postgresql|mysql|app|ray|snap|linux\S*|python|"
     r"pytest-\S+|pip-\S+|uv-\S+|nccl\S*|hsperfdata\S*|systemd\S*|intel\S*|node\S*|gcc\S*|llvm\S*|[a-z0-9]{1,3})[\d.-]*"
 )
-_TOOLS = re.compile(r"torch\w*|triton\w*|repro-kit\S*|tmp\w*|pytest-of-\w+|[a-z]?[a-z2-7]{50,52}")
+_TEMPORARY = re.compile(r"tmp\w*")
+_TOOLS = re.compile(r"torch\w*|triton\w*|repro-kit\S*|pytest-of-\w+|[a-z]?[a-z2-7]{50,52}")
 #: A letter right before a path that does not belong to it: an escaped line end, a compiler's flag; a scheme.
 _GLUED = r"(?<=\\[nrt])|(?<=[\s'\"]-[A-Za-z])|(?<=-isystem)|(?<=\bdbfs:)"
 _NAME = r"[\w.+@%=~-]+"
@@ -204,7 +206,7 @@ class Paths:
         for name in re.compile(r"[^/]+").finditer(directory, shared.end(), end) if shared else ():
             if _TOOLS.fullmatch(name[0]):
                 break
-            if _is_somebodys(name[0]):
+            if _is_somebodys(name[0]) and not _TEMPORARY.fullmatch(name[0]):
                 return directory[: name.start()] + self._directory(directory[:end], tokens) + directory[end:]
         return directory
 
@@ -229,8 +231,10 @@ class Paths:
         anybodys = base.startswith("/")
         if is_private(leaf) and (is_data(leaf) or not anybodys):
             return base + match["separator"] + self._file(leaf, tokens)
-        if anybodys and not within and "." not in leaf and _is_somebodys(leaf) and not _TOOLS.fullmatch(leaf):
-            return base + match["separator"] + self._directory(f"{base}/{leaf}", tokens)
+        ends = not within or match.string.startswith("/", match.end())  # below a shared one, only what is a directory
+        above = any(_TOOLS.fullmatch(name) for name in (*within.split("/"), leaf)) or _TEMPORARY.fullmatch(leaf)
+        if anybodys and ends and not above and "." not in leaf and _is_somebodys(leaf):
+            return base + match["separator"] + within + self._directory(f"{base}/{within}{leaf}", tokens)
         if within and not anybodys and is_data(leaf):  # a common name in directories that may reveal something
             return base + match["separator"] + self._file(within + leaf, tokens)
         return match[0]

@@ -16,9 +16,9 @@ _HIGH = 1000  # the number of a descriptor; most systems give a process 1024
 
 def keep_apart(internal: Any) -> None:
     """Let the logs have one descriptor, and the trace another, out of reach. `internal` is torch._logging._internal."""
-    _open_once(internal)
-    _move_trace(internal.LazyTraceHandler)
-    _obey(internal)
+    for name, keep in (("_init_logs", _open_once), ("LazyTraceHandler", _move_trace), ("set_logs", _obey)):
+        if hasattr(internal, name):  # the oldest torch has no trace
+            keep(internal)
 
 
 def _open_once(internal: Any) -> None:
@@ -46,8 +46,9 @@ def _open_once(internal: Any) -> None:
     internal._init_logs = init_logs_once
 
 
-def _move_trace(handler_class: Any) -> None:
+def _move_trace(internal: Any) -> None:
     """Move the file of a trace out of reach once it is opened, and let no error of it reach the program."""
+    handler_class = internal.LazyTraceHandler
     emit = handler_class.emit
 
     @functools.wraps(emit)

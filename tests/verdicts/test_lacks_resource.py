@@ -1,7 +1,8 @@
-"""A C++ compiler that compiles nothing is the machine's, wherever torch meets it."""
+"""A C++ compiler that compiles nothing is the machine's, wherever torch meets it, and so is a limit of the shell's."""
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,21 @@ def test_a_compiler_without_the_library_for_threads(tmp_path: Path) -> None:
     links = [ExceptionLink("CppCompileError", message.format(compiler, flags), ()) for flags in ("-fopenmp ", "")]
     told, untold = (lacks_resource(Failure(Kind.COMPILE_ERROR, exceptions=(link,))) for link in links)
     assert "libgomp.spec" in str(told) and untold is None
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGXCPU"])
+def test_the_end_of_the_processor_time_is_the_limits(signal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = Failure(Kind.CRASH, signal=signal)
+    assert lacks_resource(killed) is None
+    limits = {resource.RLIMIT_CPU: (4, 4)}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits.get(kind, (resource.RLIM_INFINITY,) * 2))
+    assert "processor time: its limit is 4 s" in str(lacks_resource(killed))
+    assert "ulimit -t" in str(lacks_resource(killed))
+    assert lacks_resource(Failure(Kind.CRASH, signal="SIGSEGV")) is None
+
+
+@pytest.mark.parametrize("kind", [resource.RLIMIT_AS, resource.RLIMIT_DATA])
+def test_memory_that_the_shell_limits_is_the_limits(kind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {kind: (2**30, 2**30)}
+    monkeypatch.setattr(resource, "getrlimit", lambda asked: limits.get(asked, (resource.RLIM_INFINITY,) * 2))
+    assert "memory: its limit is 1.0 GiB" in str(lacks_resource(Failure(Kind.OOM)))
