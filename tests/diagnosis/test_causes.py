@@ -185,6 +185,7 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     violated = raised("torch/export/_trace.py", type="torch._dynamo.exc.UserError", kind=Kind.DYNAMO_ERROR)
     found = diagnose(ladder("eager", violated), Recipe())
     assert found.layer is Layer.DYNAMO and found.sentence.endswith("(UserError): the message says what to change.")
+    assert found.sentence.startswith("Dynamo refuses the program: ") and "at fault" not in found.sentence
     fixed = raised("torch/fx/g.py", type="torch.fx.experimental.symbolic_shapes.ConstraintViolationError")
     said = diagnose(ladder("eager", fixed), Recipe()).sentence
     assert "asks for a size to be dynamic" in said and "Dynamo is at fault" not in said, "torch does not tell who fixed"

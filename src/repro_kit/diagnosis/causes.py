@@ -84,6 +84,7 @@ _IS_FIXED = (
 _FOR_THE_USER = {
     "UserError": " torch counts it among the mistakes of a program (UserError): the message says what to change.",
 }
+_REFUSES = "{} refuses the program: {}."
 _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
@@ -147,12 +148,13 @@ def _with_remarks(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
         shown += ", and passes if Dynamo does not split graphs for DDP (optimize_ddp=False)"
     names = [short(link.type) for link in failure.exceptions] if failure is not None else []
     remarks = next((_FOR_THE_USER[name] for name in names if name in _FOR_THE_USER), "")
+    refused = _REFUSES.format(diagnosis.who, shown) if remarks else diagnosis.reason
     if passes(contrasts, HELD_AT_FALSE):
         remarks += _IN_THE_BRANCH
     innocent = gone_without(contrasts) if passes(contrasts, EAGER_KERNELS) else []
     if innocent:
         remarks += _RIGHT_GRAPH.format(" or ".join(f"without {TAKEN_OUT[kind]}" for kind in innocent))
-    reason = _IS_FIXED.format(shown) if _FIXED_SIZE in names else diagnosis.reason
+    reason = _IS_FIXED.format(shown) if _FIXED_SIZE in names else refused
     if failure is not None and failure.kind is Kind.WARNING:
         reason = _ONLY_WARNS.format(diagnosis.who, shown)
     return replace(diagnosis, evidence=shown, remarks=remarks, reason=reason)
