@@ -192,6 +192,14 @@ def test_what_torch_calls_the_users_error_is_said_to_be_called_so() -> None:
     assert "UserError" not in diagnose(ladder("eager", raised("torch/export/_trace.py")), Recipe()).sentence
 
 
+def test_hooks_that_change_after_the_compile_are_the_programs_where_guards_on_hooks_help() -> None:
+    stale = contrast(contrasts.AFRESH, passes=True)
+    guarded, not_guarded = (contrast(contrasts.HOOKS_GUARDED, passes=passes) for passes in (True, False))
+    found = diagnose([*ladder("eager"), stale, guarded], Recipe())
+    assert (found.layer, found.cause) == (Layer.USER, OWN_CHANGE) and "skip_nnmodule_hook_guards" in found.sentence
+    assert told([*ladder("eager"), stale, not_guarded]) == (Layer.DYNAMO, causes.GUARDS)
+
+
 def test_a_warning_is_no_fault_by_itself() -> None:
     warned = raised("torch/_dynamo/variables/functions.py", type="UserWarning", kind=Kind.WARNING)
     found = diagnose(ladder("eager", warned), Recipe())
