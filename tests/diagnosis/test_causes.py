@@ -198,6 +198,14 @@ def test_where_torchs_message_is_one_for_the_program_nobody_is_named(raised_type
     assert "Dynamo is at fault" in plain.sentence and addressee_of(plain.layer, plain.cause) is Addressee.PYTORCH
 
 
+def test_hooks_that_change_after_the_compile_are_the_programs_where_guards_on_hooks_help() -> None:
+    stale = contrast(contrasts.AFRESH, passes=True)
+    guarded, not_guarded = (contrast(contrasts.HOOKS_GUARDED, passes=passes) for passes in (True, False))
+    found = diagnose([*ladder("eager"), stale, guarded], Recipe())
+    assert (found.layer, found.cause) == (Layer.USER, OWN_CHANGE) and "skip_nnmodule_hook_guards" in found.sentence
+    assert told([*ladder("eager"), stale, not_guarded]) == (Layer.DYNAMO, causes.GUARDS)
+
+
 def test_a_wrong_decomposition_used_while_tracing_is_not_aotautograds() -> None:
     cells = ladder("aot_eager")
     assert told([*cells, contrast(contrasts.NO_PYTHON_DECOMPOSITIONS, passes=True)]) == (

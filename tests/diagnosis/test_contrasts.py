@@ -27,6 +27,8 @@ def ladder(first_failing: str, kind: Kind = Kind.ACCURACY, *, fullgraph: bool = 
         (ladder("eager", fullgraph=True), "", [contrasts.GRAPH_BREAKS_ALLOWED, contrasts.AFRESH]),
         (ladder("eager", Kind.DYNAMO_ERROR), "", []),
         (ladder("inductor"), "load_cache_artifacts(blob)", [contrasts.NO_ARTIFACTS]),
+        (ladder("eager"), "m.register_forward_hook(f)", [contrasts.AFRESH, contrasts.HOOKS_GUARDED]),
+        (ladder("eager", Kind.DYNAMO_ERROR), "m.register_forward_hook(f)", []),
         (ladder("inductor"), "DDP(model)", [contrasts.NOT_SPLIT_FOR_DDP]),
         (ladder("inductor", Kind.RECOMPILES), "load_cache_artifacts(blob)", []),
         (ladder("inductor")[:-1], "load_cache_artifacts(blob)", []),

@@ -13,7 +13,15 @@ from promises import Row
 from repro_kit.cli.main import cli
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from samples.blamed_scripts import LOST_VARIABLE, NOBODYS, OWN_BACKENDS, OWN_CHANGES, UNSEEN, WRONG_RESULTS
+from samples.blamed_scripts import (
+    LOST_VARIABLE,
+    NOBODYS,
+    OWN_BACKENDS,
+    OWN_CHANGES,
+    RIGHT_CHANGES,
+    UNSEEN,
+    WRONG_RESULTS,
+)
 
 _COLLECT = ("collect", "--yes", "--trace", "no", "--json")
 #: How it ends where nobody is blamed: by the script's check, the machine, or a run in eager that fails as well.
@@ -55,6 +63,12 @@ def measure(size: str, scratch: Path) -> list[Row]:
             [
                 row("nobody is blamed where no compiled call differs", UNSEEN, _INNOCENT, ("capture",)),
                 row("what a script changes in torch is the script's", OWN_CHANGES, ((0, '"layer": "user"'),), _COLLECT),
+                row(
+                    "a right change of torch acquits no Inductor",
+                    RIGHT_CHANGES,
+                    ((0, '"layer": "inductor"'),),
+                    _COLLECT,
+                ),
                 row(
                     "a backend of the script's own is the script's",
                     OWN_BACKENDS,

@@ -267,6 +267,22 @@ OWN_CHANGES["operator_logs"] = (
     "seen = []\nop.register_fake(lambda x: torch.empty_like(x))\n@torch.compile(backend='aot_eager')\ndef f(x):\n"
     "    h = x * 2\n    op(h)\n    return h + 1\nf(torch.ones(3))\nassert seen == [6.0], f'logged {seen}'\n"
 )
+OWN_CHANGES["operator_adds"] = (
+    f"total = 0\n{_OPERATOR}def op(x: torch.Tensor) -> torch.Tensor:\n    total.add_(x.abs().max())\n"
+    "    return x.new_zeros(())\nop.register_fake(lambda x: x.new_zeros(()))\ntotal = torch.zeros(())\n"
+    "def own(x):\n    y = x.sin()\n    op(y)\n    return y * 2\nx = torch.ones(3)\nown(x)\nexpected = total.clone()\n"
+    "total.zero_()\ntorch.compile(own, backend='aot_eager')(x)\ntorch.testing.assert_close(total, expected)\n"
+)
+OWN_CHANGES["rebuilt_without_scale"] = (
+    _WRAPPER.replace("{out}", "a / args[0].scale, args[0].scale")
+    .replace("(cls, inner)", "(cls, inner, scale=1.0)")
+    .replace("(self, inner)", "(self, inner, scale=1.0)")
+    .replace("self.inner = inner", "self.inner, self.scale = inner, scale")
+    .replace("lambda a: a.inner if", "lambda a: a.inner * a.scale if")
+) + (
+    "x = Mine(torch.ones(3), 3.0)\nexpected, got = own(x), compiled(x)\n"
+    "torch.testing.assert_close(got.inner * got.scale, expected.inner * expected.scale)\n"
+)
 OWN_CHANGES["handler_counts"] = _WRAPPER.replace("{out}", "a * len(calls)") + (
     "x = Mine(torch.ones(3))\nexpected = own(x).inner\ncalls.clear()\n"
     "torch.testing.assert_close(compiled(x).inner, expected)\n"
@@ -334,6 +350,20 @@ OWN_CHANGES |= {
     "audit_hook": "import sys, torch\ndef guard(event, args):\n    if event == 'subprocess.Popen':\n"
     + "        raise RuntimeError(f'sandbox: {event} is not allowed')\nsys.addaudithook(guard)\n"
     + "torch.compile(lambda x: torch.softmax(x.sin(), -1))(torch.ones(3))\n",
+}
+_HARDTANH = "def mine(x, low=-1.0, high=1.0):\n    return torch.relu(x - low) + low - torch.relu(x - high)\n"
+#: What these scripts change in torch is right, and leads to a graph that Inductor compiles wrongly.
+RIGHT_CHANGES = {
+    "right_decomposition": _BUG.format(kind="accuracy").partition("def ")[0]
+    + f"from torch._inductor.decomposition import decompositions\n{_HARDTANH}"
+    + "decompositions[torch.ops.aten.hardtanh.default] = mine\nown = torch.nn.functional.hardtanh\n"
+    + f"x, compiled = torch.randn(16) * 2, torch.compile(own)\n{_RUN}",
+    "right_pass": _BUG.format(kind="accuracy").partition("def ")[0]
+    + "def mine(graph):\n    for node in graph.nodes:\n"
+    + "        if node.target is torch.ops.aten.clamp_min.default and node.args[1] == 0:\n"
+    + "            node.target, node.args = torch.ops.aten.relu.default, node.args[:1]\n"
+    + "torch._inductor.config.post_grad_custom_pre_pass = mine\ndef own(x):\n    return torch.clamp_min(x, 0) * 3\n"
+    + f"x, compiled = torch.randn(16), torch.compile(own)\n{_RUN}",
 }
 #: The backend is the script's own.
 OWN_BACKENDS = {

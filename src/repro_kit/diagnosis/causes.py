@@ -15,6 +15,7 @@ from repro_kit.diagnosis.contrasts import (
     DEFAULT_PARTITIONER,
     FORMS_CHECKED,
     GRAPH_BREAKS_ALLOWED,
+    HOOKS_GUARDED,
     NO_DECOMPOSITIONS,
     NO_PYTHON_DECOMPOSITIONS,
     NOT_SPLIT_FOR_DDP,
@@ -24,6 +25,7 @@ from repro_kit.diagnosis.culprit import RULES, Evidence
 from repro_kit.diagnosis.layer import (
     EAGER_KERNELS,
     HELD_AT_FALSE,
+    OWN_CHANGE,
     TAKEN_OUT,
     USER_ERROR,
     WITNESS,
@@ -93,6 +95,11 @@ _IN_THE_BRANCH = (
     " It passes with torch.compiler.is_compiling() held at False: the code that the script runs only when compiled is "
     "needed for the failure."
 )
+_ALTERS_HOOKS = (
+    "The program gives hooks to a module, or takes them from it, after the module was compiled. torch watches for that "
+    "only where it is asked to: with torch._dynamo.config.skip_nnmodule_hook_guards = False the program passes, so the "
+    "compiler is not to blame."
+)
 _RIGHT_GRAPH = (
     " It passes {}, too; the graph that these lead to is right, since it passes with eager's kernels for its operators."
 )
@@ -133,6 +140,8 @@ def diagnose(cells: Sequence[Cell], recipe: Recipe, own: OwnSettings | None = No
         return other if other is not None and other.layer is Layer.USER else plain
     if other is not None:
         return other
+    if passes(contrasts, HOOKS_GUARDED):
+        return Diagnosis(Layer.USER, OWN_CHANGE, _ALTERS_HOOKS)
     in_layer = _in_layer(plain, contrasts, evidence.failure)
     if in_layer.cause == "tracing" and _needs_symbolic_sizes(cells, failing):
         in_layer = _with_cause(plain, "symbolic-shapes")

@@ -28,6 +28,7 @@ WITHOUT_OPERATORS = "without-operators"  # the program's operators are in no gra
 NO_ARTIFACTS = "no-artifacts"  # what an earlier run compiled is not loaded
 NOT_SPLIT_FOR_DDP = "not-split-for-ddp"  # Dynamo does not split graphs by the buckets of DDP
 GRAPH_BREAKS_ALLOWED = "graph-breaks-allowed"
+HOOKS_GUARDED = "hooks-guarded"  # Dynamo compiles again where a module has other hooks
 
 _DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\b|\bAccelerator\b")
 
@@ -121,6 +122,14 @@ CONTRASTS = (
         (Layer.DYNAMO,),
         applies=lambda kind, recipe: not kind.policy.in_compiler,
         setup=_AFRESH,
+    ),
+    Contrast(
+        HOOKS_GUARDED,
+        "skip_nnmodule_hook_guards=False",
+        (Layer.DYNAMO,),
+        mentions=re.compile(r"register_\w*hook"),
+        applies=lambda kind, recipe: kind.policy.compared,
+        axes=(("dynamo.skip_nnmodule_hook_guards", False),),
     ),
     Contrast(
         NO_ARTIFACTS, "without cache artifacts", mentions=re.compile("load_cache_artifacts"), setup=_WITHOUT_ARTIFACTS

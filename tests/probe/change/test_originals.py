@@ -212,6 +212,23 @@ writes(x)
 right = [own(x)] if written else [None]  # an operator that says that it writes keeps what it writes
 compiled = torch.compile(own, backend="eager")
 """
+#: A function is changed while something is compiled.
+CALLED_BACK = """
+from torch._dynamo.callback import on_compile_end, on_compile_start
+
+functional, exact = torch.nn.functional, torch.nn.functional.relu6
+
+@on_compile_start
+def change(*_):
+    functional.relu6 = lambda x: torch.neg(x)
+
+@on_compile_end
+def change_again(*_):
+    functional.relu6 = exact
+
+compiled = torch.compile(lambda x: functional.relu6(x), backend="eager")
+right = [exact(x)]
+"""
 #: A tensor subclass that forgets its scale where it is rebuilt.
 REBUILT = """
 from torch.utils._pytree import tree_map
@@ -338,7 +355,7 @@ def test_a_change_is_seen_and_taken_out(tmp_path: Path) -> None:
 
     settings = withdrawn(Failure(Kind.ACCURACY))
     changes = [*CHANGES.items(), ("marks", GUARDS), ("marks", STANCE), ("handlers", COUNTS), ("handlers", MODE)]
-    changes += [("handlers", LOGS), ("subclasses", REBUILT), ("marks", LEFT_OUT)]
+    changes += [("handlers", LOGS), ("subclasses", REBUILT), ("calls", CALLED_BACK), ("marks", LEFT_OUT)]
     changes += [(PROMISES, SETTINGS), (PROMISES, FROZEN)]
     runs = [
         (setup, change, bool(setup))

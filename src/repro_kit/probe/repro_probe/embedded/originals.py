@@ -55,13 +55,18 @@ def keep(*kinds: str) -> None:
     if "passes" in kinds:
         restores.append(_without_passes())
 
-    def restore(*_: Any) -> None:
+    from torch._dynamo import callback
+
+    handler: Any = callback.callback_handler
+    call_back = handler.run_start_callbacks
+
+    @functools.wraps(call_back)
+    def call_back_and_restore(*arguments: Any) -> None:
+        call_back(*arguments)  # a callback of the program's may change something, too
         for put_back in restores:
             put_back()
 
-    from torch._dynamo.callback import callback_handler
-
-    callback_handler.register_start_callback(restore)
+    handler.run_start_callbacks = call_back_and_restore
 
 
 def _use_an_empty_cache() -> None:
