@@ -37,7 +37,7 @@ def test_what_was_asked_of_chance_is_told() -> None:
 
 def test_of_a_script_it_is_told_how_often_it_passes_without_the_compiler() -> None:
     script = form(WRONG, is_script=True)
-    assert proof_of(script) == "Without torch.compile, it passes in each of 2 runs."
+    assert proof_of(script) == "`repro.py` passes without torch.compile in each of 2 runs."
     assert proof_of(replace(script, facts=replace(script.facts, in_eager=True))) == ""
 
 
