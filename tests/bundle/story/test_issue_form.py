@@ -28,6 +28,7 @@ from repro_kit.diagnosis.answers import (
     UnknownFact,
 )
 from repro_kit.diagnosis.cell import Cell
+from repro_kit.diagnosis.layer import USER_ERROR
 from repro_kit.failure.failure import Layer, Status, Verdict
 from repro_kit.failure.kinds import Kind
 from repro_kit.failure.signature import Signature
@@ -242,6 +243,7 @@ def test_a_failure_of_the_users_own_operator_is_not_for_pytorch():
         (Layer.INDUCTOR, "", Addressee.PYTORCH, ""),
         (None, "", Addressee.PYTORCH, ""),
         (Layer.BACKEND, "", Addressee.BACKEND, "Ask whoever maintains the backend before PyTorch."),
+        (Layer.DYNAMO, USER_ERROR, Addressee.PROGRAM, "Ask whoever maintains the program before PyTorch."),
         (Layer.DYNAMO, "script-code", Addressee.SCRIPT_CODE, "Ask whoever maintains that code before PyTorch."),
         (Layer.USER, "custom-operator", Addressee.USER, "The report is for whoever maintains that code."),
     ],
@@ -476,6 +478,13 @@ def test_kinds_of_reproducers(kind, number):
 def test_what_should_happen_instead(kind, expected):
     story = story_of("accuracy", signature=Signature(kind, message="memory 3.1 > 2.0"), layer=None)
     assert f"**Expected:** {expected}" in markdown.issue(story)
+
+
+def test_what_should_happen_where_the_program_may_be_mistaken() -> None:
+    ablation = replace(story_of("accuracy").ablation, cause=USER_ERROR)
+    warning = Signature(Kind.WARNING, ("UserWarning",), "old code")
+    story = story_of("accuracy", layer=Layer.DYNAMO, ablation=ablation, signature=warning)
+    assert story.expected == "The compiled code gives no warning, as eager gives none, unless the program is mistaken."
 
 
 def query(link):

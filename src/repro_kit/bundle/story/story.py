@@ -233,7 +233,7 @@ class Story:
         if self.in_eager:
             return "The run ends."
         if self.addressee is Addressee.PROGRAM:
-            return "The code compiles and runs, unless the program asks for what cannot be."
+            return f"{self.signature.kind.policy.expected.removesuffix('.')}, unless the program is mistaken."
         if AT_THE_LIMIT in self.signature.exceptions:
             return "The calls need no more compilations of the function than the limit allows."
         if self.signature.kind is Kind.ACCURACY:

@@ -134,9 +134,9 @@ class _Watched(NamedTuple):
 
 
 def _differing(watched: LoadedProgram, names: Sequence[str], unwatched: Unwatched | None) -> _Watched | None:
-    """Return those of the values `names`, which the graph of `watched` returns first, that differ from eager's.
+    """Hold the values `names`, which the graph of `watched` returns first, against eager's.
 
-    None where the other results are not those of the `unwatched` program. Without that, the last digit counts.
+    Returns None where the other results are not those of the `unwatched` program. Without that, the last digit counts.
     """
     owners = []
 
